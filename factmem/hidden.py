@@ -21,7 +21,8 @@ The joiners and variation selectors of emoji and some scripts are not among them
 """
 
 
-_MARKUP: Final = re.compile("[&<>\"']")
+_HARMLESS: Final = re.compile("[ !#-%(-;=?-~]*")
+"""A text with nothing to escape, as most are."""
 
 
 def visible(text: str) -> str:
@@ -34,17 +35,12 @@ def escaped(text: str) -> str:
 
     No angle bracket, ampersand or quote is left. Control characters become spaces, and hidden ones are `visible`.
     """
-    return text if _is_harmless(text) else _shown(html.escape(text, quote=True))
+    return text if _HARMLESS.fullmatch(text) else _shown(html.escape(text, quote=True))
 
 
 def escaped_words(text: str) -> str:
     """Return a text for the inside of an element. Quotes stay as they are, so that quoted words look the same."""
-    return text if _is_harmless(text) else _shown(html.escape(text, quote=False))
-
-
-def _is_harmless(text: str) -> bool:
-    """Return whether a text holds nothing to escape, as most do."""
-    return text.isascii() and text.isprintable() and _MARKUP.search(text) is None
+    return text if _HARMLESS.fullmatch(text) else _shown(html.escape(text, quote=False))
 
 
 def _shown(text: str) -> str:

@@ -385,7 +385,8 @@ def record_of(
         InvalidDataError: the stored value is not of the concept's type.
     """
     said = recorded.assertion
-    as_said: Concept[Any, Any] = _concept_of(said) if concept is None or _says_no_value(said) else concept
+    valueless = said.removed and said.data is None
+    as_said: Concept[Any, Any] = _concept_of(said, valueless) if concept is None or valueless else concept
     value = decode_value(said.data, as_said.value_type)
     return FactRecord(
         id=recorded.record_id,
@@ -404,15 +405,11 @@ def _copied(details: FactDetails) -> FactDetails:
     return attrs.evolve(details) if details.metadata or details.labels else details
 
 
-def _says_no_value(said: Assertion) -> bool:
-    return said.removed and said.data is None
-
-
 _STATEMENTS: Final = (STATEMENT.keyword, STATEMENT.description, STATEMENT.shape, STATEMENT.fact_type)
 
 
-def _concept_of(said: Assertion) -> Concept[Any, Any]:
-    if (said.keyword, said.description, said.shape, said.fact_type) == _STATEMENTS and not _says_no_value(said):
+def _concept_of(said: Assertion, valueless: bool) -> Concept[Any, Any]:
+    if (said.keyword, said.description, said.shape, said.fact_type) == _STATEMENTS and not valueless:
         return STATEMENT
     kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
-    return kind(said.keyword, said.description, value_type=object if _says_no_value(said) else type_of(said.shape))
+    return kind(said.keyword, said.description, value_type=object if valueless else type_of(said.shape))

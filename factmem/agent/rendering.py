@@ -115,7 +115,7 @@ def rendered_block(
     return filling.block(len(records))
 
 
-class _Part(enum.Enum):
+class _Part(enum.IntEnum):
     """Kinds of records in a block, in its order."""
 
     INSTRUCTION = 0

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Context", "FuturePolicy", "MediaSettings", "Policies", "PolicyChanges"]
 
 _DEEP: Final = DeepSettings()
+_parsed: Final = functools.lru_cache(maxsize=1024)(MemoryScope.parse)
 
 
 class FuturePolicy(enum.Enum):
@@ -263,7 +264,7 @@ class Context:
             InvalidDataError: It is not a scope, or belongs to another organization.
             OutOfViewError: The scope lies outside of the view.
         """
-        found = self._reached(MemoryScope.parse(scope) if isinstance(scope, str) else scope)
+        found = self._reached(_parsed(scope) if isinstance(scope, str) else scope)
         return None if found is None else found.checked()
 
     def subtree(self, scope: MemoryScope | str | None, *, exact: bool = False) -> MemoryScope | None:

@@ -45,10 +45,10 @@ __all__ = [
     "Scanner",
     "Traces",
     "folded",
+    "is_distinctive",
     "names_in",
     "pieces",
     "said_in",
-    "tells",
     "traces_of",
     "verify_erased",
 ]
@@ -72,7 +72,7 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]*")
 _ESCAPE: Final = re.compile(r"\\u[0-9a-f]{4}")
 
 
-def tells(text: str) -> bool:
+def is_distinctive(text: str) -> bool:
     """Whether a text is long enough not to occur by chance among numbers, times and ids."""
     text = text.strip()
     written = text.encode(errors="replace")
@@ -95,7 +95,7 @@ def pieces(text: str) -> Iterator[str]:
     starts = range(0, max(1, len(whole) - _PIECE // 2), _PIECE)
     for start in starts:
         end = len(whole) if start == starts[-1] else start + _PIECE
-        if tells(whole[start:end]):
+        if is_distinctive(whole[start:end]):
             yield whole[start:end]
 
 
@@ -103,7 +103,7 @@ def _index_pieces(text: str) -> Iterator[str]:
     """Split a text into word suffixes, as a full-text index with prefix compression stores them."""
     for word in _WORD.findall(folded(text)):
         end = word[len(word) // 3 :]
-        if len(word) >= 9 and tells(end):
+        if len(word) >= 9 and is_distinctive(end):
             yield end
 
 
@@ -263,14 +263,14 @@ def traces_of(
     reasons = [item.reason for item in entries if isinstance(item, StateChange) and item.assertion_id in ids]
     said = {*texts, *filter(None, reasons), *(text for recorded in gone for text in said_in(recorded))}
     named = {name for recorded in gone for name in names_in(recorded)} - said
-    words = frozenset(text for text in said if tells(text))
+    words = frozenset(text for text in said if is_distinctive(text))
     others = [entry for entry in entries if isinstance(entry, Recorded) and entry.id not in ids]
     return Traces(
         words=words,
-        names=frozenset(name for name in named if tells(name)),
+        names=frozenset(name for name in named if is_distinctive(name)),
         marks=frozenset(mark for recorded in gone for mark in _marks(recorded)) - _shared_marks(others, gone),
         vectors=tuple(vector.astype("<f4").tobytes() for vector in vectors),
-        too_short=sum(not tells(text) for text in said | named),
+        too_short=sum(not is_distinctive(text) for text in said | named),
         said_by=_said_by(words, others),
         tenant=tenant,
     )

@@ -20,8 +20,8 @@ import numpy as np
 from factmem.facts import STATEMENT, Concept
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import takes_part
+from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.matters import among
 from factmem.recall.index.outline_codec import REMOVED, microseconds
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.records import Evidence, FactRecord, Recorded, record_of

@@ -25,8 +25,9 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
+from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, RowWeights, Seen
-from factmem.recall.index.matters import Overtaken, among, united
+from factmem.recall.index.matters import Overtaken, united
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.postings import Hits
 from factmem.recall.index.selection import kept_rows

@@ -24,7 +24,7 @@ from factmem import (
 from factmem.errors import CapabilityError
 from factmem.memory import proof as searching
 from factmem.memory import verify_erased
-from factmem.memory.proof import Scanner, Traces, tells
+from factmem.memory.proof import Scanner, Traces, is_distinctive
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, Evidence, FactDetails, Place, assertions_of
 from tests.forgetting.stores import DenseEmbedder, likes, vector_of, word
@@ -174,7 +174,7 @@ async def test_words_too_short_to_search_for_are_counted(provider: AgentMemoryPr
     ],
 )
 def test_a_word_is_searched_for_if_it_is_unlikely_by_chance(text: str, telling: bool) -> None:
-    assert tells(text) is telling
+    assert is_distinctive(text) is telling
 
 
 async def test_a_store_without_files_says_so() -> None:

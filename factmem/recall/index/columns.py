@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = ["Columns", "Finder", "Growing", "Keywords", "Numbered", "Rows", "spread", "subject_text"]
+__all__ = ["Columns", "Finder", "Growing", "Keywords", "Numbered", "Rows", "among", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -208,9 +208,9 @@ class Columns:
         if sight.view.scopes:
             seen &= self._scopes_in(sight.view)[of["scope"]]
         if sight.view.subjects:
-            seen &= np.isin(of["subject"], self.numbers_of(subject.key for subject in sight.view.subjects))
+            seen &= among(of["subject"], self.numbers_of(subject.key for subject in sight.view.subjects))
         if sight.view.individuals is not None:
-            own = np.isin(of["subject"], self.numbers_of(sight.view.individuals))
+            own = among(of["subject"], self.numbers_of(sight.view.individuals))
             seen &= own | ~self.individuals()[of["subject"]]
         return seen
 
@@ -378,14 +378,14 @@ class Columns:
         numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
         tagged, held = self._tags[name].together("label", "tag")
         mask = np.zeros(len(self.labels), np.bool_)  # made after the pairs, so that it covers them
-        mask[tagged[np.isin(held, numbers)]] = True
+        mask[tagged[among(held, numbers)]] = True
         return mask
 
     def said_in(self, conversations: Collection[str]) -> NDArray[np.intp]:
         """Return the rows that cite one of some conversations, ascending."""
         numbers = [number for text in conversations if text and (number := self.conversations.find(text)) is not None]
         labels, said_in = self._columns.together("labels", "conversation")
-        return np.flatnonzero(np.isin(said_in, numbers) | self.labels_with("cited", conversations)[labels])
+        return np.flatnonzero(among(said_in, numbers) | self.labels_with("cited", conversations)[labels])
 
     def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
         """Return the distinct values of `of_rows` for some rows, and how many rows have each."""
@@ -396,7 +396,7 @@ class Columns:
         """Return the ``categories``, ``topics`` or ``sources`` in some labels, sorted."""
         texts: Numbered = getattr(self, name)
         tagged, held = self._tags[name].together("label", "tag")
-        return sorted(texts.texts[number] for number in np.unique(held[np.isin(tagged, labels)]).tolist())
+        return sorted(texts.texts[number] for number in np.unique(held[among(tagged, labels)]).tolist())
 
     def _keys(
         self,
@@ -583,7 +583,18 @@ class Finder:
         found = np.sort(rows[spread(low, high)]).astype(np.intp)
         if done > len(keys):  # another thread sorted more
             return found[found < len(keys)]
-        return np.concatenate([found, np.flatnonzero(np.isin(keys[done:], wanted)) + done])
+        return np.concatenate([found, np.flatnonzero(among(keys[done:], wanted)) + done])
+
+
+def among(numbers: NDArray[Any], others: Sequence[int] | NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers are among others, of the same type; for few, in a tenth of the time of `np.isin`."""
+    if not len(others):
+        return np.zeros(len(numbers), np.bool_)
+    known = np.sort(others)
+    found: NDArray[np.bool_] = (
+        numbers == known[0] if len(known) == 1 else known.take(known.searchsorted(numbers), mode="clip") == numbers
+    )
+    return found
 
 
 def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:

@@ -271,7 +271,7 @@ class _KnownTerms:
 
     def keep(self, key: tuple[Hashable, int], found: Occurrences) -> None:
         """Keep a term."""
-        size = sum(len(hits.rows) for hits in found.levels)
+        size = sum([len(hits.rows) for hits in found.levels])
         if size * 8 > _KNOWN_ROWS:
             if len(self.common) >= _KNOWN_TERMS:
                 self.common.clear()
@@ -435,7 +435,8 @@ class Corpus:
             return own, own, own
         near = np.concatenate([own.rows, layout.before[own.rows], layout.after[own.rows]])
         there = near >= 0
-        exchange = summed(near[there].astype(np.intp, copy=False), np.tile(own.counts, 3)[there], size)
+        counts = np.concatenate([own.counts] * 3)
+        exchange = summed(near[there].astype(np.intp, copy=False), counts[there], size)
         return own, exchange, summed(layout.session[own.rows].astype(np.intp), own.counts, size)
 
     @functools.cached_property
@@ -602,4 +603,4 @@ def _roles() -> frozenset[int]:
 
 
 def _documents(hits: Hits) -> float:
-    return float(np.minimum(hits.counts, 1).sum(dtype=np.float64))
+    return float(np.add.reduce(np.minimum(hits.counts, 1), dtype=np.float64))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import numpy as np
 
-from factmem.recall.index.columns import Finder, Growing
+from factmem.recall.index.columns import Finder, Growing, among
 from factmem.recall.index.outline_codec import MATTER_FIELDS, MATTER_TERMS, read_matter
 from factmem.recall.text.updates import Matter, overtakes
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates", "among", "united"]
+__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates", "united"]
 
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""
@@ -66,7 +66,7 @@ class Updates:
                 self._keys.append(key=keys, row=rows, field=np.full(len(rows), field))
         keys, rows, fields = self._keys.together("key", "row", "field")
         near = self._finder.find(keys, keys[known:])
-        near = near[(fields[near] > _CHANGED) | np.isin(keys[near], keys[fields == _CHANGED])]
+        near = near[(fields[near] > _CHANGED) | among(keys[near], keys[fields == _CHANGED])]
         for group in _groups(keys, near):
             found, kinds = rows[group], fields[group]
             if kinds[0] > _CHANGED:
@@ -201,12 +201,6 @@ class Overtaken:
             return chosen
         touched = among(self.newest, self.newest[touched])
         return united(chosen, np.concatenate([self.older[touched], self.newest[touched]]))
-
-
-def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
-    """Return which rows are among others, in a tenth of the time of `np.isin` for few."""
-    known = np.sort(others)
-    return known.take(known.searchsorted(rows), mode="clip") == rows if len(known) else np.zeros(len(rows), np.bool_)
 
 
 def united(rows: Rows, others: Rows) -> Rows:

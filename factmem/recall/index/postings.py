@@ -124,11 +124,11 @@ def occurrences(blocks: Sequence[Block], term: Term, among: NDArray[np.bool_] | 
         held = block.terms.take(at, mode="clip") == term.numbers if len(block.terms) else np.zeros(len(at), np.bool_)
         starts, ends = block.starts[at[held]], block.starts[at[held] + 1]
         places = spread(starts, ends)
-        often = block.counts[places] * np.repeat(term.weights[held], ends - starts)
+        often = block.counts[places] * term.weights[held].repeat(ends - starts)
         several |= len(starts) > 1
         there = block.rows[places].astype(np.intp)
-        rows = np.append(rows, there) if len(rows) else there
-        counts = np.append(counts, often) if len(counts) else often
+        rows = np.concatenate([rows, there]) if len(rows) else there
+        counts = np.concatenate([counts, often]) if len(counts) else often
     if among is not None:
         seen = among[rows]
         rows, counts = rows[seen], counts[seen]
@@ -145,11 +145,11 @@ def summed(rows: NDArray[np.intp], counts: NDArray[np.float32], size: int) -> Hi
     """
     if len(rows) * _DENSE >= size:
         dense = np.bincount(rows, counts, size)
-        rows = np.flatnonzero(dense)
+        (rows,) = dense.nonzero()
         return Hits(rows, dense[rows].astype(np.float32))
     order = rows.argsort(kind="stable")
     rows = rows[order]
-    starts = np.flatnonzero(_new(rows))
+    (starts,) = _new(rows).nonzero()
     return Hits(rows[starts], np.add.reduceat(counts[order], starts) if len(starts) else counts)
 
 
@@ -198,6 +198,7 @@ def _distinct(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _new(ordered: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which items differ from the one before."""
-    new = np.ones(len(ordered), np.bool_)
+    new = np.empty(len(ordered), np.bool_)
+    new[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return new

@@ -19,7 +19,7 @@ from factmem.abc.outlines import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
-from factmem.recall.index.columns import Columns, subject_text
+from factmem.recall.index.columns import Columns, among, subject_text
 from factmem.recall.index.corpus import Corpus, Documents
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
@@ -111,10 +111,10 @@ def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.PLACE:
             return np.not_equal(_at_places(columns, of, condition.values), condition.negate)
         case Facet.SUBJECT:
-            return np.isin(of["subject"], columns.numbers_of(condition.values), invert=condition.negate)
+            return np.not_equal(among(of["subject"], columns.numbers_of(condition.values)), condition.negate)
         case Facet.KEYWORD:
             numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
-            return np.isin(of["keyword"], numbers, invert=condition.negate)
+            return np.not_equal(among(of["keyword"], numbers), condition.negate)
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
             return None
         case _:
@@ -164,7 +164,7 @@ def _named_of_rows(columns: Columns, rows: NDArray[Any], condition: OneOf) -> Ma
             return np.not_equal(tagged, condition.negate)
         case Facet.RECORD_ID:
             found = columns.find("record", map(number_of_id, condition.values))
-            return np.isin(rows, found, invert=condition.negate)
+            return np.not_equal(among(rows, found), condition.negate)
         case Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD:
             return None
         case _:
@@ -231,7 +231,7 @@ def _strongest(corpus: Corpus, rows: Rows) -> Rows:
     statement = columns.keywords.find(STATEMENT.keyword)
     free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)
     typed = rows[~free]
-    kept: Rows = rows[free | np.isin(rows, _chosen(columns, typed, corpus.layout.firsts[typed]))]
+    kept: Rows = rows[free | among(rows, _chosen(columns, typed, corpus.layout.firsts[typed]))]
     return kept
 
 
@@ -303,10 +303,8 @@ class LogPart:
 def rows_of(columns: Columns, part: LogPart, documents: Documents) -> NDArray[np.intp]:
     """Return the rows of a part of a log, ascending."""
     rows = _named(columns, part)
-    if part.conversations is not None:
-        rows = rows[np.isin(rows, columns.said_in(part.conversations))]
     if part.states is not None:
-        rows = rows[np.isin(columns["state"][rows], [STATES.index(state) for state in part.states])]
+        rows = rows[among(columns["state"][rows], [STATES.index(state) for state in part.states])]
     if part.jobs:
         rows = rows[(columns["flags"][rows] & JOB) != 0]
     if part.apart:
@@ -327,10 +325,12 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     if part.record_ids is not None:
         named.append(columns.find("record", map(number_of_id, part.record_ids)))
     if part.seqs is not None:
-        named.append(np.flatnonzero(np.isin(columns["seq"], [seq for seq in part.seqs if 0 < seq < NEVER])))
+        named.append(np.flatnonzero(among(columns["seq"], [seq for seq in part.seqs if 0 < seq < NEVER])))
+    if part.conversations is not None:
+        named.append(columns.said_in(part.conversations))
     rows = np.arange(len(columns)) if not named else named[0]
     for others in named[1:]:
-        rows = rows[np.isin(rows, others)]
+        rows = rows[among(rows, others)]
     return rows
 
 

@@ -12,7 +12,7 @@ from factmem.abc.capabilities import ScansVectors
 from factmem.abc.outlines import number_of_id
 from factmem.fold import Moment
 from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, takes_part
-from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.columns import Columns, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
 from factmem.recall.index.matters import Updates
 from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
@@ -122,7 +122,7 @@ class TenantLog:
         These are the quarantined ones, and those that wait for a model and do not count meanwhile.
         """
         columns = self._columns
-        waits = np.isin(columns["state"], _WAITING) & ~takes_part(columns["state"], columns["flags"])
+        waits = among(columns["state"], _WAITING) & ~takes_part(columns["state"], columns["flags"])
         if not waits.any():
             return 0
         return int(columns.visible_heads(sight)[columns["head"][waits]].sum())

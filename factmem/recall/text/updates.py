@@ -127,11 +127,13 @@ def matter_of(text: str) -> Matter[str] | None:
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
-    several = language.finds("several", lowered) or language.finds("beside", lowered)
-    held, value = _held(text, lowered, language) if short and not several else (None, None)
+    held, value = _held(text, lowered, language) if short else (None, None)
+    counted = _counted(lowered, language) if short else None
+    if (held or counted) and (language.finds("several", lowered) or language.finds("beside", lowered)):
+        held = value = counted = None
     return Matter(
         held=held,
-        counted=_counted(lowered, language) if short and not several else None,
+        counted=counted,
         content=_content(text, language) if short else (),
         changed=tuple(dict.fromkeys(changed)),
         mine=_first_word(lowered, language) in _first_person(language),
