@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from factmem.errors import InvalidDataError
 
-__all__ = ["LinearPattern", "any_of", "lazy_pattern", "linear_engine_is_loaded", "linear_search"]
+__all__ = ["LinearPattern", "any_of", "lazy_pattern", "linear_search"]
 
 
 class _LazyPattern:
@@ -89,11 +88,6 @@ class LinearPattern:
 def any_of(texts: Iterable[str]) -> LinearPattern:
     """Return the pattern that occurs where any of some texts does."""
     return LinearPattern("|".join(map(re.escape, texts)))
-
-
-def linear_engine_is_loaded() -> bool:
-    """Return whether the engine of linear patterns is imported; if not, the first search does that, and takes long."""
-    return "pydantic_core" in sys.modules
 
 
 def _in_rust(pattern: str) -> Callable[[str], bool]:

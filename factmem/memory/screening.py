@@ -15,12 +15,15 @@ from factmem.abc.detector import Message
 from factmem.details import UNREVIEWED, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.flags import flags_in
+from factmem.detection.standing_instructions import instructions_in
 from factmem.facts import STATEMENT
 from factmem.memory.taint import REPEATS, Heard, Listener
-from factmem.patterns import linear_engine_is_loaded
+from factmem.recall.text.analysis import analyse
+from factmem.recall.text.related_words import topics_of
 from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
 from factmem.values import texts_in
+from factmem.wording import tells
 
 __all__ = ["SHORT", "FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "off_loop", "waits"]
 
@@ -34,13 +37,26 @@ async def off_loop(work: Callable[[], T], characters: int | None) -> T:
     """Return the result of a function whose time grows with some texts.
 
     Args:
-        work: Called at once if the texts are short, otherwise in a worker thread; and there as long as what searches
-            texts is still to be imported.
+        work: Called at once if the texts are short, otherwise in a worker thread; the first time, there.
         characters: Length of the texts; None if it is unknown.
     """
-    if characters is not None and characters <= SHORT and linear_engine_is_loaded():
+    if characters is not None and characters <= SHORT and _load.cache_info().currsize:
         return work()
-    return await to_thread.run_sync(work)
+
+    def loaded() -> T:
+        _load()
+        return work()
+
+    return await to_thread.run_sync(loaded)
+
+
+@functools.cache
+def _load() -> None:
+    """Read the tables of words and import what searches texts, which takes some tenths of a second."""
+    text = "Always write in English."
+    instructions_in(text)
+    tells(text)
+    topics_of(analyse(text))
 
 
 class FlaggedPolicy(enum.Enum):

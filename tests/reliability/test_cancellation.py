@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import gc
 import random
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -23,7 +25,6 @@ from factmem import Memory
 from factmem.crypto import Passphrase
 from factmem.crypto.keys import Argon2id
 from factmem.facts import Concept
-from factmem.providers.memory import InMemoryProvider
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, every_store
@@ -173,15 +174,33 @@ async def test_a_cancelled_save_is_complete_or_absent(
     promise(f"cancellations, {store}, {anyio_backend}", f"{figure}; {waits}")
 
 
+def test_the_first_calls_of_a_process_read_no_table_on_the_event_loop() -> None:
+    program = """
+import anyio
+from blockbuster import blockbuster_ctx
+from factmem import Concept, Memory, SingleFact
+from factmem.testing import HashEmbedder
+
+async def main():
+    memory = Memory("memory:", embedder=HashEmbedder())
+    with blockbuster_ctx():
+        await memory.save(SingleFact(Concept.single("home_city", "Where they live"), "Oslo"))
+        await memory.remember("My sister lives in Lyon.")
+        await memory.recall("Where does my sister live?")
+    await memory.aclose()
+
+anyio.run(main)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # blockbuster detects blocking calls on asyncio only
 @every_store
 async def test_nothing_blocks_the_event_loop(store: DurableStore, tmp_path: Path, anyio_backend: str) -> None:
     """Making a store, every kind of call, recall, stretching a passphrase and closing happen in threads."""
     provider = store.open(tmp_path / "new" / "store")
     cheap = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
-    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as other:  # tables of words are read on first use
-        await other.save(FACT, subject=USER, scope=PLANNER)
-        await other.recall("thing 7", scope=PLANNER)
     with blockbuster_ctx():
         memory = Memory(provider, embedder=HashEmbedder())
         records = await memory.save(FACT, subject=USER, scope=PLANNER)
