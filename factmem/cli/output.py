@@ -57,9 +57,13 @@ def console(*, stderr: bool = False) -> Console:
 def value_shown(value: Json) -> str:
     """Return a value as one line, shortened on a terminal."""
     text = value_text(value)
-    if len(text) <= _LONGEST_ON_A_TERMINAL or not sys.stdout.isatty():
+    if len(text) <= _LONGEST_ON_A_TERMINAL or not _on_a_terminal():
         return shown(text)
     return f"{shown(text[:_LONGEST_ON_A_TERMINAL])} … ({len(text):,} characters; --json shows all)"
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def deep_block(found: DeepRecall) -> list[Text]:
