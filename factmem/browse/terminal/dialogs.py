@@ -199,7 +199,7 @@ class ForgetDialog(Dialog[Doomed]):
         ids: The records.
     """
 
-    AUTO_FOCUS = "#phrase"
+    AUTO_FOCUS: ClassVar[str | None] = "#phrase"
 
     def __init__(
         self, browser: Browser, doomed: Doomed, *, narrowing: Narrowing | None = None, ids: Sequence[str] = ()

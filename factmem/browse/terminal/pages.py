@@ -312,7 +312,7 @@ class MemoryScreen(RecordsPage):
         browser: The browser.
     """
 
-    AUTO_FOCUS = "#rows"
+    AUTO_FOCUS: ClassVar[str | None] = "#rows"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Find", key_display="/", priority=True),
         _TO_RESULTS,
@@ -471,7 +471,7 @@ class RecordScreen(RecordsPage):
         id: Id of the record.
     """
 
-    AUTO_FOCUS = "#revisions"
+    AUTO_FOCUS: ClassVar[str | None] = "#revisions"
     BINDINGS: ClassVar[list[BindingType]] = [*_ON_RECORDS, Binding("b", "return_to", "Roll back")]
 
     def __init__(self, browser: Browser, id: str) -> None:
@@ -543,7 +543,7 @@ class SubjectScreen(RecordsPage):
         subject: The subject, with the individual after a colon.
     """
 
-    AUTO_FOCUS = "#rows"
+    AUTO_FOCUS: ClassVar[str | None] = "#rows"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/graph"), *_ON_RECORDS]
 
     def __init__(self, browser: Browser, subject: str) -> None:
@@ -596,7 +596,7 @@ class InboxScreen(RecordsPage):
         browser: The browser.
     """
 
-    AUTO_FOCUS = "#waiting-rows"
+    AUTO_FOCUS: ClassVar[str | None] = "#waiting-rows"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", "Accept"),
         Binding("r", "reject", "Reject"),
@@ -713,7 +713,7 @@ class ToldScreen(RecordsPage):
         question: The question to begin with.
     """
 
-    AUTO_FOCUS = "#question"
+    AUTO_FOCUS: ClassVar[str | None] = "#question"
     BINDINGS: ClassVar[list[BindingType]] = [_TO_RESULTS, *FIELD_TO_FIELD, *_ON_RECORDS]
     _FIELDS: ClassVar = (("user", "User"), ("agent", "Agent"), ("feature", "Feature"), ("product", "Product"))
 
