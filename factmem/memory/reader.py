@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -11,7 +12,7 @@ from anyio import to_thread
 
 from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, fold, never_accepted, revisions
+from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.memory.backend import Part
 from factmem.memory.checks import listed
 from factmem.memory.filters import (
@@ -325,6 +326,10 @@ class Reader(Part):
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""
         log = await self.everybody.log(LogPart(record_ids=[match.record.id for match in matches], related=True))
+        recorded = [entry for entry in log if isinstance(entry, Recorded)]
+        times = Counter(entry.record_id for entry in recorded)
+        revised = {record_key(entry) for entry in recorded if times[entry.record_id] > 1}
+        log = [entry for entry in log if not isinstance(entry, Recorded) or record_key(entry) in revised]
         said: dict[str, list[FactRecord[Any]]] = {}
         for record in self._revisions(log, self._context.concepts):
             said.setdefault(record.id, []).append(record)

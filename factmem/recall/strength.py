@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from factmem.facts import FactType
 from factmem.fold import Current
@@ -13,104 +14,121 @@ from factmem.names import folded_keyword
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 
-__all__ = ["Contender", "chosen", "level_of", "strongest"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-T = TypeVar("T")
+    Rows = NDArray[np.intp]
+
+__all__ = ["Contenders", "chosen", "levels", "strongest"]
 
 
-@attrs.frozen(kw_only=True)
-class Contender(Generic[T]):
-    """A current fact, as the choice sees it.
+@attrs.frozen(kw_only=True, eq=False)
+class Contenders:
+    """Current facts, as the choice sees them: arrays of one length, in the order first said.
 
     Attributes:
-        item: The fact itself.
-        level: Its level; see `level_of`.
-        subject: Identifies its subject.
+        concept: The number of its concept.
+        level: The number of its level; see `levels`.
+        subject: The number of its subject.
         individual: Whether the subject is an individual.
         trust: See `Assertion.trust`.
         said_at: When it was said, in microseconds since 1970.
         several: Whether its concept holds several values.
-        value: Identifies its value.
+        value: The number of its value.
     """
 
-    item: T
-    level: tuple[int, tuple[int, int]]
-    subject: Hashable
-    individual: bool
-    trust: int
-    said_at: int
-    several: bool
-    value: Hashable
+    concept: NDArray[Any]
+    level: NDArray[Any]
+    subject: NDArray[Any]
+    individual: NDArray[np.bool_]
+    trust: NDArray[Any]
+    said_at: NDArray[Any]
+    several: NDArray[np.bool_]
+    value: NDArray[Any]
 
 
-def level_of(priority: int, scope: MemoryScope) -> tuple[int, tuple[int, int]]:
-    """Return the sort key of a level, strongest first: a subject's priority and a scope.
+def levels(places: Iterable[tuple[int, MemoryScope]]) -> Rows:
+    """Return the numbers of levels, each of a subject's priority and a scope; a stronger level has a higher number.
 
     The stronger subject wins; then the narrower scope, a child before its parent.
     """
-    return (priority, scope.narrowness)
+    keys = [(priority, scope.narrowness) for priority, scope in places]
+    numbers = {key: number for number, key in enumerate(sorted(set(keys), reverse=True))}
+    return np.array([numbers[key] for key in keys], np.intp)
 
 
-def strongest(contenders: Sequence[Contender[T]]) -> list[T]:
-    """Return the one value of a SINGLE, or the values of a MULTIPLE on the strongest level, an equal value once.
+def strongest(facts: Contenders) -> Rows:
+    """Return the places of the strongest facts of each concept, ascending.
+
+    These are the one value of a SINGLE, or the values of a MULTIPLE on the strongest level, an equal value once. On
+    equal levels trust decides, then the newest.
 
     The values of one subject are never united with those of another: on equal levels the subject of the newest fact is
     chosen. If the level holds several individuals, none of them stands for the others, and each keeps its own.
+    """
+    concept, subject = _numbered(facts.concept), _numbered(facts.concept, facts.subject)
+    best = _best(facts, np.arange(len(concept)), concept)[concept]
+    on_level = facts.level == facts.level[best]
+    people = np.flatnonzero(on_level & facts.individual)
+    one_of_each = people[np.unique(subject[people], return_index=True)[1]]
+    crowded = np.bincount(concept[one_of_each], minlength=len(concept))[concept] > 1
+    kept = np.flatnonzero(on_level & ((subject == subject[best]) | (facts.individual & crowded)))
+    subject = _numbered(subject[kept])
+    best = _best(facts, kept, subject)[subject]
+    several = facts.several[best]
+    united = several & facts.several[kept]
+    firsts = np.unique(_numbered(subject[united], facts.value[kept[united]]), return_index=True)[1]
+    return np.sort(np.concatenate([kept[(kept == best) & ~several], kept[united][firsts]]))
+
+
+def _best(facts: Contenders, places: Rows, groups: Rows) -> Rows:
+    """Return the fact of each group that is of the strongest level, trusted most, then newest, then last in order.
 
     Args:
-        contenders: Facts of one concept, in the order first said. On equal levels trust decides, then the newest.
+        facts: The facts.
+        places: The places of some of them.
+        groups: The numbers of their groups, from 0.
     """
-    best = _best(contenders)
-    level = [it for it in contenders if it.level == best.level]
-    people = {it.subject for it in level if it.individual}
-    kept = people | {best.subject} if len(people) > 1 else {best.subject}
-    of_subjects: dict[Hashable, list[Contender[T]]] = {}
-    for it in level:
-        if it.subject in kept:
-            of_subjects.setdefault(it.subject, []).append(it)
-    return [item for several in of_subjects.values() for item in _values(several)]
+    order = np.lexsort((facts.said_at[places], facts.trust[places], facts.level[places], groups))
+    ends = np.flatnonzero(np.diff(groups[order], append=-1))
+    best: Rows = places[order[ends]]
+    return best
 
 
-def _best(contenders: Sequence[Contender[T]]) -> Contender[T]:
-    """Return the contender of the strongest level that is trusted most, then newest, then last in their order."""
-    return min(reversed(contenders), key=lambda it: (it.level, -it.trust, -it.said_at))
-
-
-def _values(contenders: Sequence[Contender[T]]) -> list[T]:
-    """Return the one value, or the values, of one subject on one level."""
-    best = _best(contenders)
-    if not best.several:
-        return [best.item]
-    united: dict[Hashable, T] = {}
-    for it in contenders:
-        if it.several:
-            united.setdefault(it.value, it.item)
-    return list(united.values())
+def _numbered(*keys: NDArray[Any]) -> Rows:
+    """Return numbers from 0 that are equal where all keys are."""
+    numbers = np.zeros(len(keys[0]), np.intp)
+    for key in keys:
+        values, own = np.unique(key, return_inverse=True)
+        numbers = np.unique(numbers * len(values) + own, return_inverse=True)[1]
+    return numbers
 
 
 def chosen(current: Iterable[Current]) -> Sequence[Current]:
-    """Return the `strongest` facts of each concept.
+    """Return the `strongest` facts of each concept, in the order first said.
 
     Args:
         current: Current facts, in any order.
     """
-    by_concept: dict[str, list[Current]] = {}
-    for item in current:
-        by_concept.setdefault(folded_keyword(item.recorded.assertion.keyword), []).append(item)
-    ordered = (sorted(items, key=lambda item: item.first_said) for items in by_concept.values())
-    return [kept for items in ordered for kept in strongest([_contender(item) for item in items])]
-
-
-def _contender(current: Current) -> Contender[Current]:
-    said = current.recorded.assertion
-    place = said.place
-    return Contender(
-        item=current,
-        level=level_of(place.subject.priority_level, place.scope),
-        subject=place.subject.key,
-        individual=place.subject.individual_name is not None,
-        trust=said.trust,
-        said_at=microseconds(said.timestamp),
-        several=said.fact_type is FactType.MULTIPLE,
-        value=said.slot,
+    found = sorted(current, key=lambda item: item.first_said)
+    if len(found) < 2:
+        return found
+    said = [item.recorded.assertion for item in found]
+    subjects = [it.place.subject for it in said]
+    facts = Contenders(
+        concept=_indexed(folded_keyword(it.keyword) for it in said),
+        level=levels((it.place.subject.priority_level, it.place.scope) for it in said),
+        subject=_indexed(subject.key for subject in subjects),
+        individual=np.array([subject.individual_name is not None for subject in subjects]),
+        trust=np.array([it.trust for it in said]),
+        said_at=np.array([microseconds(it.timestamp) for it in said]),
+        several=np.array([it.fact_type is FactType.MULTIPLE for it in said]),
+        value=_indexed(it.slot for it in said),
     )
+    return [found[place] for place in strongest(facts).tolist()]
+
+
+def _indexed(items: Iterable[Hashable]) -> Rows:
+    """Return numbers that are equal where items are."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(item, len(numbers)) for item in items], np.intp)

@@ -31,7 +31,7 @@ from factmem.recall.index.outline_codec import (
     TRUST_FROM,
     microseconds,
 )
-from factmem.recall.strength import Contender, level_of, strongest
+from factmem.recall.strength import Contenders, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
@@ -226,47 +226,34 @@ def _in_microseconds(condition: Between) -> Between:
 
 
 def _strongest(corpus: Corpus, rows: Rows) -> Rows:
-    """Keep the strongest of the typed facts; see `factmem.recall.strength.chosen`."""
+    """Keep the strongest of the typed facts; see `factmem.recall.strength.strongest`."""
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
     free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)
+    if free.all():
+        return rows
     typed = rows[~free]
-    kept: Rows = rows[free | among(rows, _chosen(columns, typed, corpus.layout.firsts[typed]))]
+    firsts = corpus.layout.firsts[typed]
+    typed = typed[np.lexsort((columns["seq"][firsts], columns["said_at"][firsts]))]
+    kept: Rows = rows[free | among(rows, typed[strongest(_contenders(columns, typed))])]
     return kept
 
 
-def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
-    """Return the strongest rows of each concept."""
-    kinds = np.array(columns.keywords.kinds, np.intp)
-    keyword = kinds[columns.of_rows("keyword", rows)]
-    order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], keyword))
-    rows, keyword = rows[order], keyword[order]
-    starts = np.flatnonzero(np.append(True, keyword[1:] != keyword[:-1])) if len(rows) else rows
-    contenders = _contenders(columns, rows)
-    ends = [*starts[1:].tolist(), len(contenders)]
-    groups = [contenders[start:end] for start, end in zip(starts.tolist(), ends, strict=True)] if contenders else []
-    return np.array([row for group in groups for row in strongest(group)], np.intp)
-
-
-def _contenders(columns: Columns, rows: NDArray[Any]) -> list[Contender[int]]:
-    said, flags, values = (columns[name][rows].tolist() for name in ("said_at", "flags", "value"))
-    of_heads = (columns.of_rows(name, rows).tolist() for name in ("scope", "subject", "priority"))
-    individuals = columns.individuals()
-    return [
-        Contender(
-            item=row,
-            level=level_of(priority, _parsed(columns.scopes.texts[scope], columns.tenant)),
-            subject=subject,
-            individual=bool(individuals[subject]),
-            trust=flag >> TRUST_FROM,
-            said_at=said_at,
-            several=bool(flag & MULTIPLE),
-            value=value,
-        )
-        for row, scope, subject, priority, said_at, flag, value in zip(
-            rows.tolist(), *of_heads, said, flags, values, strict=True
-        )
-    ]
+def _contenders(columns: Columns, rows: NDArray[Any]) -> Contenders:
+    heads, of_rows = np.unique(columns["head"][rows], return_inverse=True)
+    priorities, scopes = (columns.of_heads(name)[heads].tolist() for name in ("priority", "scope"))
+    places = [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes]
+    subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
+    return Contenders(
+        concept=np.array(columns.keywords.kinds, np.intp)[columns.of_rows("keyword", rows)],
+        level=levels(zip(priorities, places, strict=True))[of_rows],
+        subject=subject,
+        individual=columns.individuals()[subject],
+        trust=flags >> TRUST_FROM,
+        said_at=columns["said_at"][rows],
+        several=(flags & MULTIPLE) != 0,
+        value=columns["value"][rows],
+    )
 
 
 @attrs.frozen(kw_only=True)
