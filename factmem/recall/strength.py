@@ -11,6 +11,7 @@ import numpy as np
 from factmem.facts import FactType
 from factmem.fold import Current
 from factmem.names import folded_keyword
+from factmem.recall.index.columns import among
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 
@@ -66,23 +67,25 @@ def strongest(facts: Contenders) -> Rows:
     The values of one subject are never united with those of another: on equal levels the subject of the newest fact is
     chosen. If the level holds several individuals, none of them stands for the others, and each keeps its own.
     """
-    concept, subject = _numbered(facts.concept), _numbered(facts.concept, facts.subject)
-    best = _best(facts, np.arange(len(concept)), concept)[concept]
+    concept, subject = facts.concept.astype(np.int64), facts.subject
+    best = _best(facts, np.arange(len(concept)), concept)
     on_level = facts.level == facts.level[best]
     people = np.flatnonzero(on_level & facts.individual)
-    one_of_each = people[np.unique(subject[people], return_index=True)[1]]
-    crowded = np.bincount(concept[one_of_each], minlength=len(concept))[concept] > 1
-    kept = np.flatnonzero(on_level & ((subject == subject[best]) | (facts.individual & crowded)))
-    subject = _numbered(subject[kept])
-    best = _best(facts, kept, subject)[subject]
+    others = people[subject[people] != subject[_best(facts, people, concept[people])]]
+    crowded = on_level & facts.individual & among(concept, concept[others])
+    kept = np.flatnonzero(crowded | (on_level & (subject == subject[best])))
+    group = (concept * (subject.max(initial=0) + 1) + subject)[kept]
+    best = _best(facts, kept, group)
     several = facts.several[best]
     united = several & facts.several[kept]
-    firsts = np.unique(_numbered(subject[united], facts.value[kept[united]]), return_index=True)[1]
-    return np.sort(np.concatenate([kept[(kept == best) & ~several], kept[united][firsts]]))
+    order = np.lexsort((facts.value[kept[united]], group[united]))
+    value, group = facts.value[kept[united]][order], group[united][order]
+    first = np.append(True, (value[1:] != value[:-1]) | (group[1:] != group[:-1]))[: len(order)]
+    return np.sort(np.concatenate([kept[(kept == best) & ~several], kept[united][order[first]]]))
 
 
-def _best(facts: Contenders, places: Rows, groups: Rows) -> Rows:
-    """Return the fact of each group that is of the strongest level, trusted most, then newest, then last in order.
+def _best(facts: Contenders, places: Rows, groups: NDArray[Any]) -> Rows:
+    """Return the best fact of the group of each: of the strongest level, trusted most, then newest, then last in order.
 
     Args:
         facts: The facts.
@@ -91,17 +94,9 @@ def _best(facts: Contenders, places: Rows, groups: Rows) -> Rows:
     """
     order = np.lexsort((facts.said_at[places], facts.trust[places], facts.level[places], groups))
     ends = np.flatnonzero(np.diff(groups[order], append=-1))
-    best: Rows = places[order[ends]]
+    best = np.empty(len(places), np.intp)
+    best[order] = places[order[ends]].repeat(np.diff(ends, prepend=-1))
     return best
-
-
-def _numbered(*keys: NDArray[Any]) -> Rows:
-    """Return numbers from 0 that are equal where all keys are."""
-    numbers = np.zeros(len(keys[0]), np.intp)
-    for key in keys:
-        values, own = np.unique(key, return_inverse=True)
-        numbers = np.unique(numbers * len(values) + own, return_inverse=True)[1]
-    return numbers
 
 
 def chosen(current: Iterable[Current]) -> Sequence[Current]:
@@ -111,9 +106,9 @@ def chosen(current: Iterable[Current]) -> Sequence[Current]:
         current: Current facts, in any order.
     """
     found = sorted(current, key=lambda item: item.first_said)
-    if len(found) < 2:
-        return found
     said = [item.recorded.assertion for item in found]
+    if len({it.track for it in said}) < 2:  # the fold has chosen already
+        return found
     subjects = [it.place.subject for it in said]
     facts = Contenders(
         concept=_indexed(folded_keyword(it.keyword) for it in said),

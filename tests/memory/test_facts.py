@@ -18,6 +18,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.details import Origin
 from factmem.errors import (
     CapabilityError,
     ConceptConflictError,
@@ -66,6 +67,20 @@ async def test_the_values_of_the_chosen_subject_are_united_on_its_level(memory: 
     fact = await memory.load(GUESTS)
     assert fact is not None
     assert fact.values == ("Ann", "Bo", "Cy")
+
+
+async def test_on_equal_levels_trust_decides_before_time(memory: Memory, clock: FakeClock) -> None:
+    believed = FactDetails(origin=Origin.ASSISTANT)
+    await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER, scope=ALPHA)
+    later = clock() + dt.timedelta(seconds=1)
+    clock.advance(dt.timedelta(hours=1))
+    beta = MemoryScope.product("beta")
+    await memory.save(SingleFact(SEATS, 9, timestamp=later), subject=USER, scope=beta, details=believed)
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 5
+    found = await memory.recall("number of seats", strongest=True)
+    assert [match.record.value for match in found] == [5]
 
 
 async def test_private_facts_are_their_owners_alone(memory: Memory, clock: FakeClock) -> None:

@@ -24,7 +24,7 @@ from factmem import (
 )
 from factmem.details import UNREVIEWED, Origin
 from factmem.errors import StateConflictError
-from factmem.facts import SingleConcept
+from factmem.facts import MultipleConcept, SingleConcept
 from factmem.fold import Current, Moment, fold
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import selected
@@ -41,8 +41,10 @@ pytestmark = pytest.mark.slow
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SEAT = SingleConcept("seat", "Where they like to sit", value_type=str)
+LIKES = MultipleConcept("likes", "What they like", value_type=str)
 WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord"]
-SUBJECTS = [MemorySubject.EVERYTHING, MemorySubject("user", "The user", priority_level=1)]
+USER = MemorySubject("user", "The user", priority_level=1)
+SUBJECTS = [MemorySubject.EVERYTHING, USER, USER.individual("ada"), USER.individual("bea")]
 
 
 @attrs.frozen
@@ -61,7 +63,7 @@ class Step:
 steps = st.lists(
     st.builds(
         Step,
-        kind=st.sampled_from(["say", "say", "say", "seat", "retract", "restore", "update", "forget", "later"]),
+        kind=st.sampled_from(["say", "say", "say", "seat", "likes", "retract", "restore", "update", "forget", "later"]),
         text=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join),
         conversation=st.one_of(st.none(), st.integers(0, 1)),
         owner=st.sampled_from([None, None, "alice", "bob"]),
@@ -100,7 +102,14 @@ async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
         case "seat":
             await mine.save(
                 SingleFact(SEAT, step.text, timestamp=NOW - dt.timedelta(days=step.days)),
-                subject=SUBJECTS[step.which % 2],
+                subject=SUBJECTS[step.which % 4],
+                scope=step.scope,
+                details=FactDetails(owner=step.owner),
+            )
+        case "likes":
+            await mine.save(
+                MultipleFacts(LIKES, step.text.split(), timestamp=NOW - dt.timedelta(days=step.days)),
+                subject=SUBJECTS[step.which % 4],
                 scope=step.scope,
                 details=FactDetails(owner=step.owner),
             )
@@ -200,7 +209,7 @@ def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) 
         corpus = await memory._reader.corpus()
         everything = [row for row in corpus.currents(selected(corpus, ALICE, RecallFilter())) if row is not None]
         typed = [row for row in everything if row.recorded.assertion.keyword != STATEMENT.keyword]
-        strongest = corpus.currents(selected(corpus, ALICE, RecallFilter(keywords=("seat",), strongest=True)))
+        strongest = corpus.currents(selected(corpus, ALICE, RecallFilter(keywords=("seat", "likes"), strongest=True)))
         assert {row.recorded.id for row in strongest if row} == {row.recorded.id for row in chosen(typed)}
 
     anyio.run(check)
