@@ -35,7 +35,7 @@ from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Calibration, Evidence, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Kind, asking_words, capitalized
+from factmem.recall.text.signs import Kind, asking_words, capitalized, naming_words
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.views import Sight
@@ -250,11 +250,17 @@ def _asking_terms() -> frozenset[int]:
     return frozenset(term_numbers(asking_words()))
 
 
+@functools.cache
+def _naming_terms() -> frozenset[int]:
+    return frozenset(term_numbers(naming_words()))
+
+
 def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryTerm]) -> _About | None:
     """Return what a query asks for, and about whom; None if there are statements only.
 
     If it names subjects, facts about anybody else are about others; if it names none, those about other individuals
-    than the viewer, or about any individual where there is no viewer and some fact is about none.
+    than the viewer, or about any individual where there is no viewer and some fact is about none. A name that a fact
+    such as `first_name` tells is no stranger's.
     """
     columns, viewer = corpus.columns, query.sight.viewer
     if not seen.concepts.any():
@@ -274,7 +280,16 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
     terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
+    others = ~about.take(heads["subject"], mode="clip") & typed
+
+    def is_own(name: Term) -> bool:
+        told = np.unique(corpus.heads[corpus.term(name, seen).levels[0].rows])
+        concepts = np.unique(of[told[typed[told] & ~others[told]]]).tolist()
+        return any(columns.concept_index.is_of(_naming_terms(), concept) for concept in concepts)
+
     strange: NDArray[np.bool_] | None = None
+    if strangers:
+        strangers -= {term.number for term in query.terms if term.number in strangers and is_own(term)}
     if strangers:
         strange = typed[corpus.heads]
         for weighed in held:
@@ -283,7 +298,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
     return _About(
         concepts=asked.take(of, mode="clip"),
         named=named.take(of, mode="clip"),
-        others=~about.take(heads["subject"], mode="clip") & typed,
+        others=others,
         strange=strange,
     )
 

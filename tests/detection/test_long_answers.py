@@ -57,7 +57,7 @@ async def seconds(text: str, answer: dict[str, Any]) -> float:
 
 
 @pytest.mark.slow
-async def test_an_answer_of_ten_megabytes_costs_hardly_more_than_one_of_one(
+async def test_an_answer_of_ten_megabytes_costs_at_most_in_proportion_to_one_of_one(
     promise: Promise, pytestconfig: pytest.Config
 ) -> None:
     """Every form is read with --big, and else one in three."""
@@ -66,7 +66,7 @@ async def test_an_answer_of_ten_megabytes_costs_hardly_more_than_one_of_one(
     await read(TEXT, {})
     for name, made in forms:
         short, long = [await seconds(TEXT, made(size)) for size in (1_000_000, 10_000_000)]
-        assert long < 5 * max(short, 0.1), name
+        assert long < 10 * max(short, 0.1), name
         slowest = max(slowest, long)
     promise("an answer of 10 MB", f"{slowest:.2f} s of CPU for the slowest of {len(forms)} forms")
 

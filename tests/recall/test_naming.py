@@ -116,6 +116,17 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
     assert matches[0].record.value == first
 
 
+@pytest.mark.parametrize(("keyword", "first"), [("first_name", "shellfish"), ("sister_name", "Hannah loves oysters.")])
+async def test_a_name_that_a_fact_tells_of_the_viewer_is_theirs(keyword: str, first: str) -> None:
+    async with Memory("memory:") as memory:
+        await memory.save(SingleFact(Concept.single(keyword, "A name"), "Hannah"))
+        await memory.save(SingleFact(Concept.single("allergy", "Food that the user is allergic to"), "shellfish"))
+        await memory.remember("Hannah loves oysters.")
+        for concepts in (None, ["allergy", "statement"]):
+            matches = await memory.recall("What foods is Hannah allergic to?", concepts=concepts)
+            assert next(match.record.value for match in matches if match.record.value != "Hannah") == first
+
+
 @pytest.mark.parametrize(("somebody", "dated"), [("June Berg", 0), ("Ann Berg", 1)])
 async def test_a_month_is_no_time_where_it_is_somebodys_name(somebody: str, dated: float) -> None:
     said_at = dt.datetime(2025, 6, 15, tzinfo=dt.UTC)

@@ -69,6 +69,10 @@ class ConceptIndex:
                 named[concept] = sum(said[number] for number in self._keywords[concept])
         return fit / (attainable or 1.0), named / (attainable or 1.0)
 
+    def is_of(self, words: Collection[int], concept: int) -> bool:
+        """Return whether the keyword of a concept, by its number, has no terms but some; after `asked`."""
+        return bool(self._keywords[concept]) and self._keywords[concept].issubset(words)
+
     def _learn(self, concepts: Sequence[str]) -> None:
         with self._guard:
             for number in range(self._known, len(concepts)):

@@ -30,6 +30,7 @@ __all__ = [
     "kinds_held",
     "kinds_of_concept",
     "nameless",
+    "naming_words",
     "people_asked",
 ]
 
@@ -112,6 +113,12 @@ def kinds_asked(query: str) -> Kind:
 def asking_words() -> frozenset[str]:
     """Return the terms of words that belong to the asking rather than to its subject."""
     return frozenset(analyse(_TABLE["asking"]))
+
+
+@functools.cache
+def naming_words() -> frozenset[str]:
+    """Return the terms of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
+    return frozenset(analyse(_TABLE["naming"]))
 
 
 def kinds_held(said: Assertion) -> Kind:
