@@ -259,8 +259,8 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
     """Return what a query asks for, and about whom; None if there are statements only.
 
     If it names subjects, facts about anybody else are about others; if it names none, those about other individuals
-    than the viewer, or about any individual where there is no viewer and some fact is about none. A name that a fact
-    such as `first_name` tells is no stranger's.
+    than the viewer, or about any individual where there is no viewer and some fact is about none. The name in
+    a fact such as `first_name` is the viewer's own.
     """
     columns, viewer = corpus.columns, query.sight.viewer
     if not seen.concepts.any():
