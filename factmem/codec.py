@@ -10,13 +10,10 @@ without an ``"end"`` that follows from ``"start"``. Documents of version 1 are r
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
-
-import attrs
 
 from factmem.details import MediumPart
 from factmem.errors import CodecError, FactMemError, NewerVersionError
@@ -36,7 +33,7 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
-from factmem.validators import check_text, text
+from factmem.validators import check_text
 from factmem.values import (
     check_json,
     check_value,
@@ -168,8 +165,7 @@ def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp
     Raises:
         CodecError: the rest is malformed; the path says where.
     """
-    given = {**head, "timestamp": timestamp}
-    assertion = _structured(_with_quotes(rest), _rest_reader, Assertion, given)
+    assertion = _structured({**rest, **head, "timestamp": timestamp}, _rest_reader)
     _check_assertion(assertion)
     return assertion
 
@@ -184,48 +180,31 @@ def _check_version(version: int) -> None:
 class _Reads(Protocol[T_co]):
     """Returns a function that structures fields; in detail, its errors say where."""
 
-    def __call__(self, *, detailed: bool) -> Callable[..., T_co]: ...
+    def __call__(self, *, detailed: bool) -> Callable[[Mapping[str, Any]], T_co]: ...
 
 
-def _structured(fields: Mapping[str, Any], reader: _Reads[T], *more: Any) -> T:
+def _structured(fields: Mapping[str, Any], reader: _Reads[T]) -> T:
     try:
-        return reader(detailed=False)(fields, *more)
+        return reader(detailed=False)(fields)
     except Exception as error:  # validators raise factmem's own errors, cattrs any other
-        detailed = in_detail(error, fields, lambda: reader(detailed=True)(fields, *more))
+        detailed = in_detail(error, fields, lambda: reader(detailed=True)(fields))
         path, reason = explain_structure_error(detailed)
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
 
 
 def _check_assertion(assertion: Assertion) -> None:
     """Refuse what no store may hold: read here, it would fail far from here."""
-    data, shape = assertion.data, assertion.shape
     try:
-        _check_keyword(assertion.keyword)
-        if type(shape) is str:
-            value_type = _named_type(shape)
-        else:
-            check_json(shape, path="$.assertion.shape")
-            value_type = type_of(shape)
-        if assertion.job is not None:
-            check_json(assertion.job, path=f"$.assertion.{_JOB_KEY}")
+        check_json(assertion.data, path="$.assertion.data")
+        check_json(assertion.shape, path="$.assertion.shape")
+        check_json(assertion.job, path=f"$.assertion.{_JOB_KEY}")
+        checked_name(assertion.keyword, what="a concept's keyword")
         check_interval(assertion.valid_from, assertion.valid_to)
-        if type(data) is str and value_type is str and not assertion.removed:
-            check_value(data, value_type)
-            return
-        check_json(data, path="$.assertion.data")
+        value_type = type_of(assertion.shape)
         if not assertion.removed:  # a removal need not say a value
-            check_value(decode_value(data, value_type), value_type)
+            check_value(decode_value(assertion.data, value_type), value_type)
     except FactMemError as error:
         raise CodecError(f"the document is malformed: {error}") from None
-
-
-@functools.lru_cache(maxsize=4096)
-def _check_keyword(keyword: str) -> None:
-    checked_name(keyword, what="a concept's keyword")
-
-
-_named_type: Final = functools.lru_cache(maxsize=64)(type_of)
-"""Return the type of a shape that is a name."""
 
 
 def dump_entry(entry: LogEntry) -> bytes:
@@ -335,8 +314,6 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(Place, _written_place)
     for cls in (MediumPart, Evidence, FactDetails):
         _register(conv, cls)
-        if not detailed:
-            conv.register_structure_hook(cls, _sparse(cls, conv))
     _register(conv, Assertion, job=override(rename=_JOB_KEY))
     read = conv.get_structure_hook(Assertion)
     conv.register_structure_hook(Assertion, lambda document, _: read(_with_quotes(document), Assertion))
@@ -357,22 +334,20 @@ def _reader(cls: type[T], *, detailed: bool) -> Callable[[Mapping[str, Any]], T]
 
 
 @functools.cache
-def _rest_reader(*, detailed: bool) -> Callable[[Any, Any, Mapping[str, Any]], Assertion]:
+def _rest_reader(*, detailed: bool) -> Callable[[Mapping[str, Any]], Assertion]:
     """Return a function that structures the fields of an assertion but for those that are given as they are."""
-    if not detailed:
-        return _sparse(Assertion, _converter(detailed=False), job=_JOB_KEY)
     from cattrs.gen import make_dict_structure_fn, override
 
-    as_it_is = override(struct_hook=lambda value, _: value)
-    fields: dict[str, Any] = dict.fromkeys((*HEAD_FIELDS, "timestamp"), as_it_is)
+    given = override(struct_hook=lambda value, _: value)
+    fields: dict[str, Any] = dict.fromkeys((*HEAD_FIELDS, "timestamp"), given)
     read = make_dict_structure_fn(
         Assertion,
-        _converter(detailed=True),
+        _converter(detailed=detailed),
         _cattrs_forbid_extra_keys=True,
         job=override(rename=_JOB_KEY),
         **fields,
     )
-    return lambda rest, _, given: read({**rest, **given}, Assertion)
+    return lambda document: read(_with_quotes(document), Assertion)
 
 
 @functools.cache
@@ -424,78 +399,6 @@ def _with_quote(item: Any, data: str) -> Any:
     if isinstance(start, int) and "end" not in item:
         written["end"] = start + len(data)
     return written
-
-
-def _sparse(cls: type[Any], conv: Converter, **renamed: str) -> Callable[..., Any]:
-    """Return a function that structures a document of few of a class's fields, at the cost of those few.
-
-    A field that is left out holds its default, which is not checked again; one that is there is read, converted and
-    validated as by the class, unless it is a plain text. The function takes the document, the class, and fields that
-    are given as they are. Its errors do not say where.
-
-    Args:
-        cls: A frozen class without an ``__attrs_post_init__``, and without defaults made of other fields.
-        conv: Reads the fields.
-        renamed: Keys of fields in a document, where they are not their names.
-    """
-    fields: tuple[Any, ...] = attrs.fields(attrs.resolve_types(cls))
-    keys = {renamed.get(field.name, field.name): field.name for field in fields}
-    full = {field.name: _reading(field, conv) for field in fields}
-    plain = {field.name for field in fields if field.validator is text}
-    blank = {field.name: field.default for field in fields if not isinstance(field.default, _FACTORY)}
-    required = [name for name, default in blank.items() if default is attrs.NOTHING]
-    anew = {field.name: _blank(field, conv) for field in fields if field.name not in blank}
-
-    def read(document: Any, _: Any = None, given: Mapping[str, Any] = _NOTHING) -> Any:
-        if type(document) is not dict:
-            raise CodecError(f"expected an object, found {type(document).__name__}")
-        values = dict(blank)
-        for key, data in document.items():
-            if (name := keys.get(key)) is None:
-                raise CodecError("the document has a field too many")
-            values[name] = data if name in plain and type(data) is str and data.isascii() else full[name](data)
-        values |= given
-        for name in required:
-            if values[name] is attrs.NOTHING:
-                raise KeyError(name)
-        for name, default in anew.items():
-            if name not in values:
-                values[name] = default()
-        made = object.__new__(cls)
-        for name, value in values.items():
-            object.__setattr__(made, name, value)
-        return made
-
-    return read
-
-
-_FACTORY: Final[type] = type(attrs.Factory(dict))
-_NOTHING: Final[Mapping[str, Any]] = {}
-
-
-def _blank(field: Any, conv: Converter) -> Callable[[], Any]:
-    """Return a function that makes the default of a field anew."""
-    if attrs.has(field.type):  # read from nothing, it costs no checks
-        return functools.partial(conv.get_structure_hook(field.type), {}, field.type)
-    factory: Callable[[], Any] = field.default.factory
-    return factory
-
-
-def _reading(field: Any, conv: Converter) -> Callable[[Any], Any]:
-    """Return a function that reads, converts and validates the data of a field."""
-    structure = conv.get_structure_hook(field.type)
-
-    def read(data: Any) -> Any:
-        value = structure(data, field.type)
-        if field.converter is not None:
-            value = field.converter(value)
-        if field.validator is not None:
-            field.validator(None, field, value)
-        return value
-
-    # The same few numbers and members of enums recur; texts are not kept, for they may be forgotten.
-    recurs = field.type in (int, float, bool, int | None) or isinstance(field.type, enum.EnumType)
-    return functools.lru_cache(maxsize=1024, typed=True)(read) if recurs else read
 
 
 def _register(conv: Converter, cls: type[Any], **fields: Any) -> None:
