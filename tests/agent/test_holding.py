@@ -22,6 +22,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
+from tests.forks import in_a_fork
 
 pytestmark = pytest.mark.processes
 
@@ -203,10 +204,11 @@ def test_the_end_of_the_process_neither_hangs_nor_loses_anything(tmp_path: Path,
 def test_a_fork_opens_its_own(tmp_path: Path) -> None:
     agent = own(f"sqlite-vec:{tmp_path / 'facts.db'}")
     assert "Oslo" in asyncio.run(remembered(agent))
-    child = os.fork()
-    if not child:
+
+    def child() -> None:
         with agent.run("alice", "thursday"):
             block = asyncio.run(agent.load_all_facts_to_agent([ASKED]))
-        os._exit(0 if "Oslo" in block[0]["content"] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert "Oslo" in block[0]["content"]
+
+    assert in_a_fork(child) == 0
     agent.close()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,26 +11,12 @@ import pytest
 from factmem import BlockingMemory, Memory
 from factmem.errors import ProviderClosedError
 from factmem.testing import HashEmbedder
+from tests.forks import in_a_fork
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
     pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning"),
 ]
-SECONDS = 60
-
-
-def in_a_fork(action: Callable[[], None]) -> int:
-    """Return the exit code of a child that does something; one that hangs is killed by an alarm."""
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
-        try:
-            action()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_blocking_memory_refuses_every_call_of_a_fork_and_goes_on_in_the_parent(tmp_path: Path) -> None:

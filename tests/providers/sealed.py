@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import pytest
 from factmem_encrypted import EncryptedMemoryProvider
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 
@@ -15,6 +16,7 @@ from factmem.abc.capabilities import Append, EmbedderIdentity, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
 from factmem.details import FactDetails
+from factmem.errors import FactMemError
 from factmem.facts import Concept
 from factmem.records import Evidence, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
@@ -32,6 +34,7 @@ __all__ = [
     "numbers_in",
     "opened",
     "opened_sealed",
+    "refused",
     "secrets",
 ]
 
@@ -140,3 +143,24 @@ def secrets(count: int) -> list[bytes]:
     for number in range(count):
         found += [_vector(number).tobytes()[start : start + 8] for start in range(0, 32, 8)]
     return found
+
+
+async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError]) -> None:
+    """Check that every call is refused, the same way twice, with the files unchanged and no key in the message."""
+    before = files_of(path)
+    async with opened_sealed(path, key, wait=0.2) as provider:
+        for call in (
+            lambda: provider.changes(None),
+            lambda: provider.load_all(PLACES[0].subject, PLACES[0].scope),
+            lambda: provider.vectors(None),
+            lambda: provider.verify(),
+            lambda: append(provider, [999]),
+            lambda: provider.erase([], tenant=None),
+            lambda: provider.rotate(SecretKey.generate()),
+            lambda: append(provider, [998]),
+        ):
+            with pytest.raises(error) as caught:
+                await call()
+            assert KEY.secret.hex() not in str(caught.value)
+            assert KEY.to_text() not in str(caught.value)
+    assert files_of(path) == before

@@ -14,11 +14,11 @@ import pytest
 from factmem.crypto import Passphrase, SecretKey
 from factmem.crypto.key_file import RotatesKeys
 from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
-from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError, WrongKeyError
+from factmem.errors import InvalidDataError, KeyUnavailableError, WrongKeyError
 from factmem.providers.registry import open_provider
 from tests.conftest import Promise
 from tests.providers.children import Saving
-from tests.providers.sealed import KEY, PLACES, append, files_of, fill, numbers_in, opened_sealed
+from tests.providers.sealed import KEY, PLACES, append, fill, numbers_in, opened_sealed, refused
 
 pytestmark = [pytest.mark.timeout(3_600), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -48,27 +48,6 @@ def sound(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def path(sound: Path, tmp_path: Path) -> Path:
     """A store of some facts."""
     return Path(shutil.copytree(sound.parent, tmp_path / "store"), sound.name)
-
-
-async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError]) -> None:
-    """Check that every call is refused, the same way twice, with the files unchanged and no key in the message."""
-    before = files_of(path)
-    async with opened_sealed(path, key, wait=0.2) as provider:
-        for call in (
-            lambda: provider.changes(None),
-            lambda: provider.load_all(PLACES[0].subject, PLACES[0].scope),
-            lambda: provider.vectors(None),
-            lambda: provider.verify(),
-            lambda: append(provider, [999]),
-            lambda: provider.erase([], tenant=None),
-            lambda: provider.rotate(SecretKey.generate()),
-            lambda: append(provider, [998]),
-        ):
-            with pytest.raises(error) as caught:
-                await call()
-            assert KEY.secret.hex() not in str(caught.value)
-            assert KEY.to_text() not in str(caught.value)
-    assert files_of(path) == before
 
 
 async def opens(path: Path, key: Keyring | KeySource) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -11,6 +9,7 @@ import pytest
 
 from factmem.scopes import MemoryScope
 from tests.conftest import Promise
+from tests.forks import in_a_fork
 from tests.reliability.stores import NOON, NUMBERS, USER, DurableStore, every_store, numbers_in
 from tests.reliability.workers import Workers
 
@@ -63,17 +62,6 @@ async def test_a_thousand_tasks_of_one_process_share_one_store(
     promise(f"1,000 tasks, {store}", f"1,000 saves at once, on {anyio_backend}: 1,000 facts")
 
 
-def _in_a_fork(action: Callable[[], None]) -> int:
-    child = os.fork()
-    if child == 0:
-        try:
-            action()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @every_store
@@ -90,6 +78,6 @@ def test_a_forked_process_opens_the_store_for_itself(store: DurableStore, tmp_pa
         await provider.aclose()
 
     anyio.run(save, 0)
-    assert _in_a_fork(lambda: anyio.run(save_and_close, 1)) == 0
+    assert in_a_fork(lambda: anyio.run(save_and_close, 1)) == 0
     anyio.run(save_and_close, 2)
     assert anyio.run(numbers_in, store, tmp_path / "store") == {0, 1, 2}

@@ -9,37 +9,18 @@ import apsw
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.crypto import SecretKey
-from factmem.crypto.keys import Argon2id, Keyring, KeySource
+from factmem.crypto.keys import Argon2id
 from factmem.errors import (
     DowngradedStoreError,
-    FactMemError,
     MissingPackageError,
     NewerVersionError,
     RolledBackStoreError,
     StoreUnavailableError,
     TamperedStoreError,
 )
-from tests.providers.sealed import KEY, answers_of, append, files_of, fill, opened
+from tests.providers.sealed import KEY, answers_of, append, files_of, fill, opened, refused
 
 CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
-
-
-async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError]) -> None:
-    """Check that reading, writing and rotation are refused twice, and that the files are unchanged."""
-    before = files_of(path)
-    async with opened(path, key, busy_timeout=0.2) as provider:
-        for call in (
-            lambda: provider.changes(None),
-            lambda: append(provider, [999]),
-            lambda: provider.erase([], tenant=None),
-            lambda: provider.rotate(SecretKey.generate()),
-            lambda: append(provider, [998]),
-        ):
-            with pytest.raises(error) as caught:
-                await call()
-            assert KEY.secret.hex() not in str(caught.value)
-    assert files_of(path) == before
 
 
 async def test_a_plain_database_is_no_encrypted_one(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""Actions in a forked process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["in_a_fork"]
+
+SECONDS: Final = 60
+
+
+def in_a_fork(action: Callable[[], object]) -> int:
+    """Return the exit code of a child that does something; one that hangs is killed by an alarm."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS)
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
