@@ -12,6 +12,7 @@ import pytest
 
 from factmem import Concept, Memory
 from factmem.abc import Prompt
+from factmem.agent import coverage
 from factmem.agent.plugin import AgentMemory
 from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
@@ -187,3 +188,12 @@ async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
         with agent.run("alice", "monday"):
             await saved(agent, [user(text) for text in ("I live in Oslo.", *questions)])
         assert await told(agent, "What shall we cook?") == ["Oslo"]
+
+
+async def test_a_statement_that_is_forgotten_is_kept_as_no_parsed_text() -> None:
+    async with Memory("memory:") as memory:
+        said = await memory.remember("The quokka sleeps in the tram depot.")
+        assert await memory.recall("quokka")
+        coverage.Excerpt.of("The quokka sleeps in the tram depot.")
+        await memory.forget(*(record.id for record in said))
+    assert coverage._text.cache_info().currsize == 0
