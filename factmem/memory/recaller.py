@@ -351,7 +351,9 @@ class _Search:
             calibration=self.calibration,
         )
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
-        dated = query.at(times, rest) if times else query
+        if not times:
+            return query
+        dated = query.at(times, rest)
         words = [term.number for term in query.terms if term not in dated.terms]
         # April and June are no times where they are people.
         return query if corpus.shown(self.sight).names_in(words, self.sight) else dated
