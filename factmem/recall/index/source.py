@@ -377,8 +377,8 @@ def _numbered(assertion: Any, seq: int) -> Recorded:
     )
 
 
-_KNOWN: Final = 1024
-"""Number of assertions in full that are cached; more than half of it at once are not."""
+_KNOWN: Final = 2048
+"""Number of assertions in full in each of the two halves of the cache; more than half of it at once are not cached."""
 
 
 _IN_FULL: Final = 3000
@@ -450,20 +450,21 @@ class Stored(Library):
     def __init__(self, reads: _Reads) -> None:
         super().__init__(far=reads.far)
         self._reads = reads
-        self._known: dict[int, Recorded] = {}
+        # Entries that are asked for again move to the recent half. A full one becomes the older one, which is dropped.
+        self._recent: dict[int, Recorded] = {}
+        self._older: dict[int, Recorded] = {}
 
     def read(self, rows: Sequence[int]) -> list[Recorded | None]:
         """See `Library.read`."""
         seqs = self.seqs[np.asarray(rows, np.intp)].tolist()
-        known = self._known
-        found = {seq: known[seq] for seq in seqs if seq in known}
-        new = [seq for seq in seqs if seq not in found]
-        if not new:
-            return [found[seq] for seq in seqs]
-        read = {item.seq: item for item in self._reads.recorded(new) if item is not None}
-        if len(read) <= _KNOWN // 2:
-            self._known = (known if len(known) + len(read) <= _KNOWN else {}) | read
-        found |= read
+        recent, older = self._recent, self._older
+        found = {seq: item for seq in seqs if (item := recent.get(seq) or older.get(seq)) is not None}
+        if new := [seq for seq in seqs if seq not in found]:
+            found |= {item.seq: item for item in self._reads.recorded(new) if item is not None}
+        if len(found) <= _KNOWN // 2:
+            recent.update(found)
+            if len(recent) > _KNOWN:
+                self._recent, self._older = {}, recent
         return [found.get(seq) for seq in seqs]
 
     def add(self, recorded: Sequence[Recorded]) -> None:
@@ -476,7 +477,7 @@ class Stored(Library):
     @property
     def nbytes(self) -> int:
         """See `Library.nbytes`."""
-        return _IN_FULL * len(self._known)
+        return _IN_FULL * (len(self._recent) + len(self._older))
 
 
 def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -> Rows:
