@@ -21,14 +21,24 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of
-from factmem.records import LogEntry, Place, Recorded, assertions_of
+from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Held", "Library", "LogSource", "Pulled", "Stored", "log_source", "rows_in_order", "rows_in_outline"]
+__all__ = [
+    "Held",
+    "Library",
+    "LogSource",
+    "Pulled",
+    "Stored",
+    "log_source",
+    "outside_log",
+    "rows_in_order",
+    "rows_in_outline",
+]
 
 _BATCH = 1024
 """Number of assertions that are read in full, and outlined, at a time."""
@@ -344,7 +354,7 @@ class _Waist:
         if facts:
             await self._check_wall(place)
         return [
-            _numbered(assertion, seq)
+            outside_log(assertion, seq)
             for fact in facts
             for seq, assertion in enumerate(assertions_of(fact, place), start=1)
         ]
@@ -366,7 +376,8 @@ class _Waist:
         self._walled.add(place.key)
 
 
-def _numbered(assertion: Any, seq: int) -> Recorded:
+def outside_log(assertion: Assertion, seq: int = 0) -> Recorded:
+    """Return an assertion that no log holds as if it were recorded, with ids from its contents."""
     record = hashlib.blake2b(repr((assertion.track, assertion.slot)).encode(), digest_size=16).hexdigest()
     return Recorded(
         assertion=assertion,
