@@ -23,6 +23,7 @@ from factmem.errors import EmbedderError, InvalidDataError
 from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
+from factmem.recall.embedders import PROBE
 from factmem.tables import table
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "PROBE",
     "VENDORS",
     "OpenAIEmbedder",
     "RemoteEmbedder",
@@ -331,10 +331,6 @@ class _IbmTokens:
             self._token, self._until = found["access_token"], time.monotonic() + found["expires_in"] - self._EARLY
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EmbedderError(f"IBM Cloud gave no token ({type(error).__name__}): check WATSONX_API_KEY") from None
-
-
-PROBE: Final = "dimension"
-"""Text whose vector shows the dimension of a model."""
 
 
 class RemoteEmbedder:
