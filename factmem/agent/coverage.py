@@ -404,7 +404,7 @@ class Coverage:
         )
 
     def _covers_plain(self, clause: _Clause, record: FactRecord[Any]) -> bool:
-        """Return whether a fact tells a clause, or told it once: one about the record's subject or no individual."""
+        """Return whether a present or former fact about the record's subject, or no individual, has what a clause says."""
         whose = (None, _individual(record))
         return (
             any(self._told[individual].holds(clause.terms) for individual in whose)
