@@ -404,7 +404,7 @@ class Coverage:
         )
 
     def _covers_plain(self, clause: _Clause, record: FactRecord[Any]) -> bool:
-        """Return whether a present or former fact about the record's subject, or no individual, has what a clause says."""
+        """Return whether a fact, or its former value, says a clause: one about the same individual, or about none."""
         whose = (None, _individual(record))
         return (
             any(self._told[individual].holds(clause.terms) for individual in whose)
