@@ -55,7 +55,7 @@ class Unrepresented(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Remembered:
-    """Outcome of submitted words or facts. Iterating yields the records.
+    """Outcome of submitted words or facts: a sequence of the records.
 
     Attributes:
         records: The records that hold them, as they are in the store; none if there was nothing to remember.
@@ -87,8 +87,17 @@ class Remembered:
     def __iter__(self) -> Iterator[FactRecord[Any]]:
         return iter(self.records)
 
+    def __getitem__(self, number: int) -> FactRecord[Any]:
+        return self.records[number]
+
     def __len__(self) -> int:
         return len(self.records)
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in attrs.asdict(self, recurse=False).items() if value}
+        if self.changes:
+            shown["changes"] = f"<{', '.join(change.kind.value for change in self.changes)}>"
+        return f"Remembered({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def with_others(self, others: Sequence[Remembered]) -> Remembered:
         """Return this outcome and others of the same call as one."""

@@ -28,6 +28,7 @@ from factmem.detection import OriginPolicy
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.hints import kind_of
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.four_verbs import FourVerbs, unit_of
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
@@ -273,7 +274,7 @@ def conversation_from(what: Words, now: dt.datetime) -> Conversation:
             return _read(_plain(what))
         case _:
             raise InvalidDataError(
-                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
+                f"cannot remember {kind_of(what)}: give a text, a Message, a Conversation, or message dicts"
             )
 
 
@@ -298,7 +299,7 @@ def _conversation_of(messages: Sequence[Any]) -> Conversation:
     """
     for message in messages:
         if not isinstance(message, Message):
-            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+            raise InvalidDataError(f"cannot generate from messages and {kind_of(message)} together")
     return Conversation(messages=messages)
 
 
@@ -542,7 +543,7 @@ class Rememberer(PipelinePart):
             return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
         if not isinstance(request, DetectionRequest):
             raise InvalidDataError(
-                f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
+                f"looking_for is a DetectionRequest(concepts=[…]), not {kind_of(request)}", path="$.looking_for"
             )
         if not self._backend.reads_words:
             raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
@@ -801,7 +802,7 @@ class Rememberer(PipelinePart):
     def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
         for fact in facts:
             if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
-                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+                raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
         ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
         found = [fact.candidate(self._context.said_now) for fact in ready]
         return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
