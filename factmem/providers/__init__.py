@@ -1,4 +1,8 @@
-"""Opening providers, the parts to build one from, and the two that need no file."""
+"""Opening providers, the parts to build one from, and the two that need no file.
+
+Each store is a package of its own. That of a database, such as ``factmem_postgres``, has a `DatabaseProvider` with a
+`DatabaseEngine`; see `factmem.providers.threaded`.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, 
 from factmem.llm.local_models import LocalModel, called, fastembed_model, fastembed_name, imported
 from factmem.observing import nested
 from factmem.validators import check_text
-from factmem.vectors import unit_rows
+from factmem.vectors import PROBE, unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 __all__ = [
     "ENTRY_POINT_GROUP",
-    "PROBE",
     "BoundedEmbedder",
     "CallableEmbedder",
     "FastEmbedEmbedder",
@@ -49,9 +48,6 @@ __all__ = [
 
 ENTRY_POINT_GROUP: Final = "factmem.embedders"
 """The entry-point group of embedders, ours and third parties': factories of an `Embedder`, by name."""
-
-PROBE: Final = "dimension"
-"""Text whose vector shows the dimension of a model."""
 
 _FEW: Final = 8
 """Number of texts whose vectors are checked on the event loop; a thread hop would take longer."""

@@ -23,8 +23,8 @@ from factmem.errors import EmbedderError, InvalidDataError
 from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
-from factmem.recall.embedders import PROBE
 from factmem.tables import table
+from factmem.vectors import PROBE
 
 if TYPE_CHECKING:
     import numpy as np
