@@ -82,10 +82,15 @@ class ForkServer:
         return subprocess.CompletedProcess(script, code, out, err)
 
 
-def main() -> None:
+def import_heavy() -> None:
+    """Import what most scripts import, so that a fork need not."""
     for name in HEAVY:
         with contextlib.suppress(ModuleNotFoundError):
             __import__(name)
+
+
+def main() -> None:
+    import_heavy()
     gc.collect()
     gc.freeze()
     for line in sys.stdin:
