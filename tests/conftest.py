@@ -150,17 +150,22 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests on trio that add nothing to the same test on asyncio.
 
     `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only, and the stores
-    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit.
+    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit. A
+    test with parameters runs on trio with the first of them.
     """
-    here, there = Path(__file__).parent, {item.nodeid for item in items}
+    here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
     def repeats(item: pytest.Item) -> bool:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         twin = item.nodeid.replace("trio", "asyncio")
         if params.get("anyio_backend") != "trio" or twin not in there or not item.path.is_relative_to(here):
             return False
-        folder = item.path.relative_to(here).parts[0]
-        return folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES))
+        folder, test = item.path.relative_to(here).parts[0], item.nodeid.partition("[")[0]
+        if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
+            return True
+        seen = test in tried
+        tried.add(test)
+        return seen
 
     return [item for item in items if repeats(item)]
 

@@ -83,10 +83,13 @@ class ForkServer:
 
 
 def import_heavy() -> None:
-    """Import what most scripts import, so that a fork need not."""
+    """Import what most scripts import, and read the tables of languages, so that a fork need not."""
     for name in HEAVY:
         with contextlib.suppress(ModuleNotFoundError):
             __import__(name)
+    from factmem.detection.languages import language_of
+
+    language_of(["I live in Oslo."])
 
 
 def main() -> None:
