@@ -22,6 +22,7 @@ from factmem.abc.capabilities import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
+from factmem.hints import kind_of
 from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
@@ -220,7 +221,7 @@ def _batches_of(entries: Iterable[Recorded]) -> Generator[Sequence[Recorded]]:
     while some := list(itertools.islice(rest, _BATCH)):
         for entry in some:
             if not isinstance(entry, Recorded):
-                raise InvalidDataError(f"import_ takes a file, or Recorded entries, not a {type(entry).__name__}")
+                raise InvalidDataError(f"import_ takes a file, or Recorded entries, not {kind_of(entry)}")
         yield some
 
 
