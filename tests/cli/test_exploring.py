@@ -56,6 +56,14 @@ def test_a_slash_is_the_whole_tree_and_a_kind_a_branch_of_it(cli: CommandLine) -
     assert cli.error("save", "seats", "1", "--scope", "/product")["type"] == "InvalidNameError"
 
 
+def test_results_that_score_nothing_are_not_printed_beside_others(cli: CommandLine) -> None:
+    for text in ("The offsite is in Lisbon.", "I am allergic to peanuts."):
+        cli.data("remember", text)
+    assert [round(match["score"], 2) for match in cli.data("recall", "Lisbon")][1:] == [0]
+    assert "peanuts" not in cli.run("recall", "Lisbon").out
+    assert "Nothing answers this" in cli.run("recall", "zxqv blorp").out
+
+
 def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:
     err = cli.run("info").err
     assert "holds nothing" in err
