@@ -14,6 +14,7 @@ import datetime as dt
 import functools
 import itertools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -51,6 +52,9 @@ _FEW: Final = 2
 _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 """Mark at the end of a clause whose sentence went on with a question or a request."""
 
+_FENCED: Final = lazy_pattern(r"^[ \t]*(```|~~~)[^\n]*(?:\n.*?)??(?:\n[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+"""Code between fences; an open fence reaches to the end."""
+
 _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
 _Individual: TypeAlias = tuple[str, str | None] | None
@@ -83,14 +87,16 @@ class Excerpt:
 
 
 class _Text:
-    """A text as it is compared.
+    """A text as it is compared, with blanks in the place of fenced code.
 
     Args:
         text: The text.
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = text = (
+            _FENCED.sub(lambda found: " " * len(found[0]), text) if "```" in text or "~~~" in text else text
+        )
         self.lowered = folded(text)
         self.language = language_of(self.lowered)
 

@@ -115,7 +115,7 @@ class Exchange(WritingPart):
             _log.warning(
                 "%d imported assertions wait in quarantine and are not recalled: accept them%s",
                 len(waiting),
-                "" if trust else ", or import the file again with trust if it is your own",
+                "" if trust else ", or import the file again with trust=True if it is your own",
             )
         return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted)
 
@@ -284,7 +284,11 @@ def _check_header(line: str) -> None:
         case {"kind": "factmem-export", "v": int()}:
             pass
         case _:
-            raise CodecError("not an export of factmem; to ingest a conversation, use `factmem ingest`", path="$[0]")
+            raise CodecError(
+                "not an export of factmem: that of another system is read with `factmem import --from SYSTEM`, and a "
+                "conversation with `factmem ingest`",
+                path="$[0]",
+            )
 
 
 def _read(line: str, number: int) -> Recorded:

@@ -273,7 +273,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
         return None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
-    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects)
+    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
     strangers = corpus.names_in(numbers, query.sight) | query.people.intersection(numbers)
     strangers -= names | set(term_numbers(analyse(viewer or "")))
     if subjects:

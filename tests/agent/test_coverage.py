@@ -138,6 +138,20 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None
         assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
 
 
+@pytest.mark.parametrize(
+    ("said", "block"),
+    [
+        ("```python\ndef f(x):\n    return x\n```\nI use Python 3.12.", ["I use Python 3.12."]),
+        ("I use Python 3.12.\n~~~\nx = 1\n\ny = 2", ["I use Python 3.12."]),
+        ("```\nx = 1\n```\nWhy does this fail?", []),
+        ("I use ``` for code in Slack.", ["I use ``` for code in Slack."]),
+    ],
+)
+async def test_no_fenced_code_is_in_the_block(said: str, block: list[str]) -> None:
+    async with remembering() as memory:
+        assert await told(await agent_after(memory, said)) == block
+
+
 async def test_of_a_message_the_sentences_that_state_something_are_told() -> None:
     async with remembering() as memory:
         agent = await agent_after(
