@@ -14,7 +14,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.records import AssertionState, FactRecord
-from factmem.scalars import scalar_named, typed_names
+from factmem.value_types import scalar_named, typed_names
 from factmem.values import Json, decode_value
 
 __all__ = [
