@@ -38,6 +38,10 @@ class Change:
     record: FactRecord[Any]
     previous: FactRecord[Any] | None = None
 
+    def __repr__(self) -> str:
+        previous = f", previous={self.previous!r}" if self.previous else ""
+        return f"Change({self.kind.value}, {self.record!r}{previous})"
+
 
 def changes_between(
     before: Iterable[Current], after: Iterable[Current], concepts: Mapping[str, Concept[Any, Any]] | None = None

@@ -12,6 +12,7 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
+from factmem.hints import kind_of
 from factmem.names import checked_name
 from factmem.validators import fraction, instance_of, positive, text
 from factmem.values import Json, canonical_bytes, encode_value
@@ -143,7 +144,7 @@ def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str 
 
 def _check_mapping(value: object) -> None:
     if type(value) is not dict and not isinstance(value, Mapping):
-        raise InvalidDataError(f"metadata is a mapping, not a {type(value).__name__}", path="$.metadata")
+        raise InvalidDataError(f"metadata is a mapping, not {kind_of(value)}", path="$.metadata")
 
 
 def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-__all__ = ["did_you_mean", "hinted", "home_of", "missing_attribute", "unknown_keywords"]
+__all__ = ["did_you_mean", "hinted", "home_of", "kind_of", "missing_attribute", "unknown_keywords"]
 
 ClassT = TypeVar("ClassT", bound=type)
 
@@ -45,6 +45,14 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     plain = {name.replace("_", "").casefold(): name for name in names}
     similar = difflib.get_close_matches(wrong.replace("_", "").casefold(), plain, n=1, cutoff=0.75)
     return f": did you mean {plain[similar[0]]}?" if similar else ""
+
+
+def kind_of(thing: object) -> str:
+    """Return words for what a thing is, for errors about an argument: "an int", "None", "the class Agent"."""
+    if thing is None:
+        return "None"
+    name = thing.__name__ if isinstance(thing, type) else type(thing).__name__
+    return f"the class {name}" if isinstance(thing, type) else f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
 
 
 def unknown_keywords(function: str, given: Collection[str], known: Collection[str]) -> TypeError:

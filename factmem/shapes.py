@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from factmem.errors import CodecError, InvalidDataError
-from factmem.scalars import JSON_SHAPE, scalar_of, scalar_of_shape
+from factmem.value_types import JSON_SHAPE, scalar_of, scalar_of_shape
 
 __all__ = ["Shape", "accepts", "name_of", "shape_of", "type_of"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.errors import FactMemError
-from factmem.scalars import SCALARS, Scalar, WrongTypeError, scalar_of
+from factmem.value_types import SCALARS, Scalar, WrongTypeError, scalar_of
 
 if TYPE_CHECKING:
     from cattrs import Converter

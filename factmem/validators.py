@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.errors import InvalidDataError
+from factmem.hints import kind_of
 
 __all__ = [
     "Validator",
@@ -140,7 +141,7 @@ def check_aware(value: object, name: str) -> dt.datetime:
     """
     if not isinstance(value, dt.datetime):
         raise InvalidDataError(
-            f"{name} must be a datetime such as datetime(2026, 5, 1, tzinfo=UTC), not a {type(value).__name__}",
+            f"{name} must be a datetime such as datetime(2026, 5, 1, tzinfo=UTC), not {kind_of(value)}",
             path=f"$.{name}",
         )
     if value.tzinfo is None:

@@ -1,6 +1,7 @@
 """Values of facts: checked against a type, written as plain JSON, compared by canonical bytes.
 
-A value is stored as JSON beside the *shape* of its type. See `factmem.shapes`.
+A value is stored as JSON beside the *shape* of its type. See `factmem.shapes`, and
+`factmem.value_types` for the types.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from factmem.errors import InvalidDataError
+from factmem.hints import kind_of
 from factmem.shapes import Shape, accepts, name_of, shape_of, type_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
 from factmem.validators import check_text, is_sound
@@ -67,7 +69,9 @@ def encode_value(value: object, value_type: Any) -> Json:
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise InvalidDataError(f"the value is not a valid {name_of(value_type)}: {type(error).__name__}") from None
+        raise InvalidDataError(
+            f"the value is not a valid {name_of(value_type)}: it is {kind_of(value)} ({type(error).__name__})"
+        ) from None
     _check_size(data)
     return _plain(data)
 
@@ -228,7 +232,7 @@ def _check_tree(data: Json, trail: _Trail, depth: int) -> None:
             for index, item in enumerate(data):
                 _check_tree(item, (trail, index), depth - 1)
         case _:
-            raise InvalidDataError(f"a {type(data).__name__} cannot be written as JSON", path=_path(trail))
+            raise InvalidDataError(f"{kind_of(data)} cannot be written as JSON", path=_path(trail))
 
 
 _Trail: TypeAlias = "tuple[str] | tuple[_Trail, str | int]"

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["storable_vector", "unit_rows", "unit_vector", "unit_vectors"]
+__all__ = ["PROBE", "storable_vector", "unit_rows", "unit_vector", "unit_vectors"]
 
+PROBE: Final = "dimension"
+"""Text whose vector shows that an embedder answers, and its dimension."""
 
 _ROUNDING: Final = 1e-6
 """Difference from 1 of the square of a length that is 1 but for rounding to float32."""

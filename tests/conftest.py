@@ -14,6 +14,7 @@ from typing import TypeAlias
 import pytest
 from hypothesis import settings
 
+from tests.fork_server import ForkServer
 from tests.postgres import drop_schemas, end_of_tests, start_of_tests
 
 settings.register_profile("usual", deadline=None, max_examples=50)  # no deadline: a machine may be busy
@@ -125,6 +126,13 @@ def certificates_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """A server that runs scripts with warnings as errors, each in a process of its own."""
+    with ForkServer() as server:
+        yield server
+
+
 @pytest.fixture(scope="module")
 def sockets_collected() -> Iterator[None]:
     """Collect the sockets that outlive their loop before the next module, where their warning is an error."""
@@ -141,18 +149,23 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[py
 def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests on trio that add nothing to the same test on asyncio.
 
-    `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only. The
-    other stores are tested on trio by their own tests and by the conformance kit.
+    `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only, and the stores
+    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit. A
+    test with parameters runs on trio with the first of them.
     """
-    here, there = Path(__file__).parent, {item.nodeid for item in items}
+    here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
     def repeats(item: pytest.Item) -> bool:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         twin = item.nodeid.replace("trio", "asyncio")
         if params.get("anyio_backend") != "trio" or twin not in there or not item.path.is_relative_to(here):
             return False
-        folder = item.path.relative_to(here).parts[0]
-        return folder not in BOTH_LOOPS or (folder == "memory" and _is_of(params, OTHER_STORES))
+        folder, test = item.path.relative_to(here).parts[0], item.nodeid.partition("[")[0]
+        if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
+            return True
+        seen = test in tried
+        tried.add(test)
+        return seen
 
     return [item for item in items if repeats(item)]
 

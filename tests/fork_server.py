@@ -82,10 +82,18 @@ class ForkServer:
         return subprocess.CompletedProcess(script, code, out, err)
 
 
-def main() -> None:
+def import_heavy() -> None:
+    """Import what most scripts import, and read the tables of languages, so that a fork need not."""
     for name in HEAVY:
         with contextlib.suppress(ModuleNotFoundError):
             __import__(name)
+    from factmem.detection.languages import language_of
+
+    language_of(["I live in Oslo."])
+
+
+def main() -> None:
+    import_heavy()
     gc.collect()
     gc.freeze()
     for line in sys.stdin:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -13,7 +15,10 @@ SECONDS: Final = 60
 
 
 def in_a_fork(action: Callable[[], object]) -> int:
-    """Return the exit code of a child that does something; one that hangs is killed by an alarm."""
+    """Return the exit code of a child that does something: 1 after an error, which is printed to stderr.
+
+    One that hangs is killed by an alarm.
+    """
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -21,6 +26,8 @@ def in_a_fork(action: Callable[[], object]) -> int:
         try:
             action()
         except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
             os._exit(1)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

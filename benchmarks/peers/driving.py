@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from peers.environments import CannotInstallError, cache_folder, python_of
 from peers.field import FACTMEM, FIELD, Contestant
 from peers.quality import quality_of
 from peers.session import PeerFailedError, Worker
+from peers.short_cases import SHORT, short_case
 from peers.speed import Round, Workload, medians_of, ratios_of, take_turns
 from peers.vectors import embedder_name
 from rich.console import Console
@@ -110,20 +111,27 @@ class _Measurer:
     def _quality_of_all(self, name: str, worker: Worker) -> dict[str, Any]:
         """Return the figures of all files for each kind of search."""
         merged: dict[str, Any] = {}
-        for path in self.plan.files:
-            data = [hashlib.sha256(path.read_bytes()).hexdigest(), str(self.plan.questions)]
-            found = self._kept(name, "quality", partial(self._quality, worker, path), data)
+        for title, cases, data in self._sets():
+            found = self._kept(name, "quality", partial(self._quality, worker, title, cases), data)
             for way, figures in found.items():
                 if way == "unavailable":
-                    merged[way] = "; ".join(filter(None, [merged.get(way), f"{path.name}: {figures}"]))
+                    merged[way] = "; ".join(filter(None, [merged.get(way), f"{title}: {figures}"]))
                 else:
                     merged[way] = merged.get(way, {}) | figures
         return merged
 
-    def _quality(self, worker: Worker, path: Path) -> dict[str, Any]:
-        cases = list(cases_of(path, self.plan.questions))
-        title = f"quality, {path.stem}"
-        return self._with_bar(title, len(cases), partial(_asked, worker, cases, self.work / "quality"))
+    def _sets(self) -> Iterator[tuple[str, Callable[[], Iterable[Case]], list[str]]]:
+        """Yield each set of questions: its title, its cases, and digests of the data."""
+        for path in self.plan.files:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            yield path.stem, partial(cases_of, path, self.plan.questions), [digest, str(self.plan.questions)]
+        for name in SHORT:
+            case = short_case(name)
+            yield name, partial(iter, [case]), [name, repr(case), *(item.text for item in case.items)]
+
+    def _quality(self, worker: Worker, title: str, read: Callable[[], Iterable[Case]]) -> dict[str, Any]:
+        cases = list(read())
+        return self._with_bar(f"quality, {title}", len(cases), partial(_asked, worker, cases, self.work / "quality"))
 
     def _speed(self, worker: Worker, load: Workload) -> dict[str, list[Round]]:
         own = self._worker(FIELD[FACTMEM])

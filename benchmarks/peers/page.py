@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["QUALITY", "markdown", "rows_of_quality", "rows_of_speed", "show", "written"]
+__all__ = ["QUALITY", "SHORT_FACTS", "markdown", "rows_of_quality", "rows_of_speed", "show", "written"]
 
 QUALITY = {
     "LoCoMo R@10": "LoCoMo: R@10",
@@ -24,6 +24,13 @@ QUALITY = {
 }
 """Figures of retrieval, and the heads of their columns."""
 
+SHORT_FACTS = {
+    f"{name} {figure}": f"{name}: {figure}" if figure == "@1" else figure
+    for name in ("family", "software", "docs", "people")
+    for figure in ("@1", "R@10")
+}
+"""The same of short facts."""
+
 Results = Mapping[str, Any]
 Rows = Sequence[Sequence[str]]
 
@@ -34,9 +41,14 @@ def written(results: Results) -> str:
 
 
 def show(results: Results) -> None:
-    """Print both tables, and what is unavailable."""
+    """Print all tables, and what is unavailable."""
     console = Console(soft_wrap=True, width=None if (plain := Console()).is_terminal else max(plain.width, 170))
-    for title, rows in (("speed", rows_of_speed(results)), ("retrieval", rows_of_quality(results))):
+    tables = {
+        "speed": rows_of_speed(results),
+        "retrieval": rows_of_quality(results, QUALITY),
+        "retrieval of short facts": rows_of_quality(results, SHORT_FACTS),
+    }
+    for title, rows in tables.items():
         table = Table(*rows[0], title=title)
         for row in rows[1:]:
             table.add_row(*row)
@@ -46,8 +58,9 @@ def show(results: Results) -> None:
 
 
 def markdown(results: Results) -> str:
-    """Return both tables and the unavailable measurements, in the documentation's form."""
-    parts = [_table(rows_of_speed(results)), _table(rows_of_quality(results))]
+    """Return all tables and the unavailable measurements, in the documentation's form."""
+    retrieval = [_table(rows_of_quality(results, figures)) for figures in (QUALITY, SHORT_FACTS)]
+    parts = [_table(rows_of_speed(results)), *retrieval]
     missing = [f"- {line}" for line in unavailable(results)]
     return "\n\n".join([*parts, *(["\n".join(missing)] if missing else [])]) + "\n"
 
@@ -73,15 +86,20 @@ def rows_of_speed(results: Results) -> Rows:
     return [head, *_speed_rows(results, list(map(str, smaller)), str(size))]
 
 
-def rows_of_quality(results: Results) -> Rows:
-    """A head, and a row for each way in which each peer can be searched."""
+def rows_of_quality(results: Results, heads: Mapping[str, str]) -> Rows:
+    """A head, and a row for each way in which each peer can be searched.
+
+    Args:
+        results: The results.
+        heads: Figures, and the heads of their columns.
+    """
     rows = [
-        [peer["title"], way, *(f"{figures[name]:.3f}" if name in figures else "–" for name in QUALITY)]
+        [peer["title"], way, *(f"{figures[name]:.3f}" if name in figures else "–" for name in heads)]
         for peer in results["peers"].values()
         for way, figures in peer.get("quality", {}).items()
         if way != "unavailable"
     ]
-    return [["", "recall by", *QUALITY.values()], *rows]
+    return [["", "recall by", *heads.values()], *rows]
 
 
 def unavailable(results: Results) -> list[str]:

@@ -5,7 +5,8 @@
 Each peer runs in an environment of its own, which is made on first use and kept with the finished figures in a cache
 folder (``FACTMEM_PEERS``, or ``factmem-peers`` below the user's cache): an interrupted run resumes, unless ``--again``
 is given. Speed is measured on generated facts with precomputed vectors, so that no embedder counts; retrieval on the
-files of dated conversations in ``--data``. A peer that cannot be installed or run is reported with the reason.
+files of dated conversations in ``--data`` and on the short facts of `short_facts.py`. A peer that cannot be installed
+or run is reported with the reason.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def main() -> None:
     given = parser.parse_args()
     files = tuple(sorted(given.data.glob("*.jsonl*")))
     if "quality" in given.measure and not files:
-        print(f"No files of dated conversations in {given.data}: retrieval is not measured.", file=sys.stderr)
+        print(f"No files of dated conversations in {given.data}: only short facts are asked for.", file=sys.stderr)
     plan = Plan(
         peers=tuple(given.only or (name for name in FIELD if name != FACTMEM)),
         sizes=(200,) if given.small else tuple(given.sizes),

@@ -13,6 +13,7 @@ from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
+from factmem.hints import kind_of
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of
@@ -166,8 +167,7 @@ def _checked(name: str, items: Any, typ: type[Any]) -> tuple[Any, ...]:
     found = tuple(items) if isinstance(items, Iterable) else (items,)
     for number, item in enumerate(found):
         if not isinstance(item, typ):
-            kind = f"the class {item.__name__}" if isinstance(item, type) else f"a {type(item).__name__}"
-            raise InvalidDataError(f"{name} takes {typ.__name__}, not {kind}", path=f"$.{name}[{number}]")
+            raise InvalidDataError(f"{name} takes {typ.__name__}, not {kind_of(item)}", path=f"$.{name}[{number}]")
     return found
 
 

@@ -19,7 +19,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
-from factmem.hints import hinted
+from factmem.hints import hinted, kind_of
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
@@ -177,7 +177,7 @@ def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKi
     parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
     if not isinstance(parsed, MemoryScope | ScopeKind | None):
         raise InvalidDataError(
-            f"a scope to save in is a MemoryScope, a ScopeKind or a path, not a {type(scope).__name__}", path="$.scope"
+            f"a scope to save in is a MemoryScope, a ScopeKind or a path, not {kind_of(scope)}", path="$.scope"
         )
     return parsed
 
@@ -466,7 +466,7 @@ class AgentMemoryConfig:
             case given if not callable(given):
                 raise InvalidDataError(
                     'a user is a MemorySubject, a path such as "deps.user.id", or a function of the host\'s run, '
-                    f"not a {type(given).__name__}",
+                    f"not {kind_of(given)}",
                     path="$.user",
                 )
 
@@ -552,9 +552,7 @@ class AgentMemoryConfig:
             return found.within(None)
         scope = MemoryScope.parse(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(scope, MemoryScope):
-            raise InvalidDataError(
-                f"a scope is a MemoryScope, a ScopeKind or a path, not a {type(wanted).__name__}", path=path
-            )
+            raise InvalidDataError(f"a scope is a MemoryScope, a ScopeKind or a path, not {kind_of(wanted)}", path=path)
         if scope.tenant not in (None, self.organization_name) or not self._takes_part(scope.within(None)):
             shown = ", ".join(map(str, self.scopes))
             raise InvalidDataError(f"the agent takes no part in {scope.within(None)}, only in {shown}", path=path)
@@ -580,7 +578,7 @@ class AgentMemoryConfig:
             made = self.store()
             if not isinstance(made, Memory):
                 raise InvalidDataError(
-                    f"the store is a function that makes a {type(made).__name__}, not a Memory", path="$.store"
+                    f"the store is a function that makes {kind_of(made)}, not a Memory", path="$.store"
                 )
             return made
         return Memory(

@@ -1,9 +1,11 @@
 """Coverage of statements by the facts and statements of a block, and their parts that no longer hold.
 
-A statement is compared clause by clause, by its words with content. A clause is covered by one fact or statement that
-holds all of them, by the facts found in its own message together, or by a fact that was found in just this clause. It
-no longer counts if a newer statement repeats it with another value and a word of change: "I live in Oslo", "I live in
-Rome now". Where a clause is left, its sentence stays whole, and former values in it are marked.
+A statement is compared clause by clause. A clause is covered by a statement that repeats it word for word; by its words
+with content, it is covered by one fact that holds all of them, by the facts found in its own message together, or by a
+fact that was found in just this clause. A fact about another individual covers only words of its own message, and so
+does any fact for a clause that denies something, or is about the past or about others. A clause no longer counts if a
+newer statement repeats it with another value and a word of change: "I live in Oslo", "I live in Rome now". Where a
+clause is left, its sentence stays whole, and former values in it are marked.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ import datetime as dt
 import functools
 import itertools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 
+from factmem.detection.languages import language_of as telling_language_of
+from factmem.detection.words import ReadableText, words_of
 from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
 from factmem.stemming import stemmer
@@ -47,8 +52,13 @@ _FEW: Final = 2
 _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 """Mark at the end of a clause whose sentence went on with a question or a request."""
 
+_FENCED: Final = lazy_pattern(r"^[ \t]*(```|~~~)[^\n]*(?:\n.*?)??(?:\n[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+"""Code between fences; an open fence reaches to the end."""
+
 _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
+_Individual: TypeAlias = tuple[str, str | None] | None
+"""Key of a subject that is an individual."""
 
 
 @attrs.frozen
@@ -58,28 +68,35 @@ class Excerpt:
     Attributes:
         text: The sentences that are left.
         former: Spans of the text that no longer hold, in order.
-        terms: Words with content, as they are compared, by clause.
+        clauses: The clauses that have words with content.
     """
 
     text: str
     former: tuple[Span, ...] = ()
-    terms: tuple[frozenset[str], ...] = attrs.field(default=(), repr=False)
+    clauses: tuple[_Clause, ...] = attrs.field(default=(), repr=False)
 
     @classmethod
     def of(cls, text: str) -> Excerpt:
         """Return a whole text."""
-        return cls(text, terms=tuple(clause.terms for clause in _text(text).clauses))
+        return cls(text, clauses=tuple(_text(text).clauses))
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """All words with content, as they are compared."""
+        return frozenset[str]().union(*(clause.terms for clause in self.clauses))
 
 
 class _Text:
-    """A text as it is compared.
+    """A text as it is compared, with blanks in the place of fenced code.
 
     Args:
         text: The text.
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = text = (
+            _FENCED.sub(lambda found: " " * len(found[0]), text) if "```" in text or "~~~" in text else text
+        )
         self.lowered = folded(text)
         self.language = language_of(self.lowered)
 
@@ -152,6 +169,28 @@ class _Clause:
             return frozenset[str]().union(*map(_pairs, words))
         return frozenset(map(_term, words))
 
+    @functools.cached_property
+    def is_plain(self) -> bool:
+        """Whether no word of it denies anything, or is about the past or about others."""
+        said = self._of.text[slice(*self.span)]
+        if (language := telling_language_of([said, self._of.text])) is None:
+            return True
+        words = words_of(said)
+        return not any(language.find(cue, words, 0, len(words) - 1) for cue in ("deny", "past", "others"))
+
+    @functools.cached_property
+    def line(self) -> str:
+        """All words but those that join it to another clause, in their order, between spaces."""
+        text = self._of.language.cues["joins"].sub(" ", self._of.lowered[slice(*self.span)])
+        return f" {' '.join(WORD.findall(text))} "
+
+    def is_repeated_in(self, lines: str) -> bool:
+        """Return whether lines of clauses repeat this one: within a longer one, if it can be understood by itself."""
+        language = self._of.language
+        if language.orders_last or not says_enough(len(self.terms), [self._of.lowered[slice(*self.span)]], language):
+            return f"\n{self.line}\n" in lines
+        return (self.line.strip() if language.unspaced else self.line) in lines
+
     @property
     def _in_pairs(self) -> bool:
         """Whether words are compared by their characters, for they take endings or stand without spaces."""
@@ -195,12 +234,14 @@ class _Value:
     """A value of a typed fact.
 
     Attributes:
+        individual: The individual that it is about, if any.
         about: Terms of the concept.
         own: Terms of the value.
         text: The value, if it is a text.
         former: Whether it was replaced.
     """
 
+    individual: _Individual
     about: frozenset[str]
     own: frozenset[str]
     text: str | None
@@ -265,9 +306,10 @@ class Coverage:
     """The facts and statements of a block so far."""
 
     def __init__(self) -> None:
-        self._told = _Told()
+        self._told: dict[_Individual, _Told] = defaultdict(_Told)
+        self._lines = "\n"
         self._facts: list[_Value] = []
-        self._former: list[tuple[dt.datetime, frozenset[str]]] = []
+        self._former: list[tuple[_Individual, dt.datetime, frozenset[str]]] = []
         self._changes: list[tuple[FactRecord[Any], frozenset[str]]] = []
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
@@ -281,10 +323,11 @@ class Coverage:
         """
         value = _value(record, former=False)
         self._facts.append(value)
-        self._told.add(self._indexed(value, record))
+        self._told[value.individual].add(self._indexed(value, record))
         for revision in earlier:
             if revision.value != record.value:
-                self._former.append((record.timestamp, self._indexed(_value(revision, former=True), revision)))
+                terms = self._indexed(_value(revision, former=True), revision)
+                self._former.append((value.individual, record.timestamp, terms))
 
     def add_statement(self, record: FactRecord[Any], excerpt: Excerpt) -> None:
         """Take in a statement of the block.
@@ -293,12 +336,10 @@ class Coverage:
             record: The statement; one that a model extracted covers the clauses that it quotes.
             excerpt: What the block tells of it.
         """
-        terms = frozenset[str]().union(*excerpt.terms)
-        for told in {*excerpt.terms, terms}:
-            self._told.add(told)
+        self._lines += "".join(f"{clause.line}\n" for clause in excerpt.clauses)
         for quote in record.evidence:
             if quote.quote != record.value:
-                value = _Value(frozenset(), terms, excerpt.text, former=False)
+                value = _Value(None, frozenset(), excerpt.terms, excerpt.text, former=False)
                 self._found[quote.conversation_id, quote.message_id].append((value, quote))
 
     def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
@@ -307,7 +348,9 @@ class Coverage:
             text = _text(str(record.value))
             changed = any(text.language.finds(cue, text.lowered) for cue in ("changes", "lately"))
             if changed and not text.language.finds("beside", text.lowered):
-                self._changes += [(record, clause.words) for _, clauses in text.stated for clause in clauses]
+                read = ReadableText(text.text)  # what stands in a letter or a quotation is another's
+                clauses = [clause for _, clauses in text.stated for clause in clauses]
+                self._changes += [(record, it.words) for it in clauses if read.structure_at(*it.span) is None]
 
     def add_newer(self, id: str, newer: FactRecord[Any]) -> None:
         """Take in that a newer statement overtakes one.
@@ -334,17 +377,19 @@ class Coverage:
                 any(map(clause.is_replaced_by, newer)) or self._covers(clause, record, near) for clause in clauses
             )
         ]
-        terms = tuple(clause.terms for _, clauses in kept for clause in clauses)
-        if not says_enough(sum(map(len, terms)), (text.lowered[slice(*span)] for span, _ in kept), text.language):
+        left = tuple(clause for _, clauses in kept for clause in clauses)
+        if not says_enough(
+            sum(len(clause.terms) for clause in left), (text.lowered[slice(*span)] for span, _ in kept), text.language
+        ):
             return None
-        said, former = "", []
+        rest, former = "", []
         for span, clauses in kept:
-            said += " " if said else ""
+            rest += " " if rest else ""
             places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
             places += [place for clause in clauses for words in newer for place in clause.replaced(words)]
-            former += [(start - span[0] + len(said), end - span[0] + len(said)) for start, end in places]
-            said += _OPEN_END.sub("", text.text[slice(*span)])
-        return Excerpt(said, tuple(_united(former)), terms)
+            former += [(start - span[0] + len(rest), end - span[0] + len(rest)) for start, end in places]
+            rest += _OPEN_END.sub("", text.text[slice(*span)])
+        return Excerpt(rest, tuple(_united(former)), left)
 
     def _indexed(self, value: _Value, record: FactRecord[Any]) -> frozenset[str]:
         """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
@@ -357,13 +402,23 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        if self._told.holds(clause.terms) or any(it.is_repeated_in(clause) for it in self._facts):
-            return True
-        if any(record.timestamp <= until and clause.terms <= former for until, former in self._former):
+        if clause.is_repeated_in(self._lines) or (clause.is_plain and self._covers_plain(clause, record)):
             return True
         together = frozenset[str]().union(*(value.terms for value, _ in near))
         return clause.terms <= together or any(
             value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record)
+        )
+
+    def _covers_plain(self, clause: _Clause, record: FactRecord[Any]) -> bool:
+        """Return whether a fact, or its former value, says a clause: one about the same individual, or about none."""
+        whose = (None, _individual(record))
+        return (
+            any(self._told[individual].holds(clause.terms) for individual in whose)
+            or any(it.individual in whose and it.is_repeated_in(clause) for it in self._facts)
+            or any(
+                individual in whose and record.timestamp <= until and clause.terms <= former
+                for individual, until, former in self._former
+            )
         )
 
     def _near(self, record: FactRecord[Any]) -> list[tuple[_Value, Evidence]]:
@@ -377,7 +432,11 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
     own = frozenset() if isinstance(data, bool) else _terms(data if isinstance(data, str) else json.dumps(data))
     about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
     text = data if isinstance(data, str) and record.concept.value_type is str else None
-    return _Value(about, own, text, former)
+    return _Value(_individual(record), about, own, text, former)
+
+
+def _individual(record: FactRecord[Any]) -> _Individual:
+    return record.subject.key if record.subject.individual_name is not None else None
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -22,6 +22,7 @@ from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import STATEMENT, Concept
+from factmem.hints import kind_of
 from factmem.memory.facade import Memory
 from factmem.names import folded_keyword
 from factmem.scopes import MemoryScope, ScopeKind
@@ -349,7 +350,7 @@ def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings:
     """
     integration = host_of(into)
     if integration.install is None:
-        raise CapabilityError(f"memory cannot be installed into a {type(into).__name__}: see factmem.integrations")
+        raise CapabilityError(f"memory cannot be installed into {kind_of(into)}: see factmem.integrations")
     installed: HostT = integration.install(_made(memory, settings), into)
     return installed
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from factmem.errors import InvalidDataError
 from factmem.hidden import HIDDEN
-from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of
+from factmem.value_types import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value
 
 __all__ = ["counted", "escaped_json", "masked", "moment", "parsed_value", "shown", "typed_value", "value_text"]

@@ -268,7 +268,8 @@ def _documented(thing: object) -> tuple[str, dict[str, str]]:
     """Return the docstring of a command or a block of options: the text, and the help of each option by its name."""
     text, *listed = re.split(r"\n+(?:Options|Attributes):\n", inspect.getdoc(thing) or "", maxsplit=1)
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "".join(listed), re.MULTILINE)
-    return text, {name: " ".join(help.split()) for name, help in entries}
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    return "\n\n".join(paragraphs), {name: " ".join(help.split()) for name, help in entries}
 
 
 def _run(run: Callable[..., Awaitable[None]], session: Session, given: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ async def _doomed(session: Session, memory: Memory, ids: Sequence[str], filters:
         missing -= {record.id for record in await memory.forget(*missing, dry_run=True)}
     if missing:
         raise RecordNotFoundError(
-            f"{len(missing)} of the ids name no visible record, or an erased one; nothing was erased now"
+            f"{len(missing)} of the ids name no visible record, or an erased one; nothing erased: see list_records()"
         )
     if not doomed:
         scope = filters.get("scope")
@@ -134,7 +134,7 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
         typer.Exit: The answer is not yes.
     """
     _print_some(console(stderr=True), doomed)
-    answer = _answer(f"Erase {len(doomed)} record(s) for good? [y/N]: ")
+    answer = _answer(f"Erase {counted(len(doomed), 'record')} for good? [y/N]: ")
     if not answer:
         session.note("\nNo answer: add --yes to erase without being asked.")
     if answer.strip().lower() not in ("y", "yes"):
@@ -168,7 +168,8 @@ def _print_some(out: Console, doomed: Erasure) -> None:
 def _show_selected(session: Session, doomed: Erasure) -> None:
     def render(out: Console) -> None:
         _print_some(out, doomed)
-        out.print(f"{len(doomed)} record(s) match; erase them without --dry-run." if doomed else "Nothing matches.")
+        found = f"{counted(len(doomed), 'record matches', 'records match')}; erase without --dry-run."
+        out.print(found if doomed else "Nothing matches.")
 
     records: list[Json] = [record_json(record) for record in doomed.records]
     session.show({"count": len(doomed), "dry_run": True, "erased": 0, "pending": False, "records": records}, render)
@@ -185,12 +186,12 @@ def _show(
     """Show the outcome of an erasure; without records, of what had expired."""
     if doomed is None:
         data = attributes(receipt, "expired", "superseded", "erased", "pending") | {"dry_run": dry_run}
-        done = "{} {expired} expired and {superseded} superseded revision(s)."
+        done = "{} {expired} expired and {superseded} superseded revisions."
         line = done.format("Would erase" if dry_run else "Erased", **data)
     else:
         ids: list[Json] = [record.id for record in doomed]
         data = {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
-        done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
+        done = f"Erased {counted(len(doomed), 'record')}, {counted(receipt.erased, 'revision')}."
         line = done if doomed else "Nothing matches; nothing was erased."
     if report is not None:
         files: list[Json] = [
@@ -216,20 +217,23 @@ def _show(
 
 def _print_report(out: Console, report: ErasureReport, session: Session) -> None:
     size = sum(file.size for file in report.files)
-    out.print(f"Searched {counted(len(report.files), 'file')}, {size:,} bytes, for {report.searched} piece(s) of it.")
+    out.print(
+        f"Searched {counted(len(report.files), 'file')}, {size:,} bytes, for {counted(report.searched, 'piece')} of it."
+    )
     for file in report.files:
         if file.found or file.names:
             out.print(
-                f"  {file.path}: {file.words} of words, {file.vectors} of vectors, {file.marks} id(s), "
+                f"  {file.path}: {file.words} of words, {file.vectors} of vectors, {counted(file.marks, 'id')}, "
                 f"{file.names} of names"
             )
     if not any(file.found for file in report.files):
         out.print("Nothing of it was found.")
     if report.too_short:
-        out.print(f"{report.too_short} word(s) or name(s) are too short to search for.")
+        out.print(f"{counted(report.too_short, 'word or name is', 'words or names are')} too short to search for.")
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
-        out.print(f"{len(report.said_by)} other record(s) hold some of it as well; erase them with:")
+        others = counted(len(report.said_by), "other record holds", "other records hold")
+        out.print(f"{others} some of it as well; erase with:")
         out.print(f"  {session.command_line('forget', '--verify', *shown)}", soft_wrap=True)
         if more > 0:
             out.print(f"The other {more} are listed then.")

@@ -128,9 +128,8 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     source: Path | IO[str] = sys.stdin if file == STDIN else file
     async with session.memory(read_only=False) as memory:
         receipt = await memory.admin.import_(source, trust=trust)
-    text = (
-        f"{receipt.imported} new assertion(s) in {session.shown_address}, {receipt.quarantined} waiting in quarantine"
-    )
+    new = counted(receipt.imported, "new assertion")
+    text = f"{new} in {session.shown_address}, {receipt.quarantined:,} waiting in quarantine"
     if receipt.accepted:
         text += f", {receipt.accepted} accepted"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)

@@ -143,7 +143,7 @@ class Ingestion:
         media = f", {counted(self.not_text, 'part')} dropped: {DropReason.NOT_TEXT.value}" if self.not_text else ""
         return (
             f"{counted(self.conversations, 'conversation')}, {counted(self.statements, 'statement')}, "
-            f"{self.new} new, {self.quarantined} quarantined, {_listed(self.redacted)}{media}"
+            f"{self.new:,} new, {self.quarantined:,} quarantined, {_listed(self.redacted)}{media}"
         )
 
 

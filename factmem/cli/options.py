@@ -17,8 +17,8 @@ import typer
 
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
-from factmem.scalars import JSON_SHAPE, Scalar, scalar_named
 from factmem.subjects import MemorySubject
+from factmem.value_types import JSON_SHAPE, Scalar, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:

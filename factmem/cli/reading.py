@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["history", "load", "profile", "recall"]
 
+_SHOWN: Final = 0.005
+"""Minimum score of a result beside others: less is printed as 0.00."""
 _PLACES: Final = 5
 
 
@@ -58,7 +60,8 @@ async def recall(
 ) -> None:
     """Find the facts that answer a query, best first, each with its source.
 
-    Scores are from 0 to 1. If nothing answers, this is said, and the nearest records are shown in short.
+    Scores are from 0 to 1. If nothing answers, this is said, and the nearest records are shown in short. Results
+    that score 0 are shown with --json only, unless there are no others.
 
     With --depth deep, the output also shows the confidence, the other queries and the gaps.
 
@@ -106,7 +109,8 @@ def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> No
         out.print("Nothing found.")
     elif not matches.answers:
         out.print("Nothing answers this. Nearest:", style="yellow")
-    for rank, match in enumerate(matches, start=1):
+    answering = [match for match in matches if match.score >= _SHOWN] or matches
+    for rank, match in enumerate(answering, start=1):
         block = match_block(match, explain=explain) if explain or matches.answers else [match_line(match)]
         print_block(out, f"{rank:>2}  {match.score:.2f}", block)
 

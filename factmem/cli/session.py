@@ -375,6 +375,8 @@ _COMMAND_LINE_TERMS: Final = (
     ("Name one with subject=, or read as one of them with for_user(name)", "Name one with --subject"),
     ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
+    ("see list_records()", "`factmem list` shows the ids"),
+    (", or import the file again with trust=True if", ", or import the file again with --trust if"),
     ("see history()", "`show ID` shows its history"),
     ("or choose another type", "or name another --type"),
     (

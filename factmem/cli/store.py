@@ -163,7 +163,8 @@ def _examined(point: EntryPoint) -> dict[str, Any]:
         if isinstance(provider, type):
             capabilities = capabilities_of(object.__new__(provider))
     except ModuleNotFoundError as error:
-        problem = f"{error.name} is not installed: run  pip install 'factmem[{point.name}]'"
+        wanted = f"'factmem[{','.join(point.extras)}]'" if point.extras else error.name
+        problem = f"{error.name} is not installed: run  pip install {wanted}"
     except Exception as error:  # the import of a third party may raise anything
         problem = f"cannot be imported: {type(error).__name__}"
     return {
@@ -215,9 +216,9 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
             raise
         await session.note_if_empty(memory)
     if to_stdout:
-        session.note(f"exported {lines} assertion(s)")
+        session.note(f"exported {counted(lines, 'assertion')}")
     else:
-        session.show_line({"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
+        session.show_line({"exported": lines, "file": str(file)}, f"exported {counted(lines, 'assertion')} to {file}")
 
 
 def _stdout() -> IO[str]:
@@ -266,7 +267,7 @@ async def reembed(session: Session) -> None:
     async with session.memory(read_only=False) as memory:
         with progress("embedding", quiet=session.as_json) as advance:
             count = await memory.admin.reembed(advance)
-    session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
+    session.show_line({"reembedded": count}, f"embedded {counted(count, 'record')} again")
 
 
 async def calibrate(
@@ -452,7 +453,7 @@ def _print_findings(out: Console, found: Sequence[Finding], address: str) -> Non
         out.print(Text.assemble(" " * 9, shown(finding.advice)))
     counts = Counter(finding.severity for finding in found)
     if counts[Severity.ERROR] or counts[Severity.WARNING]:
-        out.print(f"{counts[Severity.ERROR]} error(s), {counts[Severity.WARNING]} warning(s)")
+        out.print(f"{counted(counts[Severity.ERROR], 'error')}, {counted(counts[Severity.WARNING], 'warning')}")
     else:
         out.print(shown(f"{address} is sound"))
 

@@ -38,8 +38,8 @@ from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.providers.memory import NoMemory
 from factmem.records import FactDetails
-from factmem.scalars import Scalar, scalar_named, typed_names
 from factmem.scopes import MemoryScope
+from factmem.value_types import Scalar, scalar_named, typed_names
 from factmem.values import Json
 
 if TYPE_CHECKING:

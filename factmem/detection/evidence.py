@@ -31,8 +31,8 @@ from factmem.detection.languages import language_named
 from factmem.detection.plain import NOT_SAID, Citation, Reading, Topic
 from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept
-from factmem.scalars import scalar_of
 from factmem.tables import table
+from factmem.value_types import scalar_of
 
 __all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
 

@@ -1,4 +1,7 @@
-"""Treatment of messages by their origin."""
+"""Treatment of messages by their origin.
+
+The policy chooses among the members of `factmem.details.Treatment`; a further treatment begins there.
+"""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, Fact, FactType
 from factmem.llm.messages import element, fitting, section
 from factmem.records import Origin
-from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape
 from factmem.tables import table
+from factmem.value_types import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.values import Json, encode_value
 from factmem.wording import sentence_spans
 

@@ -44,7 +44,7 @@ from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
-from factmem.scalars import Scalar, is_number, scalar_of
+from factmem.value_types import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
 
 __all__ = [

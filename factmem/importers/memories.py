@@ -23,9 +23,9 @@ from factmem.importers.documents import blocks, is_document
 from factmem.importers.rows import Fields, Row, converted, guarded, parsed
 from factmem.importers.sources import Source
 from factmem.records import AssertionState, Evidence, Origin
-from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.value_types import scalar_named
 
 __all__ = [
     "FIELDS",

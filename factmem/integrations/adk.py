@@ -36,6 +36,7 @@ from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
+from factmem.hints import kind_of
 from factmem.media.parts import media_of
 from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
@@ -539,8 +540,7 @@ def _installed(memory: AgentMemory, host: Any) -> App | Runner:
             return _with_runner(host, memory)
         case _:
             raise CapabilityError(
-                f"memory cannot be installed into a {type(host).__name__}: put the agent into an App, and install it "
-                "into that"
+                f"memory cannot be installed into {kind_of(host)}: put the agent into an App, and install it into that"
             )
 
 

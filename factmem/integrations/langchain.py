@@ -33,6 +33,7 @@ from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
+from factmem.hints import kind_of
 from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.media.parts import MediaParts, media_in
 
@@ -257,7 +258,7 @@ def install_into_factory(
     """
     if not callable(factory) or "middleware" not in inspect.signature(factory).parameters:
         raise CapabilityError(
-            f"memory cannot be installed into a {type(factory).__name__}: install it into create_agent, and make the "
+            f"memory cannot be installed into {kind_of(factory)}: install it into create_agent, and make the "
             "agent with what that returns; or give FactMemMiddleware to the agent"
         )
 

@@ -40,6 +40,7 @@ from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun
 from factmem.errors import CapabilityError, FactMemError, MissingPackageError
+from factmem.hints import kind_of
 from factmem.memory.facade import Memory
 
 try:
@@ -301,7 +302,7 @@ def _install(memory: AgentMemory, into: Any) -> Any:
     if isinstance(into, AsyncOpenAI):
         return _with_memory(memory, into, _AsyncClient)
     if not isinstance(into, OpenAI):
-        raise CapabilityError(f"memory is installed into a client of openai, not into a {type(into).__name__}")
+        raise CapabilityError(f"memory is installed into a client of openai, not into {kind_of(into)}")
     if isinstance(memory.config.store, Memory):
         raise CapabilityError(
             "a client without an event loop cannot use an open Memory, which lives in one: give AgentMemory an "

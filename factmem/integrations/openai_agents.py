@@ -34,6 +34,7 @@ from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun, MemoryTools
 from factmem.errors import CapabilityError, MissingPackageError
+from factmem.hints import kind_of
 from factmem.integrations.openai import RequestFormat
 
 try:
@@ -307,9 +308,7 @@ class _Installation:
 
 def _install(memory: AgentMemory, into: Any) -> Any:
     if not isinstance(into, Agent):
-        raise CapabilityError(
-            f"memory is installed into an Agent of the OpenAI Agents SDK, not into a {type(into).__name__}"
-        )
+        raise CapabilityError(f"memory is installed into an Agent of the OpenAI Agents SDK, not into {kind_of(into)}")
     return _Installation(_Listener(memory)).of(into)
 
 

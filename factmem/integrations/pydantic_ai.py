@@ -33,6 +33,7 @@ from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun
 from factmem.errors import CapabilityError, MissingPackageError
+from factmem.hints import kind_of
 from factmem.media.parts import MediaParts, media_of
 
 try:
@@ -199,7 +200,7 @@ class AgentWithMemory(WrapperAgent[AgentDepsT, OutputT]):
 
 def _install(memory: AgentMemory, into: Any) -> Any:
     if not isinstance(into, AbstractAgent):
-        raise CapabilityError(f"memory is installed into an agent of pydantic-ai, not into a {type(into).__name__}")
+        raise CapabilityError(f"memory is installed into an agent of pydantic-ai, not into {kind_of(into)}")
     return AgentWithMemory(into, MemoryCapability(memory))
 
 

@@ -14,7 +14,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.records import AssertionState, FactRecord
-from factmem.scalars import scalar_named, typed_names
+from factmem.value_types import scalar_named, typed_names
 from factmem.values import Json, decode_value
 
 __all__ = [
@@ -219,7 +219,7 @@ def awaited(waiting: int, *, trusted: bool) -> str | None:
     hint = "" if trusted else "; if the user trusts the clients of this server, start it with --trust"
     return (
         f"{many} in quarantine and cannot be recalled: tell the user to look at them with `factmem quarantine list` "
-        f"and to accept them with `factmem quarantine accept ID`{hint}."
+        f"and to accept them with `factmem quarantine accept ID`, with the --store and --viewer of this server{hint}."
     )
 
 

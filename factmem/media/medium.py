@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.errors import InvalidDataError, MediumError
+from factmem.hints import kind_of
 from factmem.validators import instance_of
 
 __all__ = ["MEDIA_TYPES", "Medium", "fingerprint", "medium_type"]
@@ -77,7 +78,7 @@ def medium_type(mime: object) -> str:
         MediumError: No medium may have it.
     """
     if not isinstance(mime, str):
-        raise MediumError(f"a medium's type is a text such as image/png, not a {type(mime).__name__}")
+        raise MediumError(f"a medium's type is a text such as image/png, not {kind_of(mime)}")
     plain = mime.partition(";")[0].strip().lower()
     plain = _SPELLINGS.get(plain, plain)
     if plain not in MEDIA_TYPES:
@@ -95,7 +96,7 @@ def _content(content: object) -> bytes | Path:
             return content
         case _:
             raise InvalidDataError(
-                f"a medium is given as bytes or a Path, not as a {type(content).__name__}: none is fetched or guessed"
+                f"a medium is given as bytes or a Path, not as {kind_of(content)}: none is fetched or guessed"
             )
 
 

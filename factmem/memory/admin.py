@@ -141,7 +141,9 @@ class Admin(ReadingPart):
 
         visible = await to_thread.run_sync(seen)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible assertion, or an erased one")
+            raise RecordNotFoundError(
+                f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
+            )
 
         def passes(recorded: Recorded) -> bool:
             details = recorded.assertion.details

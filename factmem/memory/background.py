@@ -18,7 +18,7 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from factmem.abc.detector import DropReason, Message
+from factmem.abc.detector import DropReason
 from factmem.changes import Change
 from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
 from factmem.hints import hinted
@@ -26,7 +26,7 @@ from factmem.llm import Budget
 from factmem.llm.asking import Spent
 from factmem.loops import OneLoop, check_process
 from factmem.memory.journal import Unit
-from factmem.records import AssertionState, FactRecord
+from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
 __all__ = [
@@ -55,7 +55,7 @@ class Unrepresented(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Remembered:
-    """Outcome of submitted words or facts. Iterating yields the records.
+    """Outcome of submitted words or facts: a sequence of the records.
 
     Attributes:
         records: The records that hold them, as they are in the store; none if there was nothing to remember.
@@ -87,8 +87,17 @@ class Remembered:
     def __iter__(self) -> Iterator[FactRecord[Any]]:
         return iter(self.records)
 
+    def __getitem__(self, number: int) -> FactRecord[Any]:
+        return self.records[number]
+
     def __len__(self) -> int:
         return len(self.records)
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in attrs.asdict(self, recurse=False).items() if value}
+        if self.changes:
+            shown["changes"] = f"<{', '.join(change.kind.value for change in self.changes)}>"
+        return f"Remembered({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def with_others(self, others: Sequence[Remembered]) -> Remembered:
         """Return this outcome and others of the same call as one."""
@@ -313,7 +322,7 @@ class Worker:
         self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Submission] = {}
         self._watched: dict[str, anyio.Event] = {}
-        self._read_events: OrderedDict[str, dict[str, Message]] = OrderedDict()
+        self._read_events: OrderedDict[str, dict[str, list[Recorded]]] = OrderedDict()
         self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self.spent: Spent = Spent(budget=settings.budget)
 
@@ -425,13 +434,14 @@ class Worker:
         return frozenset(self._held)
 
     @contextlib.contextmanager
-    def holding(self, unit: Unit) -> Iterator[None]:
+    def holding(self, units: Sequence[Unit]) -> Iterator[None]:
         """Keep words from the background while a caller reads them."""
-        self._held |= unit.ids
+        ids = frozenset[str]().union(*(unit.ids for unit in units))
+        self._held |= ids
         try:
             yield
         finally:
-            self._held -= unit.ids
+            self._held -= ids
 
     def reading(self, id: str) -> list[Submission]:
         """Return the submissions of a job that are being read, in the order begun."""
@@ -454,8 +464,8 @@ class Worker:
         async with lock:
             yield
 
-    def read_events(self, id: str) -> dict[str, Message]:
-        """Return the events of a stream that this process has read, by id, for a store that keeps none.
+    def read_events(self, id: str) -> dict[str, list[Recorded]]:
+        """Return the words of the events of a stream that this process has read, by id, for a store that keeps none.
 
         The least recently used streams are forgotten: to read an event again is harmless.
         """

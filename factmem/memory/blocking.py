@@ -16,8 +16,8 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from factmem.abc.detector import DropReason
-from factmem.errors import ProviderClosedError
-from factmem.hints import missing_attribute
+from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.hints import kind_of, missing_attribute
 from factmem.loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
 from factmem.memory.background import Remembered, Submission
@@ -147,9 +147,12 @@ class _Twin:
         self._original = original
         self._calls = calls
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._original!r})"
+
     def _calls_in_use(self) -> Calls:
         if self._calls is None:
-            raise ProviderClosedError("the memory is not open: use it inside its `with` block")
+            raise _closed()
         return self._calls
 
 
@@ -290,9 +293,16 @@ class BlockingMemory(_Twin):
 
     Args:
         memory: Memory, not yet opened.
+
+    Raises:
+        InvalidDataError: The argument is no `Memory`.
     """
 
     def __init__(self, memory: Memory) -> None:
+        if not isinstance(memory, Memory):
+            raise InvalidDataError(
+                f"a BlockingMemory is made of a Memory, not of {kind_of(memory)}: write BlockingMemory(Memory(…))"
+            )
         super().__init__(memory, None)
         self._memory = memory
         self._open = contextlib.ExitStack()
@@ -318,6 +328,10 @@ class BlockingMemory(_Twin):
     if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `async with`
 
         def __getattr__(self, name: str) -> object:
+            if name in ("close", "aclose"):
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}: leave its `with` block"
+                )
             raise missing_attribute(type(self), name)
 
         async def __aenter__(self) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from factmem.abc import MemoryObserver
 from factmem.errors import InvalidDataError
+from factmem.hints import kind_of
 from factmem.providers.registry import default_store
 
 __all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in", "one_or_more"]
@@ -35,7 +36,7 @@ def check_store(store: object) -> None:
     """Raise `InvalidDataError` unless a store is an address, a path, or has the four verbs of a provider."""
     if not isinstance(store, str | Path) and not _has(store, _VERBS):
         raise InvalidDataError(
-            f"a store is an address such as 'sqlite-vec:facts.db', a path, or a provider, not {_kind(store)}",
+            f"a store is an address such as 'sqlite-vec:facts.db', a path, or a provider, not {kind_of(store)}",
             path="$.store",
         )
 
@@ -58,7 +59,7 @@ def check_parts(**parts: object) -> None:
             continue
         methods = " and ".join(f"{method}()" for method in _PARTS[name])
         raise InvalidDataError(
-            f"{name} takes an object with {methods}, not {_kind(part)}: give one, or leave it out", path=f"$.{name}"
+            f"{name} takes an object with {methods}, not {kind_of(part)}: give one, or leave it out", path=f"$.{name}"
         )
 
 
@@ -70,11 +71,13 @@ def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
     """
     wanted = " or ".join(typ.__name__ for typ in types)
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidDataError(f"{name} takes a list of {wanted}, not {_kind(given)}: give [one, …]", path=f"$.{name}")
+        raise InvalidDataError(
+            f"{name} takes a list of {wanted}, not {kind_of(given)}: give [one, …]", path=f"$.{name}"
+        )
     items = tuple(given)
     for number, item in enumerate(items):
         if not isinstance(item, types):
-            raise InvalidDataError(f"{name} takes {wanted}, not {_kind(item)}", path=f"$.{name}[{number}]")
+            raise InvalidDataError(f"{name} takes {wanted}, not {kind_of(item)}", path=f"$.{name}[{number}]")
     return items
 
 
@@ -101,7 +104,3 @@ def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, .
 
 def _has(thing: object, methods: Iterable[str]) -> bool:
     return not isinstance(thing, type) and all(callable(getattr(thing, method, None)) for method in methods)
-
-
-def _kind(thing: object) -> str:
-    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

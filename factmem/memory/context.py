@@ -19,7 +19,7 @@ from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
-from factmem.hints import hinted
+from factmem.hints import hinted, kind_of
 from factmem.memory.checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
@@ -290,7 +290,7 @@ class Context:
             return None
         if not isinstance(scope, MemoryScope):
             raise InvalidDataError(
-                f"a scope is a MemoryScope or a path such as '/product/alpha', not a {type(scope).__name__}",
+                f"a scope is a MemoryScope or a path such as '/product/alpha', not {kind_of(scope)}",
                 path="$.scope",
             )
         if scope.tenant not in (None, self.tenant):

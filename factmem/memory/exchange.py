@@ -22,6 +22,7 @@ from factmem.abc.capabilities import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
+from factmem.hints import kind_of
 from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
@@ -114,7 +115,7 @@ class Exchange(WritingPart):
             _log.warning(
                 "%d imported assertions wait in quarantine and are not recalled: accept them%s",
                 len(waiting),
-                "" if trust else ", or import the file again with trust if it is your own",
+                "" if trust else ", or import the file again with trust=True if it is your own",
             )
         return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted)
 
@@ -220,7 +221,7 @@ def _batches_of(entries: Iterable[Recorded]) -> Generator[Sequence[Recorded]]:
     while some := list(itertools.islice(rest, _BATCH)):
         for entry in some:
             if not isinstance(entry, Recorded):
-                raise InvalidDataError(f"import_ takes a file, or Recorded entries, not a {type(entry).__name__}")
+                raise InvalidDataError(f"import_ takes a file, or Recorded entries, not {kind_of(entry)}")
         yield some
 
 
@@ -283,7 +284,11 @@ def _check_header(line: str) -> None:
         case {"kind": "factmem-export", "v": int()}:
             pass
         case _:
-            raise CodecError("not an export of factmem; to ingest a conversation, use `factmem ingest`", path="$[0]")
+            raise CodecError(
+                "not an export of factmem: that of another system is read with `factmem import --from SYSTEM`, and a "
+                "conversation with `factmem ingest`",
+                path="$[0]",
+            )
 
 
 def _read(line: str, number: int) -> Recorded:

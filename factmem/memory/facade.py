@@ -32,7 +32,7 @@ from factmem.errors import (
     ProviderClosedError,
 )
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
-from factmem.hints import hinted, missing_attribute
+from factmem.hints import hinted, kind_of, missing_attribute
 from factmem.memory.admin import Admin
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
@@ -302,6 +302,17 @@ class Memory:
         self._writer = Writer(context.everybody, backend)
         self._rememberer = Rememberer(context, backend)
         self._eraser = Eraser(context, backend)
+
+    def __repr__(self) -> str:
+        context = self._context
+        shown = {
+            "organization": context.tenant,
+            "viewer": context.viewer,
+            "scopes": [str(scope.within(None)) for scope in context.view.scopes],
+            "read_only": context.read_only,
+        }
+        settings = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        return f"Memory({self._backend.provider!r}{settings})"
 
     def _view(self, context: Context) -> Self:
         view = type(self).__new__(type(self))
@@ -1175,7 +1186,7 @@ class Memory:
 def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
     """Return the policies with the origins that a detector was made with."""
     if not isinstance(policies, Policies):
-        raise InvalidDataError(f"policies is a Policies(…), not a {type(policies).__name__}", path="$.policies")
+        raise InvalidDataError(f"policies is a Policies(…), not {kind_of(policies)}", path="$.policies")
     if detector is None:
         return policies
     from factmem.detection import InstructorDetector

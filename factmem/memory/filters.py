@@ -14,6 +14,7 @@ from typing import Any, Final, TypedDict
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
+from factmem.hints import kind_of
 from factmem.recall import MetadataCondition, RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
@@ -287,7 +288,9 @@ def check_range(**numbers: int | None) -> None:
 
 def check_query(query: str, limit: int, min_score: float) -> None:
     """Raise `InvalidDataError` unless the query is not blank, the limit positive and the score from 0 to 1."""
-    if not isinstance(query, str) or not query.strip():
+    if not isinstance(query, str):
+        raise InvalidDataError(f"the query is a text, not {kind_of(query)}", path="$.query")
+    if not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
     check_text(query, path="$.query")
     check_whole(limit, "limit", least=1)

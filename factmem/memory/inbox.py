@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +24,6 @@ from factmem.fold import states_of
 from factmem.memory.background import Submission
 from factmem.memory.checks import listed
 from factmem.memory.context import Context
-from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.journal import STREAM, Job, Trigger, Unit, aims_of, in_order, is_read_again, job_id
 from factmem.memory.observed import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
@@ -34,7 +34,6 @@ from factmem.memory.remembering import (
     StoredSession,
     StoredWords,
     conversation_from,
-    settled,
     spoken,
     warn_of_not_text,
 )
@@ -146,8 +145,11 @@ class Inbox(PipelinePart):
         checked_name(stream, what="a stream")
         messages = spoken(events, self._context.said_now).messages if events else ()
         order = self._rememberer.ordered(about)
-        if self._backend.four_verbs_only:
-            return await self._ingested_in_four_verbs(stream, messages, order, trigger or Trigger())
+        if self._backend.four_verbs_only and trigger is not None and not trigger.immediate:
+            raise CapabilityError(
+                f"{type(self._backend.provider).__name__} has the four verbs only: events cannot wait there for a "
+                "count or a time. Leave these out of the Trigger, or use a provider that keeps history"
+            )
         id = _stream_id(stream, order)
         job = self._stream_job(id, order, trigger or Trigger())
         conversation, *words_of_media = await self._rememberer.with_words_of_media(
@@ -162,7 +164,7 @@ class Inbox(PipelinePart):
             alone = self._without_words(id, messages)
             not_text = sum(item.not_text for item in stored)
             warn_of_not_text(alone + not_text)
-            if job is None:
+            if job is None or self._backend.four_verbs_only:
                 submission = await self._rememberer.submit(stored)
                 submission.drop(DropReason.NOT_TEXT, alone)
             else:
@@ -257,41 +259,8 @@ class Inbox(PipelinePart):
             return 0
         known = self._backend.worker.read_events(f"{id}/not-text")
         found = [event for key, event in new.items() if key not in known and event.detectable]
-        known.update(new)
+        known.update({key: [] for key in new})
         return sum(event.not_text for event in found)
-
-    async def _ingested_in_four_verbs(
-        self, stream: str, events: Sequence[Message], order: Order, trigger: Trigger
-    ) -> Submission:
-        """Read events at once, except those that this process has read; other processes do not recognize these."""
-        four_verbs = FourVerbs(self._context, self._backend)
-        four_verbs.check_representable(self._writer.lasting(order.given))
-        if not trigger.immediate:
-            raise CapabilityError(
-                f"{type(self._backend.provider).__name__} has the four verbs only: events cannot wait there for a "
-                "count or a time. Leave these out of the Trigger, or use a provider that keeps history"
-            )
-        id = _stream_id(stream, order)
-        async with self._backend.worker.alone(id):
-            read = self._backend.worker.read_events(f"{id}{_FOR}{_digest(sorted(order.looking_for.aims))}")
-            fresh = _fresh(stream, events, read, self._context.clock())
-            alone = self._without_words(id, events)
-            warn_of_not_text(alone + fresh.not_text)
-            skipped = len(_fresh(stream, events, (), self._context.clock()).messages) - len(fresh.messages)
-            if not fresh.messages:
-                submission = settled(())
-                submission.drop(DropReason.NOT_TEXT, alone)
-                submission.skipped = skipped
-                return submission
-            found = await self._rememberer.words(fresh)
-            context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
-            job = self._rememberer.job(fresh, order)
-            outcomes = await four_verbs.remember([submitted(fresh, found, order.place, job, context)])
-            read.update({message.id: message for message in fresh.messages if message.id is not None})
-            submission = settled(outcomes)
-            submission.drop(DropReason.NOT_TEXT, alone + fresh.not_text)
-            submission.skipped = skipped
-            return submission
 
     async def _found(self, ids: Sequence[str]) -> Submission:
         """Find submissions again by their ids."""
@@ -360,8 +329,12 @@ class Inbox(PipelinePart):
             The new events, and the number of those that are skipped.
         """
         known: dict[str | None, list[Recorded]] = defaultdict(list)
-        for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
-            known[recorded.assertion.details.evidence[0].message_id].append(recorded)
+        read = self._backend.worker.read_events(job.id if job else id) if self._backend.four_verbs_only else None
+        if read is not None:
+            known.update(read)
+        else:
+            for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
+                known[recorded.assertion.details.evidence[0].message_id].append(recorded)
         fresh = _fresh(stream, events, known, self._context.clock())
         given = _fresh(stream, events, (), self._context.clock())  # what was taken in before was heard as well
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
@@ -370,9 +343,10 @@ class Inbox(PipelinePart):
         skipped = len(old) - len(again)
         if not fresh.messages:
             return [], skipped
-        return await self._rememberer.journalled(
-            await self._rememberer.taken_in([(fresh, job)], order, heard=given)
-        ), skipped
+        stored = await self._rememberer.journalled(await self._rememberer.taken_in([(fresh, job)], order, heard=given))
+        if read is not None:
+            stored = [_shown(item, fresh, read, job.trigger.overlap if job and job.trigger else 0) for item in stored]
+        return stored, skipped
 
     def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
         """Return the job of a stream's events; those that look for different things have different ids."""
@@ -469,6 +443,17 @@ def _is_read(words: Sequence[Recorded], job: Job) -> bool:
     """Return whether words of one event were submitted for all that is looked for, or are kept without a model."""
     done = [aims_of(recorded) for recorded in words if recorded.assertion.job is not None]
     return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
+
+
+def _shown(stored: StoredWords, events: Conversation, read: dict[str, list[Recorded]], overlap: int) -> StoredWords:
+    """Return new events with those before them as context, and note them as read."""
+    before = list(read.values())[-overlap:] if overlap else []
+    read.update({message.id: [] for message in events.messages if message.id is not None})
+    if stored.unit is None:
+        return stored
+    for word in stored.unit.words:
+        read[word.assertion.details.evidence[0].message_id or ""].append(word)
+    return attrs.evolve(stored, unit=attrs.evolve(stored.unit, context=tuple(itertools.chain(*before))))
 
 
 def _first(words: Sequence[Recorded]) -> list[Recorded]:

@@ -41,6 +41,7 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import bounded_gather, metered
 from factmem.memory.background import Remembered, UnitReader
+from factmem.memory.four_verbs import FourVerbs
 from factmem.memory.journal import (
     Job,
     JobKind,
@@ -314,6 +315,10 @@ _DEEPEST_PROPOSAL: Final = 32
 class Pipeline(WritingPart):
     """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
+    @functools.cached_property
+    def _four_verbs(self) -> FourVerbs:
+        return FourVerbs(self._context, self._backend)
+
     @property
     def unit_reader(self) -> UnitReader:
         """The pipeline as the worker calls it."""
@@ -340,11 +345,16 @@ class Pipeline(WritingPart):
         found = unit.job.request.subjects if unit.job.kind is JobKind.DETECT else ()
         return all(self._context.view.is_about(subject.key) for subject in found)
 
-    async def read_now(self, unit: Unit) -> Remembered:
-        """Read a unit and wait for it; the background worker leaves it alone meanwhile."""
-        with self._backend.worker.holding(unit):
-            (result,) = await self.process([unit])
-            return result if isinstance(result, Remembered) else await self.give_up(unit, result)
+    async def read_now(self, units: Sequence[Unit]) -> list[Remembered]:
+        """Read units of one owner and wait for it; the background worker leaves them alone meanwhile."""
+        if not units:
+            return []
+        with self._backend.worker.holding(units):
+            results = await self.process(units)
+            return [
+                result if isinstance(result, Remembered) else await self.give_up(unit, result)
+                for unit, result in zip(units, results, strict=True)
+            ]
 
     async def process(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         """Read waiting words, all of one owner; return the outcome or the error of each unit.
@@ -364,6 +374,11 @@ class Pipeline(WritingPart):
 
     async def _read_within_budget(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         found = await self._found(units)
+        if self._backend.four_verbs_only:
+            return [
+                await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
+                for unit, item in zip(units, found, strict=True)
+            ]
         readable = [item for item in found if isinstance(item, ReadUnit)]
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
@@ -374,9 +389,18 @@ class Pipeline(WritingPart):
             for unit, item in zip(units, found, strict=True)
         ]
 
+    async def _kept(self, found: ReadUnit) -> Remembered:
+        """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
+        keep = self._kept_words([found], Plan())
+        words = [(_read_words(item), False) for item in found.unit.words if item.id in keep]
+        return await self._four_verbs.keep([*words, *found.candidates], found.unit.job, dropped=found.dropped)
+
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
+        if self._backend.four_verbs_only:
+            words = [(_read_words(item), False) for item in unit.words]
+            return await self._four_verbs.keep(words, unit.job, failure=failure)
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left and not stays_pending:

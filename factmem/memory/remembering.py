@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import functools
 import itertools
 import logging
 import uuid
@@ -29,8 +28,9 @@ from factmem.detection import OriginPolicy
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.hints import kind_of
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.four_verbs import FourVerbs, submitted
+from factmem.memory.four_verbs import FourVerbs, unit_of
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
 from factmem.memory.pipeline import PipelinePart
@@ -274,7 +274,7 @@ def conversation_from(what: Words, now: dt.datetime) -> Conversation:
             return _read(_plain(what))
         case _:
             raise InvalidDataError(
-                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
+                f"cannot remember {kind_of(what)}: give a text, a Message, a Conversation, or message dicts"
             )
 
 
@@ -299,7 +299,7 @@ def _conversation_of(messages: Sequence[Any]) -> Conversation:
     """
     for message in messages:
         if not isinstance(message, Message):
-            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+            raise InvalidDataError(f"cannot generate from messages and {kind_of(message)} together")
     return Conversation(messages=messages)
 
 
@@ -332,6 +332,9 @@ def _read(value: object) -> Conversation:
 _log = logging.getLogger("factmem")
 
 _EVERYTHING: Final = MemorySubject.EVERYTHING
+
+_AS_SAID: Final = Job(id="", kind=JobKind.KEEP, consolidate=False)
+"""Job of words that no model reads."""
 
 
 class About(TypedDict, total=False):
@@ -451,25 +454,18 @@ class StoredSession:
 class Rememberer(PipelinePart):
     """Takes in texts, messages, conversations, and facts to consolidate."""
 
-    @functools.cached_property
-    def _four_verbs(self) -> FourVerbs:
-        return FourVerbs(self._context, self._backend)
-
     async def remember(self, what: Words, about: About) -> Remembered:
         """See `Memory.remember`."""
         order = self.ordered(about)
-        if self._backend.four_verbs_only:
-            (outcome,) = await self._in_four_verbs([what], order)
-            return outcome
-        outcomes = [await self._read_now(stored) for stored in await self._store([what], order)]
+        outcomes = await self._read_now(await self._store([what], order))
         return outcomes[0].with_others(outcomes[1:])
 
-    async def _read_now(self, stored: StoredWords) -> Remembered:
-        if stored.unit is not None:
-            outcome = await self._pipeline.read_now(stored.unit)
-        else:
-            outcome = await self._read_before(stored) if stored.was_to_be_read else stored.outcome()
-        return outcome.without(DropReason.NOT_TEXT, stored.not_text)
+    async def _read_now(self, stored: Sequence[StoredWords]) -> list[Remembered]:
+        read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
+        outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
+        return [
+            outcome.without(DropReason.NOT_TEXT, item.not_text) for outcome, item in zip(outcomes, stored, strict=True)
+        ]
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
@@ -493,8 +489,6 @@ class Rememberer(PipelinePart):
         match source:
             case StoredSession():
                 return await self.submit([await self._session(source, order)])
-            case [SingleFact() | MultipleFacts() | ReadyFact(), *_] if self._backend.four_verbs_only:
-                return await self._ready_in_four_verbs(source, order)
             case [SingleFact() | MultipleFacts() | ReadyFact(), *_]:
                 return await self.submit([await self._ready(source, order)])
             case [] | None:
@@ -525,9 +519,12 @@ class Rememberer(PipelinePart):
                 None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
             ),
         )
+        given = self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private)
+        if self._backend.four_verbs_only:
+            FourVerbs(self._context, self._backend).check_representable(self._writer.lasting(given))
         return Order(
             place=self._context.place(subject, scope),
-            given=self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private),
+            given=given,
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
@@ -546,7 +543,7 @@ class Rememberer(PipelinePart):
             return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
         if not isinstance(request, DetectionRequest):
             raise InvalidDataError(
-                f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
+                f"looking_for is a DetectionRequest(concepts=[…]), not {kind_of(request)}", path="$.looking_for"
             )
         if not self._backend.reads_words:
             raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
@@ -562,24 +559,7 @@ class Rememberer(PipelinePart):
 
     async def store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
-        if self._backend.four_verbs_only:
-            return settled(await self._in_four_verbs(what, order))
         return await self.submit(await self._store(what, order))
-
-    async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
-        self._four_verbs.check_representable(self._writer.lasting(order.given))
-        now = self._context.said_now
-        words, not_text = [], []
-        for item in what:
-            conversation = conversation_from(item, now)
-            not_text.append(conversation.not_text)
-            found = await self.words(conversation)
-            words.append(submitted(conversation, found, order.place, self.job(item, order)))
-        warn_of_not_text(sum(not_text))
-        outcomes = await self._four_verbs.remember(words)
-        return [
-            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
-        ]
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
@@ -601,7 +581,7 @@ class Rememberer(PipelinePart):
         """
         now = self._context.said_now
         holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
-        if not holding:
+        if not holding or self._backend.four_verbs_only:  # words of media belong into quarantine
             return what
         held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
         inbox = MediaInbox(self._context.everybody, self._backend)
@@ -640,7 +620,17 @@ class Rememberer(PipelinePart):
         )
 
     async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
-        """Append words or facts to the store, in one transaction."""
+        """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
+        if self._backend.four_verbs_only:
+            return [
+                StoredWords(
+                    receipts=(),
+                    unit=unit_of(item.assertions, item.job or _AS_SAID) if item.assertions else None,
+                    dropped=item.dropped,
+                    not_text=item.not_text,
+                )
+                for item in taken
+            ]
         assertions, twins, vectors = await self._distinct(taken)
         receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
@@ -744,17 +734,6 @@ class Rememberer(PipelinePart):
             merge=order.merge,
         )
 
-    async def words(self, conversation: Conversation) -> Detection:
-        """Return the words of a conversation as statements, secrets redacted.
-
-        Raises:
-            InvalidDataError: A time lies in the future, and the policy refuses that.
-        """
-        found = await self._verbatim.detect(conversation, DetectionRequest())
-        for candidate in found.candidates:
-            self._writer.dated(candidate.fact)
-        return found
-
     @property
     def _verbatim(self) -> VerbatimDetector:
         detector = self._backend.detector
@@ -791,11 +770,15 @@ class Rememberer(PipelinePart):
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
     async def _read_before(self, stored: StoredWords) -> Remembered:
-        """Return the outcome of words that were submitted before and are read."""
+        """Return the outcome of words that are kept as they are, or were read after an earlier submission."""
+        if not stored.was_to_be_read:
+            return stored.outcome()
         return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
-        """Submit journalled words to the worker."""
+        """Submit journalled words to the worker; read them now if nothing can wait."""
+        if self._backend.four_verbs_only:
+            return settled(await self._read_now(stored))
         ids = _ids_of(stored)
         submission, outcomes = Submission(ids), {}
         for id, item in zip(ids, stored, strict=True):
@@ -816,16 +799,10 @@ class Rememberer(PipelinePart):
         (stored,) = await self.journalled([self._intake(order).facts(candidates, job)])
         return stored
 
-    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Submission:
-        self._four_verbs.check_representable(self._writer.lasting(order.given))
-        found = Detection(candidates=self._candidates(facts))
-        words = submitted(Conversation(messages=()), found, order.place, None)
-        return settled(await self._four_verbs.remember([words]))
-
     def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
         for fact in facts:
             if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
-                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+                raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
         ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
         found = [fact.candidate(self._context.said_now) for fact in ready]
         return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]

@@ -102,7 +102,8 @@ class DeadLetters(PipelinePart):
                 "it looks for facts outside of this view: read it with the memory that the view was made of"
             )
         await self._writer.commit([to_pending(recorded) for recorded in unit.words])
-        return await self._pipeline.read_now(unit)
+        (outcome,) = await self._pipeline.read_now([unit])
+        return outcome
 
     async def _let_stand(self, unit: Unit) -> None:
         self._context.check_writable()

@@ -28,6 +28,7 @@ from factmem.errors import (
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, Moment, deciding_order, fold, has_expired, record_key, states_of
+from factmem.hints import kind_of
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
@@ -81,7 +82,7 @@ def _revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Re
     """
     if not isinstance(revision, int | FactRecord) or isinstance(revision, bool):
         raise InvalidDataError(
-            f"a revision is a record of a history or its number, not a {type(revision).__name__}: take one of "
+            f"a revision is a record of a history or its number, not {kind_of(revision)}: take one of "
             "await memory.history(concept)"
         )
     number = revision if isinstance(revision, int) else revision.revision
@@ -345,7 +346,7 @@ class Writer(ReadingPart):
         fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
         if not isinstance(fact, SingleFact | MultipleFacts):
             raise InvalidDataError(
-                f"save and save_many take facts, or tuples (fact, subject, scope), not a {type(fact).__name__}: for "
+                f"save and save_many take facts, or tuples (fact, subject, scope), not {kind_of(fact)}: for "
                 "words there is remember()"
             )
         return self.dated(fact), places.of(subject, scope)

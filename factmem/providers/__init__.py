@@ -1,11 +1,22 @@
-"""Opening providers, the parts to build one from, and the two that need no file."""
+"""Opening providers, the parts to build one from, and the two that need no file.
+
+Each store is a package of its own. That of a database, such as ``factmem_postgres``, has a `DatabaseProvider` with a
+`DatabaseEngine`; see `factmem.providers.threaded`.
+"""
 
 from __future__ import annotations
 
-from factmem.providers.backups import back_up
-from factmem.providers.history import fact_of
-from factmem.providers.planning import (
-    TrackIndex,
-)
+from typing import TYPE_CHECKING
+
+from factmem.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from factmem.providers.backups import back_up
+    from factmem.providers.history import fact_of
+    from factmem.providers.planning import TrackIndex
 
 __all__ = ["TrackIndex", "back_up", "fact_of"]
+
+_HOMES = {"backups": ("back_up",), "history": ("fact_of",), "planning": ("TrackIndex",)}
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

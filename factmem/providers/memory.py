@@ -272,6 +272,9 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
                 progress(done, len(tenants))
         return found
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     async def aclose(self) -> None:
         """Close it; what it kept is gone."""
         self._closed = True
@@ -283,7 +286,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ProviderClosedError("the provider was closed")
+            raise ProviderClosedError("the provider was closed: make a new one, or a new Memory")
 
 
 def _assertion_id(entry: LogEntry) -> str:

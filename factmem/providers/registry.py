@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
+from factmem.hints import kind_of
 from factmem.private_files import make_folders
 
 __all__ = [
@@ -95,7 +96,7 @@ def check_address(address: str) -> None:
 def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
     """Return the factory that an address names, and its arguments."""
     if not isinstance(address, str):
-        raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not a {type(address).__name__}")
+        raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not {kind_of(address)}")
     name, location, options = _parsed(address)
     point = named_entry_point(ENTRY_POINT_GROUP, name, provider_entry_points)
     if point is None:

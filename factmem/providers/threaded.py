@@ -450,7 +450,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
 
     def _live(self) -> _Opened[EngineT]:
         if self._closed:
-            raise ProviderClosedError("the provider was closed")
+            raise ProviderClosedError("the provider was closed: make a new one, or a new Memory")
         if self._opened.process != os.getpid():
             # Connections and locks of the parent process do not survive a fork.
             _INHERITED.append(self._opened)

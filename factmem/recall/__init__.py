@@ -10,11 +10,16 @@
 
 from __future__ import annotations
 
-from factmem.recall.deep import DeepSettings
-from factmem.recall.embedders import CallableEmbedder
-from factmem.recall.embedding_vendors import OpenAIEmbedder
-from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.recall.scoring import Additive, Boost
+from typing import TYPE_CHECKING
+
+from factmem.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from factmem.recall.deep import DeepSettings
+    from factmem.recall.embedders import CallableEmbedder
+    from factmem.recall.embedding_vendors import OpenAIEmbedder
+    from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
+    from factmem.recall.scoring import Additive, Boost
 
 __all__ = [
     "Additive",
@@ -26,3 +31,13 @@ __all__ = [
     "OpenAIEmbedder",
     "RecallFilter",
 ]
+
+_HOMES = {
+    "deep": ("DeepSettings",),
+    "embedders": ("CallableEmbedder",),
+    "embedding_vendors": ("OpenAIEmbedder",),
+    "filters": ("MetadataCondition", "MetadataOperator", "RecallFilter"),
+    "scoring": ("Additive", "Boost"),
+}
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

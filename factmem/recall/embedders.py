@@ -21,9 +21,8 @@ from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError, ModelError
 from factmem.llm.local_models import LocalModel, called, fastembed_model, fastembed_name, imported
 from factmem.observing import nested
-from factmem.recall.embedding_vendors import PROBE, VENDORS, trained_with, vendor_embedder
 from factmem.validators import check_text
-from factmem.vectors import unit_rows
+from factmem.vectors import PROBE, unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,6 +95,8 @@ def embedder_named(name: str) -> Embedder:
         >>> embedder_named("minilm")  # doctest: +ELLIPSIS
         <factmem.recall.embedders.MiniLMEmbedder object at ...>
     """
+    from factmem.recall.embedding_vendors import VENDORS, vendor_embedder
+
     check_text(name, path="$.embedder")
     kind, colon, argument = name.partition(":")
     if (vendor := VENDORS.get(kind)) is not None:
@@ -265,6 +266,8 @@ class FastEmbedEmbedder:
     """
 
     def __init__(self, model: str) -> None:
+        from factmem.recall.embedding_vendors import trained_with
+
         check_text(model, path="$.embedder")
         if not model:
             raise InvalidDataError("an embedder of fastembed is written as fastembed:MODEL", path="$.embedder")

@@ -24,13 +24,13 @@ from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_pac
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
 from factmem.tables import table
+from factmem.vectors import PROBE
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "PROBE",
     "VENDORS",
     "OpenAIEmbedder",
     "RemoteEmbedder",
@@ -331,10 +331,6 @@ class _IbmTokens:
             self._token, self._until = found["access_token"], time.monotonic() + found["expires_in"] - self._EARLY
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EmbedderError(f"IBM Cloud gave no token ({type(error).__name__}): check WATSONX_API_KEY") from None
-
-
-PROBE: Final = "dimension"
-"""Text whose vector shows the dimension of a model."""
 
 
 class RemoteEmbedder:

@@ -196,6 +196,7 @@ class CorpusQuery:
         terms: The terms that visible documents hold.
         norms: BM25's norm of length at each level; see `scoring.length_norm`.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
+        error: The largest error of any of them.
         about: What it asks for, and about whom; None if there are statements only.
     """
 
@@ -203,6 +204,7 @@ class CorpusQuery:
     terms: Sequence[QueryTerm]
     norms: Sequence[tuple[float, float]]
     dots: NDArray[np.float32] | None
+    error: float
     about: _About | None
 
     @classmethod
@@ -216,11 +218,15 @@ class CorpusQuery:
         """
         seen = corpus.seen(query.sight)
         terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
+        dots, error = None, 0.0
+        if among is None and query.vector is not None:
+            dots, error = corpus.vectors.dots(query.vector)
         return cls(
             query=query,
             terms=terms,
             norms=[scoring.length_norm(average) for average in seen.averages],
-            dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
+            dots=dots,
+            error=error,
             about=_asked_about(corpus, query, seen, terms) if terms else None,
         )
 
@@ -267,7 +273,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
         return None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
-    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects)
+    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
     strangers = corpus.names_in(numbers, query.sight) | query.people.intersection(numbers)
     strangers -= names | set(term_numbers(analyse(viewer or "")))
     if subjects:
@@ -488,23 +494,15 @@ _COLUMNS: Final = tuple(field.name for field in attrs.fields(Scored))
 _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts) if field.name in _COLUMNS)
 
 
-def _first_pass(corpus: Corpus, asked: CorpusQuery) -> NDArray[np.float32]:
-    """Return approximate scores of all rows; see `_slack` for their error."""
+def _first_pass(corpus: Corpus, asked: CorpusQuery) -> tuple[NDArray[np.float32], float]:
+    """Return approximate scores of all rows, and the largest error of any of them."""
     query, weights = asked.query, corpus.short_weights
-    alike = scoring.similarity(_evidence(corpus, asked, None, weights), query.lexical_weight)
+    evidence = _evidence(corpus, asked, None, weights)
+    alike = scoring.similarity(evidence, query.lexical_weight)
     recency = corpus.recency(query.settings.half_life_days, query.now)
     scores: Any = scoring.composite(alike, recency, weights.importance, query.settings)
-    approximate: NDArray[np.float32] = scores
-    return approximate
-
-
-def _slack(asked: CorpusQuery) -> float:
-    """Return twice the largest error of a score of `_first_pass`."""
-    query = asked.query
-    words, size = query.lexical_weight, 0 if query.vector is None else len(query.vector)
-    far = 1 / (1 - query.calibration.unrelated)
-    wrong = (1 - words) * far * size * 1e-7 + (2e-6 + 1e-6 * len(asked.terms))
-    return 2 * (wrong + 4e-6)
+    steepness = scoring.steepness(evidence, query.lexical_weight, query.settings)
+    return scores, steepness * asked.error + 6e-6 + 1e-6 * len(asked.terms)
 
 
 def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
@@ -553,14 +551,14 @@ def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Score
         asked = CorpusQuery.of(corpus, query, among=corpus.around(scored))
     else:
         asked = CorpusQuery.of(corpus, query, among=None)
-        scores, mask = _first_pass(corpus, asked), seen.mask
+        (scores, error), mask = _first_pass(corpus, asked), seen.mask
         best = scores[groups.older]
         if keep is not None:
             mask = np.zeros(len(scores), np.bool_)
             mask[keep] = True
         if mask is not None:
             scores[~mask] = _HIDDEN
-        cut, chosen = _candidates(scores, limit, _slack(asked))
+        cut, chosen = _candidates(scores, limit, 2 * error)
         raised = groups.newest[best >= cut]
         chosen = united(chosen, raised if mask is None else raised[mask[raised]])
         scored = groups.whole(chosen)

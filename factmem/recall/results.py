@@ -90,6 +90,10 @@ class RecallMatch:
     retracted: bool = False
     earlier: tuple[FactRecord[Any], ...] = ()
 
+    def __repr__(self) -> str:
+        newer = f", newer={self.newer!r}" if self.newer else ""
+        return f"RecallMatch({self.score:.2f}, {self.record!r}, because={', '.join(self.reasons)!r}{newer})"
+
 
 @attrs.frozen(kw_only=True)
 class DeepRecall:
@@ -141,6 +145,9 @@ class RecallMatches(list[RecallMatch]):
         super().__init__(matches)
         self.failure: str | None = failure
         self.deep: DeepRecall | None = deep
+
+    def __repr__(self) -> str:
+        return "[" + ",\n ".join(map(repr, self)) + "]"
 
     @property
     def confidence(self) -> float:

@@ -105,6 +105,7 @@ __all__ = [
     "recency",
     "says_little",
     "similarity",
+    "steepness",
     "term_share",
     "words_weight",
 ]
@@ -460,6 +461,26 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
         answering = answering - (1 - OTHER - (MISFIT - OTHER) * named) * answering * evidence.other
     found: Floats = answering
     return found
+
+
+def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: RecallSettings) -> float:
+    """Return the largest change of a composite, as a multiple of the largest change of any cosine.
+
+    It is the product of the largest derivatives: of the mean with the context, ``1 + g · g' / (1 + g)``; of the part
+    beyond ``unrelated``; of the mean with the words, where ``v`` is `ALONE`; of each raise by ``λ``, ``1 + λ``.
+    """
+    meaning = 1 - lexical_weight
+    steep = meaning / (meaning + lexical_weight * ALONE) / (1 - evidence.unrelated)
+    if evidence.answered is not None:
+        steep *= 1.5
+    steep *= (1 + SIGN) ** sum(sign is not None for sign in (evidence.lead, evidence.dated, evidence.kind))
+    match settings.composite:
+        case Boost(recency_weight=w_r, importance_weight=w_i):
+            return steep * (1 + w_r) * (1 + w_i)
+        case Additive(similarity_weight=w_s, recency_weight=w_r, importance_weight=w_i):
+            return steep * w_s / (w_s + w_r + w_i)
+        case never:
+            assert_never(never)
 
 
 def confidence(

@@ -68,6 +68,9 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
     async def files(self) -> Sequence[Path]:
         return await self._read(lambda engine: engine.files())
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._root)!r})"
+
     @property
     @override
     def location(self) -> StoreLocation:

@@ -15,6 +15,7 @@ from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.findings import named as named_tenant
 from factmem.providers import TrackIndex
+from factmem.providers.foreign_rows import checked_tenants, foreign_rows
 from factmem.providers.planning import SteadyClock, check_part
 from factmem.providers.rows import (
     NewRow,
@@ -32,7 +33,6 @@ from factmem.providers.rows import (
     read_outlines,
     written_embedder,
 )
-from factmem.providers.sql import checked_tenants, foreign_rows
 from factmem.providers.threaded import AppendEach, Request, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import unit_vector

@@ -19,6 +19,7 @@ from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
+from factmem.providers.foreign_rows import checked_tenants
 from factmem.providers.planning import SteadyClock
 from factmem.providers.rows import (
     SEQ_MASK,
@@ -39,7 +40,6 @@ from factmem.providers.rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.sql import checked_tenants
 from factmem.providers.threaded import AppendEach, Request, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import unit_vector

@@ -22,7 +22,7 @@ from factmem.errors import (
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers.backups import refuse_unfinished_restore
-from factmem.providers.sql import foreign_rows
+from factmem.providers.foreign_rows import foreign_rows
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.faults import (
     ReadError,

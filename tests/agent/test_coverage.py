@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from factmem import Concept, Memory
+from factmem import Concept, Memory, MemorySubject, SingleFact
 from factmem.abc import Prompt
 from factmem.agent import coverage
 from factmem.agent.plugin import AgentMemory
@@ -23,6 +23,7 @@ from tests.agent.test_saving import saved
 
 CITY: Final = Concept.single("home_city", "The city where the user lives")
 SEATS: Final = Concept.single("seats", "How many people the hall seats", int)
+IDA: Final = MemorySubject("family", "The family of the user").individual("ida")
 _MESSAGE: Final = re.compile(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', re.DOTALL)
 
 
@@ -137,6 +138,20 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None
         assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
 
 
+@pytest.mark.parametrize(
+    ("said", "block"),
+    [
+        ("```python\ndef f(x):\n    return x\n```\nI use Python 3.12.", ["I use Python 3.12."]),
+        ("I use Python 3.12.\n~~~\nx = 1\n\ny = 2", ["I use Python 3.12."]),
+        ("```\nx = 1\n```\nWhy does this fail?", []),
+        ("I use ``` for code in Slack.", ["I use ``` for code in Slack."]),
+    ],
+)
+async def test_no_fenced_code_is_in_the_block(said: str, block: list[str]) -> None:
+    async with remembering() as memory:
+        assert await told(await agent_after(memory, said)) == block
+
+
 async def test_of_a_message_the_sentences_that_state_something_are_told() -> None:
     async with remembering() as memory:
         agent = await agent_after(
@@ -145,10 +160,52 @@ async def test_of_a_message_the_sentences_that_state_something_are_told() -> Non
         assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["My brother Jonas eats raw fish every day.", "I don't eat fish."],
+        ["My sister Carla lives in Madrid and loves it.", "I live in Madrid."],
+        ["My flight to Madrid is on Monday.", "I hate Madrid."],
+        ["My birthday is on 3 May.", "My boss's birthday is on 3 May."],
+        ["I don't like tea.", "I like tea."],
+        ["My favourite colour is green. No, blue.", "I drive a blue van."],
+        ["Mein Bruder wohnt in Bremen.", "Ich wohne in Bremen."],
+        ["Mi hermana vive en Sevilla.", "Vivo en Sevilla."],
+        ["妹はマドリードに住んでいます。", "私はマドリードに住んでいます。"],
+    ],
+)
+async def test_a_statement_hides_none_with_the_same_words_about_another_or_to_the_contrary(said: list[str]) -> None:
+    for turns in (said, said[::-1]):
+        async with remembering() as memory:
+            assert sorted(await told(await agent_after(memory, *turns))) == sorted(turns)
+
+
+@pytest.mark.parametrize("later", ["I have never lived in Oslo.", "I used to live in Oslo.", "I never liked Oslo."])
+async def test_a_fact_hides_no_statement_that_denies_it_or_is_about_the_past(later: str) -> None:
+    async with remembering({"I live in Oslo.": "Oslo"}) as memory:
+        assert sorted(await told(await agent_after(memory, "I live in Oslo.", later))) == sorted(["Oslo", later])
+
+
+async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_found_in() -> None:
+    async with remembering() as memory:
+        agent = plugin(memory, concepts=(CITY,), subjects=(IDA,))
+        with agent.run("alice", "monday"):
+            await saved(agent, [user("I live in Oslo.")])
+        await memory.save(SingleFact(CITY, "Oslo"), subject=IDA)
+        assert await told(agent) == ["Oslo", "I live in Oslo."]
+
+
+async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user() -> None:
+    letter = "Look at this:\nFrom: Petra\nSubject: News\n\nI live in Munich now."
+    async with remembering() as memory:
+        first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
+        assert first == "I live in Hamburg."
+
+
 async def test_what_was_said_again_is_told_once() -> None:
     async with remembering() as memory:
         agent = await agent_after(
-            memory, "My dog is called Bruno.", "Bruno, that is my dog.", "My dog is called Bruno!"
+            memory, "My dog is called Bruno.", "As I said, my dog is called Bruno.", "My dog is called Bruno!"
         )
         assert len(await told(agent)) == 1
 

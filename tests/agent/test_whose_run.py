@@ -68,7 +68,7 @@ def test_another_subject_can_be_the_user_too() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "match"),
-    [("ada", "individual"), ("deps..id", r"deps\.user\.id"), ("", r"deps\.user\.id"), (7, "not a int")],
+    [("ada", "individual"), ("deps..id", r"deps\.user\.id"), ("", r"deps\.user\.id"), (7, "not an int")],
 )
 def test_what_is_no_place_of_a_user_is_refused(wrong: Any, match: str) -> None:
     with pytest.raises(InvalidDataError, match=match):

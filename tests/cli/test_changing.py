@@ -126,7 +126,7 @@ def test_a_dry_run_of_forget_shows_the_records_and_erases_nothing(cli: CommandLi
     assert (preview["count"], preview["dry_run"], preview["records"][0]["id"]) == (1, True, record["id"])
     shown = cli.run("forget", record["id"], "--dry-run").out
     assert "seats = 80" in shown
-    assert "1 record(s) match; erase them without --dry-run." in shown
+    assert "1 record matches; erase without --dry-run." in shown
     assert "Nothing matches" in cli.run("forget", "--concept", "stage", "--dry-run").out
     assert cli.error("forget", "--dry-run")["type"] == "InvalidDataError"
     assert cli.data("info")["records"] == 2

@@ -28,7 +28,7 @@ def test_a_damaged_store_is_an_error_with_advice_and_without_values(cli: Command
     done = cli.run("check")
     assert done.code == 1
     assert "restore" in done.out
-    assert "1 error(s), 0 warning(s)" in done.out
+    assert "1 error, 0 warnings" in done.out
     assert "Rome" not in done.out + done.err
 
 
@@ -38,7 +38,7 @@ def test_an_upgrade_says_from_which_format_to_which(cli: CommandLine) -> None:
     assert "older format" in cli.run("check").out
     done = cli.run("upgrade")
     assert "was upgraded from format 7 to 8" in done.out
-    assert "0 error(s), 3 warning(s)" in done.out, "the facts of this store wait for someone"
+    assert "0 errors, 3 warnings" in done.out, "the facts of this store wait for someone"
     assert "upgraded from" not in cli.run("upgrade").out
 
 

@@ -56,6 +56,14 @@ def test_a_slash_is_the_whole_tree_and_a_kind_a_branch_of_it(cli: CommandLine) -
     assert cli.error("save", "seats", "1", "--scope", "/product")["type"] == "InvalidNameError"
 
 
+def test_results_that_score_nothing_are_not_printed_beside_others(cli: CommandLine) -> None:
+    for text in ("The offsite is in Lisbon.", "I am allergic to peanuts."):
+        cli.data("remember", text)
+    assert [round(match["score"], 2) for match in cli.data("recall", "Lisbon")][1:] == [0]
+    assert "peanuts" not in cli.run("recall", "Lisbon").out
+    assert "Nothing answers this" in cli.run("recall", "zxqv blorp").out
+
+
 def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:
     err = cli.run("info").err
     assert "holds nothing" in err
@@ -100,12 +108,17 @@ def test_a_provider_that_cannot_be_imported_says_what_to_install(
 ) -> None:
     points = {
         name: EntryPoint(name, value, "factmem.providers")
-        for name, value in {"away": "factmem_away:Away", "broken": "json:NoSuchClass"}.items()
+        for name, value in {
+            "away": "factmem_away:Away",
+            "spare": "factmem_away:Away [away]",
+            "broken": "json:NoSuchClass",
+        }.items()
     }
     monkeypatch.setattr("factmem.providers.registry.provider_entry_points", lambda: points)
-    away, broken = cli.data("providers")
+    away, spare, broken = cli.data("providers")
     assert not away["importable"]
-    assert "pip install 'factmem[away]'" in away["problem"]
+    assert away["problem"].endswith("pip install factmem_away")
+    assert spare["problem"].endswith("pip install 'factmem[away]'")
     assert "AttributeError" in broken["problem"]
     assert "pip install" in cli.run("providers").out
 
@@ -125,7 +138,7 @@ def test_an_import_reports_quarantined_facts_with_the_next_step(cli: CommandLine
     file, other = tmp_path / "facts.jsonl", str(tmp_path / "other.db")
     cli.data("export", str(file))
     taken = cli.run("import", str(file), "--store", other)
-    assert "1 new assertion(s)" in taken.out
+    assert "1 new assertion in" in taken.out
     assert "1 waiting in quarantine" in taken.out
     assert "import the file again with trust" in taken.err
     assert "quarantine list" in taken.err

@@ -56,7 +56,7 @@ def test_a_bad_row_is_named_and_fails_the_command_but_not_the_other_rows(cli: Co
         (["--from", "mem0", "missing.json"], "missing.json cannot be read"),
         (["--from", "koog", str(FIXTURES), "--key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY is not set"),
         ([MEM0, "--subject", "user:a"], "for other systems"),
-        ([MEM0], "not an export of factmem"),
+        ([MEM0], "not an export of factmem: that of another system is read with `factmem import --from SYSTEM`"),
     ],
 )
 def test_a_wrong_import_says_what_to_do(cli: CommandLine, words: list[str], error: str) -> None:

@@ -50,7 +50,7 @@ def test_forget_expired_erases_what_has_expired(cli: CommandLine) -> None:
         "pending": False,
         "dry_run": True,
     }
-    assert cli.run("forget", "--expired").out.strip() == "Erased 1 expired and 0 superseded revision(s)."
+    assert cli.run("forget", "--expired").out.strip() == "Erased 1 expired and 0 superseded revisions."
     assert cli.data("forget", "--expired")["expired"] == 0
     assert notes(cli) == ["kept"]
 
@@ -96,7 +96,7 @@ def test_forgetting_without_a_filter_or_with_a_malformed_one_is_refused(cli: Com
     assert cli.error("forget", "--yes")["type"] == "InvalidDataError"
     assert cli.run("forget", "--yes", "--metadata", "gold").code == 2
     assert cli.run("forget", "--yes", "--metadata", "x>[1]").code == 2
-    assert "1 record(s) match" in cli.run("forget", "--dry-run", "--concept", "note").out
+    assert "1 record matches" in cli.run("forget", "--dry-run", "--concept", "note").out
     assert notes(cli) == ["a"]
 
 

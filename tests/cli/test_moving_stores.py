@@ -125,16 +125,16 @@ def _moving(source: str, target: str, environment: Mapping[str, str]) -> subproc
 @pytest.mark.processes
 @pytest.mark.parametrize("store", STORES, ids=str)
 def test_a_move_that_is_killed_at_any_moment_is_finished_by_the_next_one(
-    store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, big: bool
 ) -> None:
     """Until then, the target is empty, or is refused as unfinished."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     source, target = f"sqlite-vec:{tmp_path / 'source.db'}", store.address(tmp_path / "target")
-    anyio.run(_fill, source, 6_000)
+    anyio.run(_fill, source, 6_000 if big else 3_000)
     expected, chance = anyio.run(_log, source), random.Random(5)
     killed = unfinished = 0
-    for _ in range(40 if request.config.getoption("--big") else 4):
+    for _ in range(40 if big else 2):
         process = _moving(source, target, store.environment)
         _wait_for_bytes(tmp_path, process, killed, chance)
         process.send_signal(signal.SIGKILL)

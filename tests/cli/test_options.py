@@ -177,6 +177,8 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
         (["save", "seats", "7", "--timestamp", "9999-12-31"], "or leave it out to say now"),
         (["dead-letters", "dismiss", "nosuch"], "`list` shows them"),
         (["quarantine", "accept", "nosuch"], "1 of the ids name no quarantined record: `list` shows them"),
+        (["show", "nosuch"], "name no visible record, or an erased one: `factmem list` shows the ids"),
+        (["forget", "nosuch", "--yes"], "nothing erased: `factmem list` shows the ids"),
         (["audit", "--page", "x"], "pass the token printed at the end of the previous page"),
         (["list", "--page", "x"], "pass the token that a listing with the same order printed"),
         (["info", "--store", "encrypted:facts"], "one of key_env="),
@@ -185,7 +187,15 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
 def test_errors_name_options_and_not_python_arguments(cli: CommandLine, words: list[str], expected: str) -> None:
     message = cli.error(*words)["message"]
     assert expected in message
-    assert [word for word in ("FuturePolicy", "()", "(at $", "next_page", "SecretKey") if word in message] == []
+    assert [
+        word for word in ("FuturePolicy", "()", "(at $", "next_page", "SecretKey", "list_records") if word in message
+    ] == []
+
+
+def test_the_help_of_a_command_breaks_no_line_within_a_paragraph() -> None:
+    group: Any = get_command(app)
+    commands = [group.get_command(None, name) for name in group.commands]
+    assert [command.name for command in commands if "\n" in command.help.replace("\n\n", "")] == []
 
 
 def test_the_reason_why_words_were_not_read_ends_like_a_sentence(cli: CommandLine, nobody: str) -> None:

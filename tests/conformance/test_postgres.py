@@ -12,6 +12,12 @@ from factmem.testing import ProviderConformance
 from tests.postgres import pooler_address, postgres_address
 
 
+@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.big)])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """All waiting is in the adapter of logs, which SQLite's tests run on both event loops."""
+    return str(request.param)
+
+
 class TestPostgresMemoryProvider(ProviderConformance):
     durable = True
     capabilities = ("KeepsLog", "KeepsOutlines", "UpgradesFormat")

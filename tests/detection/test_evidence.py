@@ -193,6 +193,7 @@ def test_denials_the_past_and_other_people_wait_in_every_language(text: str, val
         ("Not here:\n- I live in Oslo\n- I live in Bergen", "said in a list"),
         ("name | city\nI | live in Oslo\n", "said in a table"),
         ("Bo [10:02] I live in Oslo.\nAda [10:03] I live in Bergen.", "said by one of several speakers"),
+        ("Read this:\nFrom: Bo\nTo: me\n\nI live in Oslo.", "said in a letter"),
         ("Asun Oslossa.", "said in a language that is not recognized"),
     ],
 )

@@ -24,9 +24,9 @@ from factmem.detection.response_models import answer_model, answer_type, extract
 from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.scalars import SCALARS
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
+from factmem.value_types import SCALARS
 from factmem.values import encode_value, shape_of
 
 

@@ -89,7 +89,7 @@ def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.Monk
     run("save", "pin", word("pin"))
     with a_reader(folder) as end:
         code, out, err = run("forget", "--concept", "pin", "--yes")
-        assert (code, out) == (0, "Erased 1 record(s), 1 revision(s).\n")
+        assert (code, out) == (0, "Erased 1 record, 1 revision.\n")
         assert f"factmem --store '{store}' forget --expired\n" in err
         code, out, err = run("forget", "--verify", "--text", word("pin"))
         assert code == 1
@@ -98,4 +98,4 @@ def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.Monk
         end()
     assert run("forget", "--verify", "--text", word("pin"))[0] == 0
     code, out, err = run("forget", "--expired")
-    assert (code, out, err) == (0, "Erased 0 expired and 0 superseded revision(s).\n", "")
+    assert (code, out, err) == (0, "Erased 0 expired and 0 superseded revisions.\n", "")

@@ -279,7 +279,7 @@ anyio.run(main)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 def test_much_is_imported_in_little_memory(tmp_path: Path, big: bool) -> None:
     """One JSON object of mem0, with the default embedder, which takes 110 MB by itself."""
-    number = 100_000 if big else 8_000
+    number = 100_000 if big else 4_000
     with (tmp_path / "get_all.json").open("w", encoding="utf-8") as file:
         file.write('{"results": [')
         for row in range(number):

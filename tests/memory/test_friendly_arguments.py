@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
+from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.memory.context import Policies
 from factmem.subjects import MemorySubject
@@ -110,3 +110,37 @@ async def test_words_have_the_default_importance() -> None:
     memory = Memory(InMemoryProvider(), embedder=HashEmbedder(), policies=Policies(default_importance=0.2))
     (record,) = await memory.remember("The mill is old.")
     assert record.details.importance == Policies(default_importance=0.2).default_importance
+
+
+async def test_an_outcome_is_a_sequence_of_its_records(memory: Memory) -> None:
+    said = await memory.remember("The cellar is cold.")
+    assert (said[0].value, said[-1].value, len(said)) == ("The cellar is cold.", "The cellar is cold.", 1)
+
+
+async def test_what_a_console_prints_is_short(memory: Memory) -> None:
+    said = await memory.remember("The cellar is cold.")
+    assert repr(said) == f"Remembered(records=({said[0]!r},), changes=<created>)"
+    assert repr(said.changes[0]) == f"Change(created, {said[0]!r})"
+    matches = await memory.recall("cellar")
+    assert repr(matches) == f"[RecallMatch({matches[0].score:.2f}, {said[0]!r}, because='lexical, semantic, recent')]"
+    assert repr(memory) == "Memory(InMemoryProvider(), viewer='alice')"
+    assert repr(memory.for_user("bob").scope("/product/alpha")) == (
+        "Memory(InMemoryProvider(), viewer='bob', scopes=['/product/alpha'])"
+    )
+
+
+def test_a_blocking_memory_tells_how_it_is_made_and_closed() -> None:
+    with pytest.raises(InvalidDataError, match=r"not of a str: write BlockingMemory\(Memory\(…\)\)"):
+        BlockingMemory("facts.db")  # type: ignore[arg-type]
+    blocking = BlockingMemory(Memory(InMemoryProvider()))
+    assert repr(blocking) == "BlockingMemory(Memory(InMemoryProvider()))"
+    with pytest.raises(AttributeError, match="leave its `with` block"):
+        blocking.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"), [(None, "None"), (5, "an int"), (b"cellar", "a bytes"), (str, "the class str")]
+)
+async def test_a_query_of_another_type_is_named(memory: Memory, query: Any, kind: str) -> None:
+    with pytest.raises(InvalidDataError, match=f"the query is a text, not {kind}"):
+        await memory.recall(query)

@@ -132,7 +132,7 @@ def check_nothing_lost(address: str, handed: set[int]) -> None:
 def test_no_submitted_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: Path, big: bool) -> None:
     """The kill comes while opening, resuming, submitting or applying, and again on the store left by a kill."""
     chance = random.Random(5)
-    for store in range((200 if big else 10) // KILLS_PER_STORE):
+    for store in range((200 if big else 5) // KILLS_PER_STORE):
         address = f"{name}:{tmp_path / str(store)}"
         handed: set[int] = set()
         for kill in range(KILLS_PER_STORE):

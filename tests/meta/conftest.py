@@ -6,12 +6,10 @@ import ast
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
-from tests.fork_server import ForkServer
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [ROOT / "factmem", *sorted(ROOT.glob("providers/factmem_*"))]
@@ -25,13 +23,6 @@ SEARCH_PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get(
 def _module_name(path: Path) -> str:
     package_root = ROOT / "providers" if path.is_relative_to(ROOT / "providers") else ROOT
     return ".".join(path.relative_to(package_root).with_suffix("").parts).removesuffix(".__init__")
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    """A server that runs scripts with warnings as errors, each in a process of its own."""
-    with ForkServer() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

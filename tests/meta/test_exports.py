@@ -13,7 +13,14 @@ import pytest
 
 import factmem
 
-LAZY = ["factmem", "factmem.detection", "factmem.importers", "factmem.llm"]
+LAZY = [
+    "factmem",
+    "factmem.detection",
+    "factmem.importers",
+    "factmem.llm",
+    "factmem.providers",
+    "factmem.recall",
+]
 """Packages that import names on first use."""
 
 

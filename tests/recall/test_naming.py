@@ -116,6 +116,27 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
     assert matches[0].record.value == first
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Where does my sister live?", {"Carla"}),
+        ("In which city is my brother's home?", {"Jonas", "Tim"}),
+        ("Where does my brother Tim live?", {"Tim"}),
+        ("Where do I live?", {"Ann"}),
+        ("Where does the user live?", {"Ann"}),
+    ],
+)
+async def test_a_word_of_kinship_names_the_individuals_of_the_subject_that_is_called_so(
+    query: str, first: set[str]
+) -> None:
+    async with Memory("memory:", viewer="Ann") as memory:
+        for subject in ("brother:Jonas", "brother:Tim", "user:Ann", "sister:Carla"):
+            await memory.save(SingleFact(HOME, f"Oslo of {subject.partition(':')[2]}"), subject=subject)
+        await memory.save(SingleFact(EMPLOYER, "Globex"), subject="sister:Carla")
+        matches = await memory.recall(query)
+    assert {match.record.value for match in matches[: len(first)]} == {f"Oslo of {name}" for name in first}
+
+
 @pytest.mark.parametrize(("keyword", "first"), [("first_name", "shellfish"), ("sister_name", "Hannah loves oysters.")])
 async def test_a_name_that_a_fact_tells_of_the_viewer_is_theirs(keyword: str, first: str) -> None:
     async with Memory("memory:") as memory:

@@ -7,8 +7,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from factmem.facts import Concept
 from factmem.providers import back_up
 from factmem.providers.backups import read_backup, restore_backup
 from factmem.providers.registry import open_provider
+from tests.fork_server import ForkServer
 from tests.reliability.stores import (
     CITY,
     NOON,
@@ -328,11 +327,13 @@ anyio.run(run)
 """Back up or restore, and die at the n-th call of some kind about files of the test."""
 
 
-def runs_until(event: str, what: str, folder: Path, address: str, *, step: int = 1) -> Iterator[int]:
+def runs_until(forks: ForkServer, event: str, what: str, folder: Path, address: str, *, step: int = 1) -> Iterator[int]:
     """Run again and again, killed at an ever later call of some kind, until one run ends by itself."""
+    script = folder.with_name("killed_at.py")
+    script.write_text(KILLED_AT, encoding="utf-8")
     for number in range(1, 1_000, step):
-        command = [sys.executable, "-c", KILLED_AT, event, str(number), what, str(folder), address]
-        done = subprocess.run(command, capture_output=True, check=False, env=dict(os.environ))
+        words, here = (event, str(number), what, str(folder), address), folder.parent
+        done = forks.run(str(script), *words, cwd=here, env=os.environ, timeout=120, outputs=here)
         if done.returncode != -signal.SIGKILL:
             assert done.returncode == 0, done.stderr
             return
@@ -344,12 +345,12 @@ def runs_until(event: str, what: str, folder: Path, address: str, *, step: int =
 @durable_stores
 @on_one_loop
 async def test_a_backup_killed_at_any_moment_leaves_nothing_under_its_name(
-    store: DurableStore, tmp_path: Path, big: bool
+    store: DurableStore, tmp_path: Path, fork_server: ForkServer, big: bool
 ) -> None:
     await keep(store, tmp_path / "store", "Oslo")
     killed = 0
     address, step = store.address(tmp_path / "store"), 1 if big else 7
-    for _ in runs_until("open", "backup", tmp_path / "backup", address, step=step):
+    for _ in runs_until(fork_server, "open", "backup", tmp_path / "backup", address, step=step):
         killed += 1
         if (tmp_path / "backup").exists():
             await read_backup(tmp_path / "backup")  # it died when everything was done
@@ -364,7 +365,7 @@ async def test_a_backup_killed_at_any_moment_leaves_nothing_under_its_name(
 @on_one_loop
 @pytest.mark.parametrize("event", ["os.rename", "os.remove", "open"])
 async def test_a_restore_killed_at_any_moment_leaves_the_old_store_or_is_finished_by_the_next_one(
-    store: DurableStore, tmp_path: Path, event: str, big: bool
+    store: DurableStore, tmp_path: Path, fork_server: ForkServer, event: str, big: bool
 ) -> None:
     path = tmp_path / "store"
     await keep(store, path, "Oslo")
@@ -372,7 +373,7 @@ async def test_a_restore_killed_at_any_moment_leaves_the_old_store_or_is_finishe
     await keep(store, path, "Rome")
     killed = closed = 0
     step = 1 if big or event != "open" else 29
-    for _ in runs_until(event, "restore", tmp_path / "backup", store.address(path), step=step):
+    for _ in runs_until(fork_server, event, "restore", tmp_path / "backup", store.address(path), step=step):
         killed += 1
         try:
             city = await loaded_city(store, path)

@@ -35,7 +35,7 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
     """The kill comes while opening, while saving four facts at once, and again on the store left by a kill."""
     chance = random.Random(9)
     kills, kept, unacknowledged = 0, 0, 0
-    for life in range((10_000 if big else 48) // KILLS_PER_STORE):
+    for life in range((10_000 if big else 24) // KILLS_PER_STORE):
         path = tmp_path / str(life)
         workers.forget()
         for kill in range(KILLS_PER_STORE):
@@ -89,7 +89,7 @@ def test_a_kill_while_the_embedder_changes_leaves_every_fact(
 ) -> None:
     """Vectors belong to the embedder that the store names, or are missing; they are never mixed."""
     chance = random.Random(11)
-    kills = 500 if big else 6
+    kills = 500 if big else 4
     path = tmp_path / "store"
     workers.start("save", store.address(path), count=20)
     workers.wait()

@@ -32,13 +32,13 @@ DURABLE: Final = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgr
 WORLDS: Final = {"memory": (2, 60), **dict.fromkeys(DURABLE, (1, 15))}
 """Number of worlds for each store, without and with `--big`, for calls of every path."""
 
-READ: Final = {"memory": (8, 1000), **dict.fromkeys(DURABLE, (2, 50))}
+READ: Final = {"memory": (4, 1000), **dict.fromkeys(DURABLE, (2, 50))}
 """Number of worlds for each store, without and with `--big`, for the paths of a memory that read."""
 
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}
 _KEPT: Final = {name: WAITING[name] for name in ("audit", "export", "traces", "accesses")}
 
-SERVED: Final = (5, 1000)
+SERVED: Final = (3, 1000)
 """Number of worlds for a confined server, without and with `--big`."""
 
 Answers: TypeAlias = list[tuple[str, list[Leaf]]]

@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.errors import CapabilityError, MissingPackageError
+from factmem.hints import kind_of
 from factmem.integrations.crewai.memories import agent_with, crew_with, flow_with
 from factmem.integrations.crewai.storage import FactMemStorage
 from factmem.memory.facade import Memory as OpenMemory
@@ -75,7 +76,7 @@ def _installed(memory: AgentMemory, host: Any) -> Any:
             return flow_with(memory, host)
         case _:
             raise CapabilityError(
-                f"memory cannot be installed into a {type(host).__name__}: install it into the Crew, the Agent or the "
+                f"memory cannot be installed into {kind_of(host)}: install it into the Crew, the Agent or the "
                 "Flow, or give FactMemStorage to CrewAI's Memory"
             )
 

@@ -39,6 +39,7 @@ from factmem.agent.nodes import GraphRun, Node, StateAccess, loader
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import Concept
+from factmem.hints import kind_of
 from factmem.integrations.langgraph.store import FactMemStore
 from factmem.loops import is_async
 from factmem.scopes import MemoryScope
@@ -155,7 +156,7 @@ def with_facts_from_memory(
         return state.identity(given).or_else(identity_here(given))
 
     if not callable(node):
-        raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")
+        raise InvalidDataError(f"a node is a function of the state, not {kind_of(node)}", path="$.node")
     if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
@@ -215,7 +216,7 @@ def _unless(value: Any, blocks: set[int]) -> Any:
 
 def _not_installed(memory: AgentMemory, graph: Any) -> NoReturn:
     raise CapabilityError(
-        f"memory cannot be installed into a {type(graph).__name__}: add nodes such as "
+        f"memory cannot be installed into {kind_of(graph)}: add nodes such as "
         "load_all_facts_from_memory(memory) to a graph, and make an agent of create_agent with what "
         "install(memory, into=create_agent) returns"
     )

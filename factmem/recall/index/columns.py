@@ -3,8 +3,8 @@
 Columns are append-only. One thread at a time appends; others read without a lock, because whatever a row refers to is
 there before the row. Two columns read one after the other may differ in length; `Columns.all_of_heads` is consistent.
 Only ``state`` and ``slot`` change in place, for the writing thread. Texts are stored once each (`Numbered`); ids are
-64-bit keys. ``talk`` is the key of a row's conversation: its id, place and owner, since words never cross a partition;
-0 for none.
+64-bit keys. What the text of a row tells comes from its outline: see `outline_codec.BODY_FIELDS`. ``talk`` is the key
+of a row's conversation: its id, place and owner, since words never cross a partition; 0 for none.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from factmem.recall.index.outline_codec import (
 from factmem.recall.index.postings import NO_HITS, Block, Hits, occurrences, summed
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
-from factmem.recall.scoring import DAY, context_weight, idf, says_little, words_weight
+from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
@@ -525,11 +525,7 @@ class Corpus:
     def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
         """Return the recency of all rows, in single precision."""
         newest, ages = self._ages
-        recent = ages + np.float32(now - newest)
-        np.maximum(recent, 0, out=recent)
-        recent *= np.float32(-1 / (DAY * half_life_days))
-        np.exp2(recent, out=recent)
-        return recent
+        return recency(ages + np.float32(now - newest), half_life_days)
 
     def cosines(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the inner products of the rows, from those of all slots; a copy."""

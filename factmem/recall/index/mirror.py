@@ -38,6 +38,7 @@ from factmem.recall.text.related_words import Term
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.vectors import PROBE
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ __all__ = ["Glance", "Mirror"]
 
 _BATCH: Final = 1024
 """Number of texts that are embedded, and whose vectors are stored, at a time."""
-
-_PROBE: Final = "A text that any embedder has a vector for."
 
 
 _LOG: Final = logging.getLogger("factmem")
@@ -168,7 +167,7 @@ class Mirror:
             StoreUnavailableError: Not all vectors were stored; the next read makes the missing ones.
         """
         identity = await self._embedder.identity()
-        await embedded(self._embedder, [_PROBE])  # drop the present vectors only if there can be others
+        await embedded(self._embedder, [PROBE])  # drop the present vectors only if there can be others
         with self._read():
             async with self._lock:
                 await self._bind(identity, replace=True)

@@ -92,26 +92,33 @@ class SubjectIndex:
         self._guard = threading.Lock()
         self._known = 0
         self._called: dict[int, list[tuple[int, frozenset[int]]]] = {}
+        self._kin: dict[int, list[tuple[int, frozenset[int]]]] = {}
 
     def named(
-        self, subjects: Sequence[str], terms: Collection[int], visible: NDArray[np.bool_]
+        self, subjects: Sequence[str], terms: Collection[int], visible: NDArray[np.bool_], people: Collection[int] = ()
     ) -> tuple[list[int], set[int]]:
         """Return the subjects that a query names, by number, and the terms that name them.
 
         A subject is named by the first word of its name, unless the query has more words of another one's name: "Ann
-        Berg" does not name Ann Dahl.
+        Berg" does not name Ann Dahl. An individual is also named by a word for people that its subject is called by:
+        "my sister" names ``sister:carla``.
 
         Args:
             subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
             terms: The numbers of the query's terms.
             visible: Which subjects the caller sees, by number.
+            people: The numbers of those terms that stand for people other than the speaker.
         """
         self._learn(subjects)
-        said = frozenset(terms)
+        said, kin = frozenset(terms), frozenset(people)
+        found = [
+            *((self._called, term, said) for term in said),
+            *((self._kin, term, said & kin) for term in said & kin),
+        ]
         called = [
-            (number, words & said)
-            for term in said
-            for number, words in self._called.get(term, ())
+            (number, words & within)
+            for index, term, within in found
+            for number, words in index.get(term, ())
             if number < len(visible) and visible[number]
         ]
         names = {words for _, words in called}
@@ -125,4 +132,6 @@ class SubjectIndex:
                 words = term_numbers(analyse(individual or spaced(name)))
                 if words and (individual or name != MemorySubject.EVERYTHING.name):
                     self._called.setdefault(words[0], []).append((number, frozenset(words)))
+                for word in term_numbers(analyse(spaced(name))) if individual else ():
+                    self._kin.setdefault(word, []).append((number, frozenset([word, *words])))
             self._known = max(self._known, len(subjects))

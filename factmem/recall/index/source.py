@@ -21,14 +21,24 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of
-from factmem.records import LogEntry, Place, Recorded, assertions_of
+from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Held", "Library", "LogSource", "Pulled", "Stored", "log_source", "rows_in_order", "rows_in_outline"]
+__all__ = [
+    "Held",
+    "Library",
+    "LogSource",
+    "Pulled",
+    "Stored",
+    "log_source",
+    "outside_log",
+    "rows_in_order",
+    "rows_in_outline",
+]
 
 _BATCH = 1024
 """Number of assertions that are read in full, and outlined, at a time."""
@@ -344,7 +354,7 @@ class _Waist:
         if facts:
             await self._check_wall(place)
         return [
-            _numbered(assertion, seq)
+            outside_log(assertion, seq)
             for fact in facts
             for seq, assertion in enumerate(assertions_of(fact, place), start=1)
         ]
@@ -366,7 +376,8 @@ class _Waist:
         self._walled.add(place.key)
 
 
-def _numbered(assertion: Any, seq: int) -> Recorded:
+def outside_log(assertion: Assertion, seq: int = 0) -> Recorded:
+    """Return an assertion that no log holds as if it were recorded, with ids from its contents."""
     record = hashlib.blake2b(repr((assertion.track, assertion.slot)).encode(), digest_size=16).hexdigest()
     return Recorded(
         assertion=assertion,
@@ -377,8 +388,8 @@ def _numbered(assertion: Any, seq: int) -> Recorded:
     )
 
 
-_KNOWN: Final = 1024
-"""Number of assertions in full that are cached; more than half of it at once are not."""
+_KNOWN: Final = 2048
+"""Number of assertions in full in each of the two halves of the cache; more than half of it at once are not cached."""
 
 
 _IN_FULL: Final = 3000
@@ -450,20 +461,21 @@ class Stored(Library):
     def __init__(self, reads: _Reads) -> None:
         super().__init__(far=reads.far)
         self._reads = reads
-        self._known: dict[int, Recorded] = {}
+        # Entries that are asked for again move to the recent half. A full one becomes the older one, which is dropped.
+        self._recent: dict[int, Recorded] = {}
+        self._older: dict[int, Recorded] = {}
 
     def read(self, rows: Sequence[int]) -> list[Recorded | None]:
         """See `Library.read`."""
         seqs = self.seqs[np.asarray(rows, np.intp)].tolist()
-        known = self._known
-        found = {seq: known[seq] for seq in seqs if seq in known}
-        new = [seq for seq in seqs if seq not in found]
-        if not new:
-            return [found[seq] for seq in seqs]
-        read = {item.seq: item for item in self._reads.recorded(new) if item is not None}
-        if len(read) <= _KNOWN // 2:
-            self._known = (known if len(known) + len(read) <= _KNOWN else {}) | read
-        found |= read
+        recent, older = self._recent, self._older
+        found = {seq: item for seq in seqs if (item := recent.get(seq) or older.get(seq)) is not None}
+        if new := [seq for seq in seqs if seq not in found]:
+            found |= {item.seq: item for item in self._reads.recorded(new) if item is not None}
+        if len(found) <= _KNOWN // 2:
+            recent.update(found)
+            if len(recent) > _KNOWN:
+                self._recent, self._older = {}, recent
         return [found.get(seq) for seq in seqs]
 
     def add(self, recorded: Sequence[Recorded]) -> None:
@@ -476,7 +488,7 @@ class Stored(Library):
     @property
     def nbytes(self) -> int:
         """See `Library.nbytes`."""
-        return _IN_FULL * len(self._known)
+        return _IN_FULL * (len(self._recent) + len(self._older))
 
 
 def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -> Rows:

@@ -1,20 +1,26 @@
 """The embeddings of a mirror by slot: in memory, or in the store if they would take too much memory.
 
 In memory they are float32, in the order added, and never moved. Slot 0 holds zeros, for records without an embedding.
+Large blocks that are searched again are encoded as one byte for each component, too: a search then reads a quarter of
+the memory, with a larger error, which is known.
 """
 
 from __future__ import annotations
 
 import abc
 import functools
+import threading
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
+import simsimd
 
 from factmem.abc.capabilities import ScansVectors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = ["NO_VECTORS", "HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
@@ -25,18 +31,24 @@ _ROOM: Final = 4096
 _LEAST_ROOM: Final = 64
 """Minimum size of such a block."""
 
-_FEW: Final = 32_768
-"""Maximum number of vectors that one core multiplies; more are split among all cores."""
+_MOST_ROOM: Final = 16_384
+"""Maximum size of any block; a search encodes one block at most."""
 
 _TOGETHER: Final = 32
+
+_CODED: Final = 4096
+"""Minimum size of a block that is encoded."""
+
+_AT_ONCE: Final = 1024
+"""Number of vectors that are encoded at once, so that they stay in the processor's cache."""
 
 
 class VectorsView(abc.ABC):
     """A snapshot of vectors. Methods block: for worker threads only."""
 
     @abc.abstractmethod
-    def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the inner product of every slot with a query, to the precision of float32."""
+    def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
+        """Return the inner product of every slot with a query of length 1, and the largest error of any of them."""
 
     @abc.abstractmethod
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -71,11 +83,6 @@ class Vectors(abc.ABC):
     def view(self) -> VectorsView:
         """Return a snapshot, which later vectors do not change."""
 
-    @property
-    @abc.abstractmethod
-    def nbytes(self) -> int:
-        """The size in memory, in bytes."""
-
 
 class StoredVectors(Vectors):
     """Vectors that stay in the store, and are read for each query.
@@ -105,11 +112,6 @@ class StoredVectors(Vectors):
         """See `Vectors.view`."""
         return _StoredView(store=self._store, tenant=self._tenant, seqs=self._seqs, dimension=self.dimension)
 
-    @property
-    def nbytes(self) -> int:
-        """See `Vectors.nbytes`."""
-        return self._seqs.nbytes
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class _StoredView(VectorsView):
@@ -120,7 +122,7 @@ class _StoredView(VectorsView):
     seqs: NDArray[np.int64]
     dimension: int
 
-    def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+    def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         """See `VectorsView.dots`."""
         found = np.zeros(len(self.seqs), np.float32)
         numbers, products = self.store.products(self.tenant, query)
@@ -128,7 +130,7 @@ class _StoredView(VectorsView):
         at = order[np.minimum(np.searchsorted(self.seqs, numbers, sorter=order), len(order) - 1)]
         there = self.seqs[at] == numbers
         found[at[there]] = products[there]
-        return found
+        return found, _rounding(query)
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
@@ -139,24 +141,133 @@ class _StoredView(VectorsView):
         return np.argsort(self.seqs)
 
 
+class _Block:
+    """Consecutive slots.
+
+    Args:
+        rows: A matrix of shape (capacity, dimension), one slot a row.
+        filled: Number of rows that hold vectors.
+    """
+
+    def __init__(self, rows: NDArray[np.float32], filled: int) -> None:
+        self.rows = rows
+        self.filled = filled
+        self._searched = False
+        self._codes: _Codes | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def room(self) -> int:
+        """Number of rows that are free."""
+        return len(self.rows) - self.filled
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        """Add vectors, as many as there is room for at most."""
+        self.rows[self.filled : self.filled + len(rows)] = rows
+        self.filled += len(rows)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in memory, in bytes."""
+        return self.rows.nbytes + (0 if self._codes is None else self._codes.nbytes)
+
+    def erase(self, row: int) -> None:
+        """Overwrite a vector with zeros."""
+        with self._lock:
+            self.rows[row] = 0
+            if self._codes is not None:
+                self._codes.erase(row)
+
+    def encode(self) -> bool:
+        """Encode the vectors if they are many and were searched before; return whether that took any work."""
+        if self._codes is not None or not self._searched or len(self.rows) < _CODED or self.room:
+            return False
+        with self._lock:
+            self._codes = self._codes or _Codes(self.rows)
+        return True
+
+    def dots(self, query: NDArray[np.float32], out: NDArray[np.float32]) -> float:
+        """Write the inner products of the first rows with a query, and return the largest error of any of them."""
+        self._searched = True
+        if self._codes is not None and len(out) == len(self.rows):
+            return self._codes.dots(query, out)
+        # OpenBLAS splits a product of this size among all cores, and waits for each: half a millisecond's work takes
+        # ten if another process has one of them. A stack of small products is as fast and stays on one core.
+        whole = len(out) - len(out) % _TOGETHER
+        stack = self.rows[:whole].reshape(-1, _TOGETHER, len(query))
+        np.matmul(stack, query, out=out[:whole].reshape(-1, _TOGETHER))
+        np.dot(self.rows[whole : len(out)], query, out=out[whole:])
+        return _rounding(query)
+
+
+class _Codes:
+    """Vectors as bytes: each is its scale times a code, whose components are whole numbers from -127 to 127.
+
+    By the Cauchy–Schwarz inequality, the inner product of two such approximations is off by no more than the lengths of
+    what they leave out, as the vectors themselves have length 1.
+
+    Args:
+        rows: The vectors.
+    """
+
+    def __init__(self, rows: NDArray[np.float32]) -> None:
+        self._codes = np.empty(rows.shape, np.int8)
+        self._scales = np.empty(len(rows), np.float32)
+        self._left_out = 0.0
+        for start in range(0, len(rows), _AT_ONCE):
+            several = slice(start, start + _AT_ONCE)
+            self._codes[several], self._scales[several], left_out = _encoded(rows[several])
+            self._left_out = max(self._left_out, left_out)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in memory, in bytes."""
+        return self._codes.nbytes + self._scales.nbytes
+
+    def erase(self, row: int) -> None:
+        """Overwrite a vector with zeros."""
+        self._codes[row], self._scales[row] = 0, 0
+
+    def dots(self, query: NDArray[np.float32], out: NDArray[np.float32]) -> float:
+        """See `_Block.dots`."""
+        code, scale, left_out = _encoded(query[None])
+        np.multiply(np.asarray(simsimd.dot(code, self._codes)).ravel(), self._scales * scale, out=out)
+        return self._left_out + (1 + self._left_out) * left_out + _rounding(query)
+
+
+def _encoded(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], float]:
+    """Return the codes and scales of vectors, and the largest length of what any of them leaves out."""
+    scales = np.maximum(rows.max(1), -rows.min(1)) / 127
+    np.maximum(scales, np.finfo(np.float32).tiny, out=scales)
+    wholes = np.rint(rows / scales[:, None])
+    left_out = rows - wholes * scales[:, None]
+    return wholes.astype(np.int8), scales, float(np.einsum("ij,ij->i", left_out, left_out).max()) ** 0.5
+
+
+def _rounding(query: NDArray[np.float32]) -> float:
+    """Return the largest error of an inner product in single precision."""
+    return len(query) * 1e-7
+
+
 @attrs.frozen(eq=False)
 class _HeldView(VectorsView):
     """A snapshot of vectors in memory.
 
     Attributes:
-        blocks: Matrices of shape (filled, dimension), one slot a row.
+        blocks: The blocks.
         starts: The first slot of each block, and the end.
     """
 
-    blocks: tuple[NDArray[np.float32], ...]
+    blocks: tuple[_Block, ...]
     starts: NDArray[np.intp]
 
-    def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+    def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         """See `VectorsView.dots`."""
+        next(filter(_Block.encode, self.blocks), None)  # one at most, so that no search takes long
         found = np.empty(int(self.starts[-1]), np.float32)
-        for block, start, end in zip(self.blocks, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
-            _multiply(block, query, found[start:end])
-        return found
+        bounds = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        errors = [block.dots(query, found[start:end]) for block, (start, end) in zip(self.blocks, bounds, strict=True)]
+        return found, max(errors)
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
@@ -164,12 +275,12 @@ class _HeldView(VectorsView):
         first, last = (int(block_of.min()), int(block_of.max())) if len(slots) else (0, 0)
         rows: NDArray[np.float32]
         if first == last:
-            rows = self.blocks[first][slots - self.starts[first]]
+            rows = self.blocks[first].rows[slots - self.starts[first]]
             return rows
-        rows = np.empty((len(slots), self.blocks[0].shape[1]), np.float32)
+        rows = np.empty((len(slots), self.blocks[0].rows.shape[1]), np.float32)
         for number in range(first, last + 1):
             inside = block_of == number
-            rows[inside] = self.blocks[number][slots[inside] - self.starts[number]]
+            rows[inside] = self.blocks[number].rows[slots[inside] - self.starts[number]]
         return rows
 
 
@@ -182,60 +293,45 @@ class HeldVectors(Vectors):
 
     def __init__(self, dimension: int) -> None:
         super().__init__(dimension)
-        self._blocks: list[NDArray[np.float32]] = [np.zeros((1, dimension), np.float32)]
-        self._filled: list[int] = [1]
+        self._blocks = [_Block(np.zeros((1, dimension), np.float32), 1)]
 
     def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
         """See `Vectors.append`."""
-        start = sum(self._filled)
+        start = sum(block.filled for block in self._blocks)
         done = 0
         while done < len(rows):
-            room = len(self._blocks[-1]) - self._filled[-1]
-            if not room and len(rows) - done >= _ROOM:
-                # A large batch becomes a block of its own, without a copy.
-                self._blocks.append(rows[done:])
-                self._filled.append(len(rows) - done)
-                break
-            if not room:
+            last = self._blocks[-1]
+            if not last.room and len(rows) - done >= _ROOM:
+                # Parts of a large batch become blocks of their own, without a copy.
+                taken = rows[done : done + _MOST_ROOM]
+                self._blocks.append(_Block(taken, len(taken)))
+                done += len(taken)
+                continue
+            if not last.room:
                 # As many as there are, so that a small tenant takes little memory, and a large one has few blocks.
-                room = min(_ROOM, max(_LEAST_ROOM, sum(self._filled), len(rows) - done))
-                self._blocks.append(np.empty((room, self.dimension), np.float32))
-                self._filled.append(0)
-            taken = rows[done : done + room]
-            self._blocks[-1][self._filled[-1] : self._filled[-1] + len(taken)] = taken
-            self._filled[-1] += len(taken)
+                room = min(_ROOM, max(_LEAST_ROOM, start + done, len(rows) - done))
+                last = _Block(np.empty((room, self.dimension), np.float32), 0)
+                self._blocks.append(last)
+            taken = rows[done : done + last.room]
+            last.add(taken)
             done += len(taken)
         return np.arange(start, start + len(rows), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
         """See `Vectors.erase`; vectors are overwritten with zeros."""
-        starts = np.cumsum([0, *self._filled])
+        starts = self._starts(self._blocks)
         for slot in slots[slots > 0].tolist():
             number = int(np.searchsorted(starts, slot, "right")) - 1
-            self._blocks[number][slot - starts[number]] = 0
+            self._blocks[number].erase(int(slot - starts[number]))
 
     def view(self) -> VectorsView:
         """See `Vectors.view`."""
-        filled = tuple(self._filled)  # without a block that is being added
-        blocks = tuple(block[:count] for block, count in zip(self._blocks, filled, strict=False))
-        return _HeldView(blocks, np.cumsum([0, *filled]))
+        blocks = tuple(self._blocks)
+        return _HeldView(blocks, self._starts(blocks))
 
-    @property
-    def nbytes(self) -> int:
-        """See `Vectors.nbytes`."""
-        return sum(block.nbytes for block in self._blocks)
-
-
-def _multiply(block: NDArray[np.float32], query: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Write the inner products of rows with a query, on one core unless there are many."""
-    if len(block) > _FEW:
-        np.dot(block, query, out=out)
-        return
-    # OpenBLAS splits a product of this size among all cores, and waits for each: half a millisecond's work takes ten if
-    # another process has one of them. A stack of small products is as fast and stays on one core.
-    whole = len(block) - len(block) % _TOGETHER
-    np.matmul(block[:whole].reshape(-1, _TOGETHER, block.shape[1]), query, out=out[:whole].reshape(-1, _TOGETHER))
-    np.dot(block[whole:], query, out=out[whole:])
+    @staticmethod
+    def _starts(blocks: Sequence[_Block]) -> NDArray[np.intp]:
+        return np.cumsum([0, *[block.filled for block in blocks]])
 
 
 NO_VECTORS: Final[VectorsView] = HeldVectors(1).view()

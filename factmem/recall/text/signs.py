@@ -16,8 +16,8 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.scalars import ScalarKind, scalar_of_shape
 from factmem.tables import table
+from factmem.value_types import ScalarKind, scalar_of_shape
 from factmem.wording import QUESTION_MARKS, folded, language_of
 
 __all__ = [

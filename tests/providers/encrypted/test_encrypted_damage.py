@@ -94,7 +94,7 @@ def test_damage_is_refused(
     kind: functools.partial[Iterator[Change]],
 ) -> None:
     files = Files.of(root).content
-    changes = list(kind(files)) if big else some(kind(files), 32, random.Random(5))
+    changes = list(kind(files)) if big else some(kind(files), 16, random.Random(5))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=True))
     promise("bit flips and truncations of a store", f"{len(changes)} {name} of {len(files)} files: {counted(attacks)}")
 
@@ -104,7 +104,7 @@ def test_damage_with_its_checksum_set_right_is_refused(
 ) -> None:
     """Bit flips pass only in unused bytes: a plaintext generation number, spare base64 bits."""
     files = Files.of(root).content
-    changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 48, random.Random(6))
+    changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 24, random.Random(6))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=False))
     assert attacks.counts[Verdict.REFUSED] > attacks.counts[Verdict.HARMLESS] / 4
     promise(

@@ -96,7 +96,7 @@ def test_a_file_put_back_or_gone_is_missed(past: Past, promise: Promise) -> None
 
 def test_any_two_files_put_back_or_gone_are_missed(past: Past, big: bool, promise: Promise) -> None:
     changes = list(two_files(past))
-    chosen = changes if big else random.Random(4).sample(changes, 40)
+    chosen = changes if big else random.Random(4).sample(changes, 20)
     passed: list[set[str]] = []
 
     async def main() -> None:

@@ -68,7 +68,7 @@ def test_no_two_of_a_hundred_files_can_be_swapped(tmp_path: Path, big: bool, pro
     sound = {path: content for path, content in Files.of(root).content.items() if path.suffix == ".sealed"}
     assert len(sound) == 100
     pairs = list(itertools.combinations(sound, 2))
-    chosen = pairs if big else random.Random(2).sample(pairs, 25)
+    chosen = pairs if big else random.Random(2).sample(pairs, 12)
 
     async def main() -> int:
         listing, refused = await listing_of(root), 0
@@ -151,7 +151,7 @@ def test_frames_keep_their_places(
         if path.suffix in (".sealed", ".manifest", ".keys")
         for what, change in shuffles(content, random.Random(1))
     ]
-    chosen = changes if big else random.Random(set_right).sample(changes, 30)
+    chosen = changes if big else random.Random(set_right).sample(changes, 15)
 
     async def main() -> None:
         attacks, chance = Attacks(root, sound_answers), random.Random(2)
@@ -210,7 +210,7 @@ def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path, big
             verdict = await attacks.judge({root / path: theirs[path]}, chance)
             assert verdict is Verdict.REFUSED or path.name in ("head.note", "sequence.note")
         pairs = list(itertools.combinations(shared, 2))
-        for one, other in pairs if big else chance.sample(pairs, 12):
+        for one, other in pairs if big else chance.sample(pairs, 6):
             await attacks.judge({root / path: theirs[path] for path in (one, other)}, chance, paths=1)
         name = (await listing_of(root)).logs[place_log(PLACES[2])].file
         log = Path(name[:2], f"{name}.sealed")

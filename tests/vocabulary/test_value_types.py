@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from factmem import Conversation, Message, scalars, structuring
+from factmem import Conversation, Message, structuring, value_types
 from factmem.abc import DetectionRequest
 from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
@@ -17,10 +17,10 @@ from factmem.detection.prompts import sample_of, words_for
 from factmem.detection.response_models import answer_type, read_value
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, SingleFact
-from factmem.scalars import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
 from factmem.shapes import shape_of, type_of
 from factmem.structuring import value_converter
 from factmem.testing import ScriptedModel, strategies
+from factmem.value_types import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
 from factmem.values import decode_value, encode_value
 
 
@@ -50,8 +50,8 @@ RATIO = Scalar(
 @pytest.fixture
 def ratio(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scalar]:
     """Add a type to the table for one test."""
-    monkeypatch.setitem(scalars._BY_SHAPE, RATIO.shape, RATIO)
-    monkeypatch.setitem(scalars._BY_TYPE, RATIO.type, RATIO)
+    monkeypatch.setitem(value_types._BY_SHAPE, RATIO.shape, RATIO)
+    monkeypatch.setitem(value_types._BY_TYPE, RATIO.type, RATIO)
     monkeypatch.setattr(structuring, "SCALARS", (*SCALARS, RATIO))
     value_converter.cache_clear()
     yield RATIO
