@@ -8,7 +8,8 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
     v          = (1 + 2g) / (1 + g);  ½ for a record alone in its conversation
     lexical    = (1 - t) · words + t · dated
     words      = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
-    semantic   = (((cosine + g · (near + g' · cosine')) / (1 + g)) - unrelated) / (1 - unrelated),   at least 0
+    semantic   = (((cosine + g · (near + g' · inherited)) / (1 + g)) - unrelated) / (1 - unrelated),   at least 0
+    inherited  = cosine' - unrelated,   at least 0
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
     answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
@@ -385,7 +386,7 @@ class Evidence(Generic[Floats]):
         """The evidence of meaning, 0 to 1."""
         around = self.near
         if self.answered is not None and self.question_cosine is not None:
-            around = around + self.answered * self.question_cosine
+            around = around + self.answered * np.maximum(self.question_cosine - self.unrelated, 0)
         cosine: Any = (self.cosine + self.context * around) / (1 + self.context)
         if self.unrelated:
             cosine = np.maximum(cosine - self.unrelated, 0) / (1 - self.unrelated)

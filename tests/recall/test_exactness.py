@@ -142,7 +142,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
                 before = group[row - 1][0]
                 answered = 20 / (20 + len(terms[before]))
                 around += answered * own[before]
-                mean += answered * cosines[before]
+                mean += answered * max(cosines[before] - unrelated, 0)
             share = min((share + context * around) / (1 + 2 * context), 1)
             meaning = min((meaning + context * mean) / (1 + context), 1)
         meaning = max(meaning - unrelated, 0) / (1 - unrelated)

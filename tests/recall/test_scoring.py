@@ -110,6 +110,12 @@ def test_a_cosine_of_unrelated_texts_is_no_evidence() -> None:
     assert attrs.evolve(PLAIN, cosine=0.75, unrelated=0.5).semantic == pytest.approx(0.5)
 
 
+def test_an_answer_inherits_no_meaning_from_an_unrelated_statement() -> None:
+    answer = attrs.evolve(PLAIN, cosine=0.5, near=0.5, context=0.8, unrelated=0.5, question=0.0, answered=0.6)
+    assert attrs.evolve(answer, question_cosine=0.5).semantic == 0
+    assert attrs.evolve(answer, question_cosine=0.9).semantic > 0
+
+
 def test_an_embedder_is_read_as_measured_unless_settings_say_otherwise() -> None:
     known = RecallSettings().calibration("all-minilm-l6-v2-int8")
     assert known.lexical_weight < RecallSettings().calibration("wordllama-l2-supercat-256").lexical_weight
