@@ -38,6 +38,7 @@ from factmem.values import canonical_bytes
 __all__ = [
     "Current",
     "Moment",
+    "by_record",
     "deciding_order",
     "ends",
     "fold",
@@ -195,6 +196,18 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
             case _:
                 assert_never(entry)
     return {id: changed[id][1] if id in changed else state for id, state in states.items() if id not in erased}
+
+
+def by_record(log: Iterable[LogEntry]) -> dict[str, list[Recorded | StateChange]]:
+    """Return the assertions and changes of state in a log by record id, each record's in the order of their numbers."""
+    entries = sorted((entry for entry in log if not isinstance(entry, Tombstone)), key=lambda entry: entry.seq)
+    records = {entry.id: entry.record_id for entry in entries if isinstance(entry, Recorded)}
+    logs: dict[str, list[Recorded | StateChange]] = {id: [] for id in records.values()}
+    for entry in entries:
+        id = records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)
+        if id is not None:
+            logs[id].append(entry)
+    return logs
 
 
 def record_key(recorded: Recorded) -> tuple[object, ...]:

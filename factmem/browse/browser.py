@@ -26,7 +26,7 @@ from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfV
 from factmem.json_form import value_json
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
-from factmem.memory.review import DeadLetter
+from factmem.memory.inbox import DeadLetter
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.recall.results import RecallMatches
 from factmem.records import FactRecord

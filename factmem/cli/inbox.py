@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.background import Remembered
-    from factmem.memory.review import DeadLetter, Quarantine
+    from factmem.memory.inbox import DeadLetter, Quarantine
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
 

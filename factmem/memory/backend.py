@@ -6,13 +6,13 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 import attrs
 
-from factmem.abc.capabilities import Access, KeepsLog
+from factmem.abc.capabilities import Access, EraseReceipt, KeepsLog
 from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.detection.verbatim import VerbatimDetector
@@ -60,7 +60,7 @@ class AccessCounts:
     keeper: KeepsLog
     tenant: str | None
     clock: Clock
-    begin: Callable[[Callable[[], Awaitable[object]]], None] | None = None
+    begin: Callable[[Callable[[], Awaitable[object]]], None]
     _counted: dict[str, Access] = attrs.field(factory=dict, init=False)
     _since: float = attrs.field(factory=time.monotonic, init=False)
     _writing: bool = attrs.field(default=False, init=False)
@@ -73,7 +73,7 @@ class AccessCounts:
         for id in record_ids:
             self._counted[id] = self._counted.get(id, Access()) + recalled
         full = len(self._counted) >= _MOST or (self._counted and time.monotonic() - self._since >= _LONGEST)
-        if full and not self._writing and self.begin is not None:
+        if full and not self._writing:
             with contextlib.suppress(CapabilityError):
                 self.begin(self.write)
                 self._writing = True
@@ -194,6 +194,19 @@ class Backend:
             CapabilityError: It has the four verbs only.
         """
         return log_of(self.provider) if self.four_verbs_only else cast("KeepsLog", self.provider)
+
+    async def erase(
+        self, tenant: str | None, record_ids: Sequence[str] = (), *, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
+        """Erase records and single assertions from the store, and from all that this process holds.
+
+        Raises:
+            CapabilityError: The provider has the four verbs only.
+        """
+        receipt = await self.log().erase(record_ids, tenant=tenant, assertion_ids=assertion_ids)
+        self.confirmations.clear()
+        await self.mirror.let_go()
+        return receipt
 
 
 class Part:

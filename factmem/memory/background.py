@@ -193,8 +193,7 @@ class Submission:
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
         self.skipped: int = 0
-        self._outcomes: dict[str, Remembered] = {}
-        self._kept: dict[str, Callable[[], Remembered]] = {}
+        self._outcomes: dict[str, Remembered | Callable[[], Remembered]] = {}
         self._postponed: set[str] = set()
         self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
         self._over = anyio.Event()
@@ -207,14 +206,21 @@ class Submission:
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
         """The outcomes so far, in the order submitted."""
-        for id in list(self._kept):
-            self.settle(id, self._kept.pop(id)())
-        return tuple(self._outcomes[id] for id in self.ids if id in self._outcomes)
+        return tuple(self.outcome(id) for id in self.ids if id in self._outcomes)
+
+    def outcome(self, id: str) -> Remembered:
+        """Return the outcome of a settled job, with the parts of it that were dropped before."""
+        outcome = self._outcomes[id]
+        if not isinstance(outcome, Remembered):
+            outcome = self._outcomes[id] = outcome()
+        for reason, number in self._dropped.get(id, {}).items():
+            outcome = outcome.without(reason, number)
+        return outcome
 
     @property
     def pending(self) -> int:
         """Number of jobs that are not read yet."""
-        return len(self.ids) - len(self._outcomes) - len(self._kept)
+        return len(self.ids) - len(self._outcomes)
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -224,9 +230,10 @@ class Submission:
     @property
     def dropped(self) -> Mapping[DropReason, int]:
         """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
-        outcomes = self.outcomes  # first: what was dropped from a job is counted with its outcome
-        counts = sum(self._dropped.values(), Counter[DropReason]())
-        for outcome in outcomes:
+        counts: Counter[DropReason] = Counter()
+        for dropped in (number for id, number in self._dropped.items() if id not in self._outcomes):
+            counts.update(dropped)
+        for outcome in self.outcomes:
             counts.update(outcome.dropped)
         return dict(counts)
 
@@ -245,24 +252,15 @@ class Submission:
             await self._beside.wait()
         return self.outcomes
 
-    def settle(self, id: str, outcome: Remembered) -> Remembered:
-        """Set the outcome of one job; return it with the parts that were dropped before."""
-        for reason, number in self._dropped.pop(id, Counter[DropReason]()).items():
-            outcome = outcome.without(reason, number)
+    def settle(self, id: str, outcome: Remembered | Callable[[], Remembered]) -> None:
+        """Set the outcome of one job, or a function that makes it when it is first asked for, which takes some time."""
         self._outcomes[id] = outcome
         self._postponed.discard(id)
-        self._end_if_done()
-        return outcome
-
-    def keep(self, outcomes: Mapping[str, Callable[[], Remembered]]) -> None:
-        """Settle jobs by functions that make their outcomes when they are first asked for, which takes some time."""
-        self._kept.update(outcomes)
-        self._postponed.difference_update(outcomes)
         self._end_if_done()
 
     def postpone(self, id: str) -> None:
         """Leave one job to another process: it stays pending, and is not waited for."""
-        if id not in self._outcomes and id not in self._kept:
+        if id not in self._outcomes:
             self._postponed.add(id)
         self._end_if_done()
 
@@ -272,9 +270,7 @@ class Submission:
 
     def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:
         """Count parts of a job, or of none, that were dropped before it was read."""
-        if (outcome := self._outcomes.get(id or "")) is not None:
-            self._outcomes[id or ""] = outcome.without(reason, number)
-        elif number:
+        if number:
             self._dropped[id][reason] += number
 
     def end(self) -> None:
@@ -379,28 +375,25 @@ class Worker:
         if self._tasks is None:
             raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
 
-    def submit(self, reader: UnitReader, units: Sequence[Unit], submission: Submission) -> None:
-        """Start to read units. Words that are being read already are read once, and reported to both submissions."""
-        self.check_running()
-        if not units:
-            submission.end()
-        self._submit(reader, [(unit, submission) for unit in units])
+    def submit(self, reader: UnitReader, units: Sequence[Unit], submission: Submission | None = None) -> None:
+        """Start to read units. Words that are being read already are read once, and reported to both submissions.
 
-    def submit_streams(self, reader: UnitReader, units: Sequence[Unit]) -> None:
-        """Start to read streams together, each by its own submission, and stop watching them."""
+        Args:
+            reader: Reads them.
+            units: The units.
+            submission: Their submission; that of each stream if None, and the streams are not watched any more.
+        """
         self.check_running()
-        submissions = [self.stream(unit.job.id) for unit in units]
-        for unit in units:
-            self._dismiss(unit.job.id)
-            self._streams.pop(unit.job.id, None)
-        self._submit(reader, list(zip(units, submissions, strict=True)))
-
-    def _submit(self, reader: UnitReader, units: Sequence[tuple[Unit, Submission]]) -> None:
         assert self._tasks is not None
-        new = [unit for unit, _ in units if unit.ids not in self._underway]
-        for unit, submission in units:
-            self._open.add(submission)
-            self._underway.setdefault(unit.ids, []).append(submission)
+        if submission is not None and not units:
+            submission.end()
+        new = [unit for unit in units if unit.ids not in self._underway]
+        for unit, told in [(unit, submission or self.stream(unit.job.id)) for unit in units]:
+            if submission is None:
+                self._dismiss(unit.job.id)
+                self._streams.pop(unit.job.id, None)
+            self._open.add(told)
+            self._underway.setdefault(unit.ids, []).append(told)
         if new:
             self._tasks.start_soon(self._read, reader, new)
 
@@ -558,9 +551,10 @@ class Worker:
 
     def _tell_of(self, unit: Unit, outcome: Remembered) -> Remembered:
         submissions = self._underway.pop(unit.ids, ())
-        settled = [submission.settle(unit.job.id, outcome) for submission in submissions]
+        for submission in submissions:
+            submission.settle(unit.job.id, outcome)
         self._open.difference_update(submission for submission in submissions if not submission.pending)
-        return settled[0] if settled else outcome
+        return submissions[0].outcome(unit.job.id) if submissions else outcome
 
     def _announce(self, unit: Unit, event: MemoryEvent) -> None:
         if self._tell is None or unit.given.owner not in (None, self._viewer):

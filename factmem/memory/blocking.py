@@ -22,8 +22,7 @@ from factmem.loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.facade import Memory
-from factmem.memory.inbox import Inbox
-from factmem.memory.review import DeadLetters, Quarantine
+from factmem.memory.inbox import DeadLetters, Inbox, Quarantine
 
 __all__ = [
     "BlockingAdmin",

@@ -91,7 +91,7 @@ class Converter(ReadingPart):
     async def _moved(self, old: Sequence[Recorded], new: Sequence[Assertion]) -> Conversion:
         """Write revisions anew, with their states, and erase the old ones."""
         self._context.check_writable()
-        eraser = self._backend.log()
+        self._backend.log()  # raises before anything is written if the provider keeps none
         states = states_of(await self._reader.log(LogPart(record_ids={entry.record_id for entry in old}, related=True)))
         if any(states[entry.id] is AssertionState.PENDING for entry in old):
             raise StateConflictError("some of them wait for a model: convert them once the model has read them")
@@ -107,11 +107,9 @@ class Converter(ReadingPart):
             with anyio.CancelScope(shield=True):
                 found = await self._reader.recorded(there)  # others may have written meanwhile
                 partly = [entry.id for entry in found if entry.id not in before and _said(entry) in ours]
-                await eraser.erase((), tenant=self._context.tenant, assertion_ids=partly)
+                await self._backend.erase(self._context.tenant, assertion_ids=partly)
             raise
-        receipt = await eraser.erase((), tenant=self._context.tenant, assertion_ids=[entry.id for entry in old])
-        self._backend.confirmations.clear()
-        await self._backend.mirror.let_go()
+        receipt = await self._backend.erase(self._context.tenant, assertion_ids=[entry.id for entry in old])
         return Conversion(revisions=len(old), pending=receipt.pending)
 
 

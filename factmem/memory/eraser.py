@@ -82,20 +82,21 @@ class Eraser(ReadingPart):
             wanted = attrs.evolve(wanted, record_ids=record_ids)
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        records = await self._meant(wanted, self._of_everybody if record_ids else self._reader)
-        if dry_run or not records:
-            return Erasure(records=tuple(records), dry_run=dry_run)
-        receipt = await self._erase(records)
-        return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
+        return await self._erasure(wanted, self._of_everybody if record_ids else self._reader, dry_run=dry_run)
 
     async def reset(self, scope: MemoryScope | str | None) -> Erasure:
         """See `Admin.reset`."""
         self._context.check_present()
         self._context.check_writable()
         self._backend.log()
-        records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
-        if not records:
-            return Erasure(records=())
+        wanted = RecallFilter(scope=self._context.subtree(scope))
+        return await self._erasure(wanted, self._reader, dry_run=False)
+
+    async def _erasure(self, wanted: RecallFilter, reader: Reader, *, dry_run: bool) -> Erasure:
+        """Erase the records that a filter selects."""
+        records = await self._meant(wanted, reader)
+        if dry_run or not records:
+            return Erasure(records=tuple(records), dry_run=dry_run)
         receipt = await self._erase(records)
         return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 
@@ -160,9 +161,7 @@ class Eraser(ReadingPart):
     async def _erase_outlived(self, found: Outlived) -> ExpiryReceipt:
         receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
-        erased = await self._backend.log().erase((), tenant=self._context.tenant, assertion_ids=ids)
-        self._backend.confirmations.clear()
-        await self._backend.mirror.let_go()
+        erased = await self._backend.erase(self._context.tenant, assertion_ids=ids)
         await drop_kept_media(self._context, self._backend, (*found.expired, *found.superseded))
         return attrs.evolve(receipt, pending=erased.pending)
 
@@ -187,13 +186,11 @@ class Eraser(ReadingPart):
         named = await self._of_everybody.log(LogPart(record_ids=ids))
         jobs = await self._of_everybody.log(LogPart(jobs=True))
         words = await to_thread.run_sync(words_behind, [*named, *jobs], ids)
-        receipt = await self._backend.log().erase(
+        receipt = await self._backend.erase(
+            self._context.tenant,
             [record.id for record in records],
-            tenant=self._context.tenant,
             assertion_ids=[recorded.id for recorded in words],
         )
-        self._backend.confirmations.clear()
-        await self._backend.mirror.let_go()
         await drop_kept_media(self._context, self._backend, [*named, *words])
         return receipt
 

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
@@ -28,7 +28,7 @@ from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
-__all__ = ["Exchange", "ImportReceipt", "ImportSource", "doubted", "export_log", "import_log"]
+__all__ = ["Exchange", "ImportReceipt", "ImportSource"]
 
 _log = logging.getLogger("factmem")
 
@@ -39,7 +39,7 @@ _MOST_CHARS: Final = 8 * 1024 * 1024
 """Number of characters after which no further line joins a batch."""
 
 ImportSource: TypeAlias = Path | str | IO[str] | Iterable[Recorded]
-"""A file that `export_log` wrote, or entries of another store."""
+"""A file that `Admin.export` wrote, or entries of another store."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,8 +65,11 @@ class Exchange(WritingPart):
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Admin.export`."""
         self._context.check_present()
-        log = await self._backend.mirror.log()
-        return await export_log(target, await self._reader.recorded(), states_of(log))
+        states = states_of(await self._backend.mirror.log())
+        log = [entry for entry in await self._reader.recorded() if entry.id in states]
+        log.sort(key=lambda entry: entry.seq)
+        await to_thread.run_sync(_write, target, log, states)
+        return len(log)
 
     async def import_(
         self, source: ImportSource, *, trust: bool, progress: Callable[[int], None] | None
@@ -75,42 +78,33 @@ class Exchange(WritingPart):
         self._context.check_writable()
         from_file, sees = _is_file(source), self._context.everybody.sees
         waiting: set[str] = set()
-        vouched: set[bytes] = set()
-        imported = accepted = 0
-
-        def admit(said: Assertion) -> Assertion:
-            actor = ":".join(filter(None, ("import", self._context.writer)))
-            said = attrs.evolve(said, actor=actor)
-            if trust and _was_accepted(said):  # it begins in quarantine again, so that it is accepted here as well
-                vouched.add(said.fingerprint)
-                return attrs.evolve(said, state=AssertionState.QUARANTINED)
-            if trust:
-                return said
-            self._context.owned(said.details, private=False)
-            return doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
-
-        async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
-            nonlocal imported, accepted
-            receipts = await self._writer.receipts(assertions)
-            imported += sum(receipt.new for receipt in receipts if sees(receipt.recorded.assertion))
-            apart = await self._waiting(receipts)
-            if trust:
-                now = [
-                    apart.pop(receipt.recorded.id)
-                    for receipt, said in zip(receipts, assertions, strict=True)
-                    if receipt.recorded.id in apart
-                    and (said.fingerprint in vouched or (not receipt.new and said.state is AssertionState.ACTIVE))
-                ]
-                await self._accept([receipt.recorded for receipt in now])
-                waiting.difference_update(receipt.recorded.id for receipt in now)
-                accepted += sum(not receipt.new for receipt in now)
-            vouched.clear()
-            waiting.update(apart)
-            return [receipt.recorded for receipt in receipts]
-
-        entries = _batches_in(source) if _is_file(source) else _batches_of(source)
-        tenant = self._context.tenant
-        await import_log(entries, append, tenant=tenant, admit=admit, trust=trust, progress=progress)
+        record_ids: dict[str, str] = {}
+        number = imported = accepted = 0
+        batches = _batches_in(source) if _is_file(source) else _batches_of(source)
+        with contextlib.closing(batches):
+            while read := await to_thread.run_sync(next, batches, ()):
+                for entries in _in_parts(read):
+                    anchored = [self._anchored(entry.assertion, record_ids, trust=trust) for entry in entries]
+                    said = [self._admitted(each, trust=trust, from_file=from_file) for each in anchored]
+                    receipts = await self._writer.receipts(said)
+                    pairs = zip(entries, receipts, strict=True)
+                    record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
+                    imported += sum(receipt.new for receipt in receipts if sees(receipt.recorded.assertion))
+                    apart = await self._waiting(receipts)
+                    now = [
+                        apart.pop(receipt.recorded.id)
+                        for receipt, each in zip(receipts, anchored, strict=True)
+                        if trust
+                        and receipt.recorded.id in apart
+                        and (_was_accepted(each) or (not receipt.new and each.state is AssertionState.ACTIVE))
+                    ]
+                    await self._accept([receipt.recorded for receipt in now])
+                    waiting.difference_update(receipt.recorded.id for receipt in now)
+                    accepted += sum(not receipt.new for receipt in now)
+                    waiting.update(apart)
+                number += len(read)
+                if progress is not None:
+                    progress(number)
         if waiting and from_file:
             _log.warning(
                 "%d imported assertions wait in quarantine and are not recalled: accept them%s",
@@ -118,6 +112,26 @@ class Exchange(WritingPart):
                 "" if trust else ", or import the file again with trust=True if it is your own",
             )
         return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted)
+
+    def _anchored(self, said: Assertion, record_ids: Mapping[str, str], *, trust: bool) -> Assertion:
+        """Return an assertion of a source under this tenant.
+
+        Args:
+            said: The assertion.
+            record_ids: Ids of the records here by those in the source.
+            trust: Let the source name records that it does not hold, such as those whose first revision was erased.
+        """
+        place = Place(said.place.subject, said.place.scope.within(self._context.tenant))
+        revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
+        actor = ":".join(filter(None, ("import", self._context.writer)))
+        return attrs.evolve(said, place=place, revises=revises, actor=actor)
+
+    def _admitted(self, said: Assertion, *, trust: bool, from_file: bool) -> Assertion:
+        """Return an assertion in the state in which it is imported; raise if it is another viewer's."""
+        if trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
+            return attrs.evolve(said, state=AssertionState.QUARANTINED) if _was_accepted(said) else said
+        self._context.owned(said.details, private=False)
+        return _doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
 
     async def _waiting(self, receipts: Sequence[Receipt]) -> dict[str, Receipt]:
         """Return the receipts of visible assertions that wait in quarantine, by id.
@@ -141,19 +155,6 @@ class Exchange(WritingPart):
             await self._writer.commit(requests)
 
 
-async def export_log(
-    target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]
-) -> int:
-    """Write a log, each assertion with its present state; return the number of lines without the header.
-
-    Raises:
-        StoreUnavailableError: The file cannot be written.
-    """
-    kept = [recorded for recorded in sorted(log, key=lambda item: item.seq) if recorded.id in states]
-    await to_thread.run_sync(_write, target, kept, states)
-    return len(kept)
-
-
 def _write(target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]) -> None:
     opened = writing(Path(target)) if isinstance(target, Path | str) else contextlib.nullcontext(target)
     with _using(target), opened as file:
@@ -169,46 +170,15 @@ def _written(recorded: Recorded, state: AssertionState) -> str:
     return dump_entry(attrs.evolve(recorded, assertion=said)).decode() + "\n"
 
 
-async def import_log(
-    batches: Generator[Sequence[Recorded]],
-    append: Callable[[Sequence[Assertion]], Awaitable[Sequence[Recorded]]],
-    *,
-    tenant: str | None,
-    admit: Callable[[Assertion], Assertion],
-    trust: bool,
-    progress: Callable[[int], None] | None,
-) -> None:
-    """Append entries in batches under a tenant.
-
-    Args:
-        batches: The entries, some at a time; they are taken in a worker thread.
-        append: Appends a batch.
-        tenant: Tenant of the imported assertions.
-        admit: Returns the assertion to import for one of the source, or refuses it.
-        trust: Let the source name records that it does not hold, such as those whose first revision was erased.
-        progress: See `Admin.import_`.
-    """
-    record_ids: dict[str, str] = {}
-    batch: list[Recorded] = []
-
-    async def flush() -> None:
-        said = [admit(_anchored(recorded.assertion, tenant, record_ids, trust=trust)) for recorded in batch]
-        for old, new in zip(batch, await append(said), strict=True):
-            record_ids[old.record_id] = new.record_id
-        batch.clear()
-
-    number = 0
-    with contextlib.closing(batches):
-        while read := await to_thread.run_sync(next, batches, ()):
-            for recorded in read:
-                revised = recorded.assertion.revises
-                if revised is not None and any(item.record_id == revised for item in batch):
-                    await flush()
-                batch.append(recorded)
-            await flush()
-            number += len(read)
-            if progress is not None:
-                progress(number)
+def _in_parts(entries: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
+    """Yield entries in parts, so that a revision of a record comes after the part with the record."""
+    part: list[Recorded] = []
+    for entry in entries:
+        if entry.assertion.revises in {item.record_id for item in part}:
+            yield part
+            part = []
+        part.append(entry)
+    yield part
 
 
 def _is_file(source: ImportSource) -> TypeIs[Path | str | IO[str]]:
@@ -226,7 +196,7 @@ def _batches_of(entries: Iterable[Recorded]) -> Generator[Sequence[Recorded]]:
 
 
 def _batches_in(source: Path | str | IO[str]) -> Generator[Sequence[Recorded]]:
-    """Yield the entries of a file that `export_log` wrote: some hundreds at a time, or fewer if their lines are long.
+    """Yield the entries of a file that `Admin.export` wrote: some hundreds at a time, or fewer if their lines are long.
 
     Raises:
         CodecError: A line is malformed; the path names it. The lines before it are yielded.
@@ -262,11 +232,11 @@ def _was_accepted(said: Assertion) -> bool:
 
 def _believed(said: Assertion) -> Assertion:
     """Return an assertion of a trusted origin as one that no model reads; its flags are found anew."""
-    state = AssertionState.ACTIVE if doubted(said).state is AssertionState.QUARANTINED else said.state
+    state = AssertionState.ACTIVE if _doubted(said).state is AssertionState.QUARANTINED else said.state
     return attrs.evolve(said, state=state, job=None, details=attrs.evolve(said.details, flags=()))
 
 
-def doubted(said: Assertion) -> Assertion:
+def _doubted(said: Assertion) -> Assertion:
     """Return an assertion as a quarantined one, in whatever state it was exported, that no model reads."""
     counted = said.state in (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
     state = AssertionState.QUARANTINED if counted else said.state
@@ -301,12 +271,6 @@ def _read(line: str, number: int) -> Recorded:
     if not isinstance(entry, Recorded):
         raise CodecError("an export holds assertions only", path=f"$[{number}]")
     return entry
-
-
-def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str], *, trust: bool) -> Assertion:
-    place = Place(said.place.subject, said.place.scope.within(tenant))
-    revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
-    return attrs.evolve(said, place=place, revises=revises)
 
 
 @contextlib.contextmanager

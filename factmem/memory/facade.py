@@ -251,7 +251,8 @@ class Memory:
             if observing
             else None,
         )
-        accesses = AccessCounts(log_of(provider), organization, clock) if access_statistics else None
+        worker = Worker(background, on_event, viewer=viewer)
+        accesses = AccessCounts(log_of(provider), organization, clock, worker.start) if access_statistics else None
         within = [context.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
         about = [
             subject for given in listed("subjects", subjects, MemorySubject, str) if (subject := context.named(given))
@@ -285,12 +286,10 @@ class Memory:
             reranker=orders,
             reranking=reranking,
             media_reader=reads_media,
-            worker=Worker(background, on_event, viewer=viewer),
+            worker=worker,
             accesses=accesses,
             concurrency=background.concurrency,
         )
-        if accesses is not None:
-            accesses.begin = backend.worker.start
         self._compose(context, backend, owns_store=owns_store)
 
     def _compose(self, context: Context, backend: Backend, *, owns_store: bool) -> None:

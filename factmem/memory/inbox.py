@@ -17,16 +17,31 @@ from typing import Any, Final, Unpack
 import anyio
 import attrs
 
+from factmem.abc.capabilities import StateRequest
 from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.changes import Change, ChangeKind
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
-from factmem.fold import states_of
-from factmem.memory.background import Submission
+from factmem.fold import never_accepted, states_of
+from factmem.memory.background import Remembered, Submission
 from factmem.memory.checks import listed
 from factmem.memory.context import Context
-from factmem.memory.journal import STREAM, Job, Trigger, Unit, aims_of, in_order, is_read_again, job_id
+from factmem.memory.filters import Filters, ids_of
+from factmem.memory.journal import (
+    STREAM,
+    Job,
+    Trigger,
+    Unit,
+    aims_of,
+    in_order,
+    is_read_again,
+    job_id,
+    settled_state,
+    to_pending,
+)
 from factmem.memory.observed import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
+from factmem.memory.reader import Reader
 from factmem.memory.remembering import (
     About,
     Order,
@@ -37,12 +52,14 @@ from factmem.memory.remembering import (
     spoken,
     warn_of_not_text,
 )
-from factmem.memory.review import DeadLetters, Quarantine, failure_in
+from factmem.memory.writer import WritingPart
 from factmem.names import checked_name
+from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import AssertionState, Place, Recorded, StateChange
+from factmem.records import AssertionState, FactRecord, Place, Recorded, StateChange, record_of
+from factmem.showing import as_kept_apart, shown_record
 
-__all__ = ["ABANDONED_AFTER", "Inbox", "due_at"]
+__all__ = ["ABANDONED_AFTER", "DeadLetter", "DeadLetters", "Inbox", "Quarantine", "due_at"]
 
 _FOR: Final = ":for:"
 """Separates the id of a stream from what is looked for in it, in the id of a job; earlier versions had one job each."""
@@ -167,6 +184,8 @@ class Inbox(PipelinePart):
             if job is None or self._backend.four_verbs_only:
                 submission = await self._rememberer.submit(stored)
                 submission.drop(DropReason.NOT_TEXT, alone)
+                if self._backend.four_verbs_only:
+                    _note(self._backend.worker.read_events(job.id if job else id), messages, stored)
             else:
                 submission = await self._awaited(job.id, flush=flush)
                 submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
@@ -314,7 +333,7 @@ class Inbox(PipelinePart):
             for id in words.keys() & {job_id(entry), entry.id}:
                 words[id].append(entry)
                 if states.get(entry.id) is AssertionState.FAILED:
-                    failures[id] = failure_in(errors.get(entry.id))[0]
+                    failures[id] = _failure_in(errors.get(entry.id))[0]
         return words, failures
 
     def _of(self, owner: str | None) -> Context:
@@ -345,7 +364,12 @@ class Inbox(PipelinePart):
             return [], skipped
         stored = await self._rememberer.journalled(await self._rememberer.taken_in([(fresh, job)], order, heard=given))
         if read is not None:
-            stored = [_shown(item, fresh, read, job.trigger.overlap if job and job.trigger else 0) for item in stored]
+            overlap = job.trigger.overlap if job and job.trigger else 0
+            before = tuple(itertools.chain(*list(read.values())[-overlap:])) if overlap else ()
+            stored = [
+                item if item.unit is None else attrs.evolve(item, unit=attrs.evolve(item.unit, context=before))
+                for item in stored
+            ]
         return stored, skipped
 
     def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
@@ -402,7 +426,7 @@ class Inbox(PipelinePart):
         due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
         for owner in dict.fromkeys(unit.given.owner for unit in due):
             mine = [unit for unit in due if unit.given.owner == owner]
-            self._backend.worker.submit_streams(self._pipeline.unit_reader, mine)
+            self._backend.worker.submit(self._pipeline.unit_reader, mine)
         for id in submissions.keys() - {unit.job.id for unit in due}:
             self._backend.worker.watch(id, self._watch)
         return submissions
@@ -420,6 +444,213 @@ class Inbox(PipelinePart):
             async with self._backend.worker.alone(id):
                 if not over.is_set():
                     await self._awaited(id, flush=False)
+
+
+@attrs.frozen(kw_only=True)
+class DeadLetter:
+    """Words that could not be read.
+
+    Attributes:
+        id: Id of the submission.
+        records: The words, as they are kept.
+        failure: Name of the error of the last attempt.
+        reason: Message of that error: what the model did, or which field of its answer was wrong; never what was said.
+        failed_at: Time of the last attempt, in UTC.
+    """
+
+    id: str
+    records: tuple[FactRecord[Any], ...]
+    failure: str
+    reason: str
+    failed_at: dt.datetime
+
+
+@observed("dead_letters.")
+class DeadLetters(PipelinePart):
+    """Words that a model could not read. See `Inbox.dead_letters`."""
+
+    async def list(self) -> tuple[DeadLetter, ...]:
+        """Return the dead letters, in the order submitted."""
+        return tuple(letter for letter, _ in await self._shown())
+
+    async def retry(self, *ids: str) -> tuple[Remembered, ...]:
+        """Read dead letters again, now; all of them if no id is given. Those that fail again stay dead letters.
+
+        Raises:
+            RecordNotFoundError: An id names no dead letter; none was read.
+            ReadOnlyError: The memory is read-only.
+            OutOfViewError: Facts about subjects outside of this view were looked for.
+        """
+        return tuple([await self._read_again(unit) for unit in await self._chosen(ids)])
+
+    async def dismiss(self, *ids: str) -> None:
+        """Give up on reading dead letters: the words stay as they were said, like any other statement.
+
+        Raises:
+            RecordNotFoundError: An id names no dead letter.
+            ReadOnlyError: The memory is read-only.
+        """
+        for unit in await self._chosen(ids):
+            await self._let_stand(unit)
+
+    async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
+        letters = {letter.id: unit for letter, unit in await (self._letters() if ids else self._shown())}
+        if missing := set(ids) - letters.keys():
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no dead letter: see list()")
+        return [letters[id] for id in ids or letters]
+
+    async def _shown(self) -> Sequence[tuple[DeadLetter, Unit]]:
+        shows = self._context.view.shows
+        return [(letter, unit) for letter, unit in await self._letters() if shows(unit.place.subject)]
+
+    async def _letters(self) -> Sequence[tuple[DeadLetter, Unit]]:
+        self._context.check_present()
+        given_up = {
+            entry.assertion_id: entry
+            for entry in await self._backend.mirror.log(LogPart(jobs=True, states=(AssertionState.FAILED,)))
+            if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
+        }
+        visible = self._context.visible_owners
+        units = [unit for unit in await self._pipeline.waiting(AssertionState.FAILED) if unit.given.owner in visible]
+        return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
+
+    async def _read_again(self, unit: Unit) -> Remembered:
+        self._context.check_writable()
+        if not self._pipeline.can_read(unit):
+            raise OutOfViewError(
+                "it looks for facts outside of this view: read it with the memory that the view was made of"
+            )
+        await self._writer.commit([to_pending(recorded) for recorded in unit.words])
+        (outcome,) = await self._pipeline.read_now([unit])
+        return outcome
+
+    async def _let_stand(self, unit: Unit) -> None:
+        self._context.check_writable()
+        await self._writer.commit(
+            [
+                StateRequest.of(
+                    recorded,
+                    state=settled_state(recorded),
+                    reason="dismissed",
+                    expected=AssertionState.FAILED,
+                )
+                for recorded in unit.words
+            ]
+        )
+
+
+def _failure_in(reason: str | None) -> tuple[str, str]:
+    """Return the name and the message of the error in the reason of a failed state, which an import does not carry."""
+    failure, _, message = (reason or "unknown").partition(": ")
+    return failure, message
+
+
+def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
+    failure, reason = _failure_in(None if why is None else why.reason)
+    return DeadLetter(
+        id=unit.job.id,
+        records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
+        failure=failure,
+        reason=reason,
+        failed_at=why.recorded_at if why else unit.words[0].recorded_at,
+    )
+
+
+@observed("quarantine.")
+class Quarantine(WritingPart):
+    """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Inbox.quarantine`.
+
+    A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which is
+    valid only inside the quarantine.
+    """
+
+    async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
+        """Return the quarantined assertions, in the order recorded.
+
+        Each has its evidence, its origin and a `FactRecord.quarantine_reason`.
+
+        Args:
+            rejected: Return the rejected ones instead.
+            filters: Conditions on the assertions; see `Filters`.
+
+        Raises:
+            InvalidDataError: A condition cannot be met.
+        """
+        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        self._context.check_present()
+        entries = await _quarantined(self._reader, self._reader.wanted(filters))
+        return tuple(self._record(entry, found) for entry, found in entries if found is state)
+
+    async def count(self) -> int:
+        """Return the number of statements that wait to be accepted or rejected, quickly.
+
+        Words of untrusted origins that wait for a model are among them, and not in `list` yet.
+        """
+        self._context.check_present()
+        return await self._reader.waiting()
+
+    async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Accept entries in one transaction, rejected ones included: from now on they are facts like any other.
+
+        A doubtful finding of the same value at the same place is believed at once later.
+
+        Args:
+            ids: Ids, as `list` returns them.
+            reason: The reason, for the audit trail.
+
+        Raises:
+            RecordNotFoundError: An id names no quarantined assertion; none was accepted.
+            ConceptConflictError: The place holds another type under its keyword; none was accepted.
+            StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
+            ReadOnlyError: The memory is read-only.
+        """
+        chosen = await self._chosen(ids)
+        await self._writer.change_states(chosen, AssertionState.ACTIVE, reason)
+        return tuple(
+            Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._context.concepts)) for entry in chosen
+        )
+
+    async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.
+
+        A doubtful finding of the same value at the same place is dropped later.
+
+        Args:
+            ids: Ids, as `list` returns them.
+            reason: The reason, for the audit trail.
+
+        Raises:
+            RecordNotFoundError: An id names no quarantined assertion; none was rejected.
+            StateConflictError: Another reviewer decided about one meanwhile; none was rejected.
+            ReadOnlyError: The memory is read-only.
+        """
+        chosen = await self._chosen(ids)
+        await self._writer.change_states(chosen, AssertionState.RETRACTED, reason)
+        return tuple(
+            Change(kind=ChangeKind.DELETED, record=self._record(entry, AssertionState.RETRACTED)) for entry in chosen
+        )
+
+    async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
+        self._context.check_present()
+        wanted = ids_of(ids)
+        entries = {entry.id: entry for entry, _ in await _quarantined(self._reader.everybody)}
+        if missing := wanted.keys() - entries.keys():
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
+        return [entries[id] for id in wanted]
+
+    def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
+        return as_kept_apart(entry, state, self._context.concepts)
+
+
+async def _quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
+    """Return the visible assertions that were never accepted and pass a filter, with their states, as recorded."""
+    log = await reader.log(LogPart(apart=True, kept=wanted))
+    states, apart = states_of(log), never_accepted(log)
+    return [
+        (entry, states[entry.id])
+        for entry in log
+        if isinstance(entry, Recorded) and entry.id in apart and entry.id in states and not entry.assertion.only_shown
+    ]
 
 
 def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
@@ -445,15 +676,13 @@ def _is_read(words: Sequence[Recorded], job: Job) -> bool:
     return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
 
 
-def _shown(stored: StoredWords, events: Conversation, read: dict[str, list[Recorded]], overlap: int) -> StoredWords:
-    """Return new events with those before them as context, and note them as read."""
-    before = list(read.values())[-overlap:] if overlap else []
-    read.update({message.id: [] for message in events.messages if message.id is not None})
-    if stored.unit is None:
-        return stored
-    for word in stored.unit.words:
+def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[StoredWords]) -> None:
+    """Note events as read, with their words, for a store that keeps none."""
+    for event in events:
+        if not _is_wordless(event):
+            read.setdefault(event.id or _event_id(event), [])
+    for word in itertools.chain(*(item.unit.words for item in stored if item.unit is not None)):
         read[word.assertion.details.evidence[0].message_id or ""].append(word)
-    return attrs.evolve(stored, unit=attrs.evolve(stored.unit, context=tuple(itertools.chain(*before))))
 
 
 def _first(words: Sequence[Recorded]) -> list[Recorded]:

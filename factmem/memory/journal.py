@@ -36,7 +36,6 @@ from factmem.records import (
     Place,
     Recorded,
     StateChange,
-    Tombstone,
     assertions_of,
 )
 from factmem.structuring import explain_structure_error, in_detail
@@ -380,7 +379,7 @@ def _aims_in(job: str) -> frozenset[str] | None:
         return None
 
 
-def read_again(recorded: Recorded, job: Job, log: Iterable[LogEntry]) -> Assertion | None:
+def read_again(recorded: Recorded, job: Job, log: Sequence[Recorded | StateChange]) -> Assertion | None:
     """Return words as a waiting revision that is read for another job; None if nothing is left to look for.
 
     Words that were retracted after they were read stay so: what the user took back is not read again.
@@ -388,12 +387,11 @@ def read_again(recorded: Recorded, job: Job, log: Iterable[LogEntry]) -> Asserti
     Args:
         recorded: The words, as they were submitted first.
         job: The job.
-        log: The log of their record.
+        log: The log of their record, in the order of the numbers.
     """
-    entries = sorted((entry for entry in log if not isinstance(entry, Tombstone)), key=lambda entry: entry.seq)
     words = [
         entry
-        for entry in entries
+        for entry in log
         if isinstance(entry, Recorded) and entry.assertion.job and _source(entry) == _source(recorded)
     ]
     looked_for = [aims_of(entry) for entry in words]
@@ -401,7 +399,7 @@ def read_again(recorded: Recorded, job: Job, log: Iterable[LogEntry]) -> Asserti
         return None
     states = [
         recorded.assertion.state,
-        *(entry.state for entry in entries if isinstance(entry, StateChange) and entry.assertion_id == recorded.id),
+        *(entry.state for entry in log if isinstance(entry, StateChange) and entry.assertion_id == recorded.id),
     ]
     if states[-1] is AssertionState.RETRACTED and states[-2] is not AssertionState.PENDING:
         return None

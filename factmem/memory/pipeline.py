@@ -62,7 +62,7 @@ from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
-from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
+from factmem.memory.verification import is_doubted, settled
 from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
@@ -326,12 +326,11 @@ class Pipeline(WritingPart):
 
     async def waiting(self, state: AssertionState) -> list[Unit]:
         """Return the units of all owners that are in one state, in the order submitted."""
-        log, concepts = await self._backend.mirror.log(LogPart(jobs=True)), self._context.concepts
+        log = await self._backend.mirror.log(LogPart(jobs=True, states=(state,)))
 
         def select() -> list[Unit]:
-            jobs = [entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.job is not None]
-            recorded = [entry for entry in jobs if isinstance(entry, Recorded)]
-            return units_in(recorded, states_of(jobs), concepts, state=state)
+            recorded = [entry for entry in log if isinstance(entry, Recorded)]
+            return units_in(recorded, states_of(log), self._context.concepts, state=state)
 
         units = await to_thread.run_sync(select)
         return [unit for unit in units if self._context.view.holds(unit.place)]
@@ -496,10 +495,8 @@ class Pipeline(WritingPart):
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
 
         doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
-        single = [part for item in doubtful for part in one_by_one(item)]
-        decisions = Decisions(await self._of_everybody.log(LogPart(apart=True)) if single else ())
-        doubted = [Doubted(item, decisions.on(said)) for item in single for said in asserted(item)]
-        left, unconfirmed = await settled(doubted, conversation, self._backend, self._context.viewer)
+        reader, viewer = self._of_everybody, self._context.viewer
+        left, unconfirmed = await settled(doubtful, asserted, conversation, reader, self._backend, viewer)
         certain = [item for item in found if item not in doubtful]
         said = [(assertion, item.removed) for item in (*certain, *left) for assertion in asserted(item)]
         if not self._context.policies.keep_words:

@@ -7,8 +7,7 @@ import datetime as dt
 import itertools
 import logging
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
 
@@ -28,6 +27,7 @@ from factmem.detection import OriginPolicy
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.fold import by_record
 from factmem.hints import kind_of
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.four_verbs import FourVerbs, unit_of
@@ -44,7 +44,6 @@ from factmem.records import (
     AssertionState,
     FactDetails,
     FactRecord,
-    LogEntry,
     MetadataMerge,
     Origin,
     Place,
@@ -59,8 +58,6 @@ from factmem.values import Json
 
 __all__ = [
     "About",
-    "Found",
-    "Intake",
     "Order",
     "ReadyFact",
     "Rememberer",
@@ -111,131 +108,57 @@ class ReadyFact:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
-    """One submitted item, and the statements in it.
-
-    Those of the assistant are compared with the conversation before they are kept.
+class Taken:
+    """One submitted item on its way into the store.
 
     Attributes:
         conversation: The item as a conversation.
-        words: Its statements.
+        words: Its statements, or facts that are ready.
         treatments: Treatment of each message that is kept with it.
         job: Job that it waits for; None if no model reads it.
-        is_text: Whether it is a plain text.
+        compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
+        assertions: What keeps it until it is read, or for good.
     """
 
-    conversation: Conversation
+    conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
     words: Detection
-    treatments: Sequence[Treatment | None]
+    treatments: Sequence[Treatment | None] = ()
     job: Job | None
-    is_text: bool
+    compared: bool = False
+    assertions: Sequence[Assertion] = ()
 
     @property
     def of_assistant(self) -> bool:
-        """Whether there are statements of the assistant."""
+        """Whether there are statements of the assistant, which are compared with the conversation."""
         return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
 
 
-@attrs.frozen(kw_only=True)
-class Taken:
-    """One submitted item, ready to be stored.
+def _kept(
+    conversation: Conversation, origins: OriginPolicy, *, reads: bool, own: bool
+) -> tuple[Conversation, list[Treatment | None]]:
+    """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
 
-    Attributes:
-        assertions: What keeps it until it is read, or for good.
-        job: Job that it waits for; None if no model reads it.
-        compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
-        dropped: Number of parts that are not kept, by reason.
-        not_text: Number of images, audio and files that came with it.
-    """
+    Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept.
 
-    assertions: Sequence[Assertion]
-    job: Job | None
-    compared: bool = False
-    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-    not_text: int = 0
-
-
-@attrs.frozen(kw_only=True)
-class Intake:
-    """The settings of one submission, for all of its items.
-
-    Attributes:
-        order: Details of the call, for words that wait for a model; a policy that it gives is stored with the words.
-        lasting: The details with their expiry, for words that are kept as they are.
+    Args:
+        conversation: The conversation.
         origins: Treatment of messages by their origin.
-        dated: Returns a fact with a legal timestamp, or raises.
-        verbatim: Finds the statements.
-        now: The present.
+        reads: Whether a model will read it.
+        own: Whether the call gives the policy, which is stored with the words then.
     """
-
-    order: Order
-    lasting: FactDetails
-    origins: OriginPolicy
-    dated: Callable[[Fact[Any]], Fact[Any]]
-    verbatim: VerbatimDetector
-    now: dt.datetime
-
-    def read(self, items: Iterable[tuple[Words, Job | None]]) -> list[Taken | Found]:
-        """Return words of any form, each with the job that it waits for; as `Found` if the assistant says some."""
-        found = (self._found(what, job) for what, job in items)
-        return [item if item.of_assistant else self._taken(item) for item in found]
-
-    def taken(self, found: Iterable[Found]) -> list[Taken]:
-        """Return the assertions that keep statements."""
-        return [self._taken(item) for item in found]
-
-    def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
-        """Take in facts that are ready, to be compared with known records."""
-        given = [attrs.evolve(item, details=detailed(self.order.given, item.details)) for item in candidates]
-        return Taken(assertions=words_to_keep(given, self.order.place, job), job=job)
-
-    def _found(self, what: Words, job: Job | None) -> Found:
-        conversation = conversation_from(what, self.now)
-        treatments: Sequence[Treatment | None] = ()
-        kept = conversation
-        if not isinstance(what, str):  # a text is a memory itself, whatever the policy
-            kept, treatments = self._kept(conversation, reads=job is not None)
-        words = self.verbatim.read(kept, self.lasting if job is None else self.order.given)
-        return Found(
-            conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
+    dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
+    messages: list[Message] = []
+    treatments: list[Treatment | None] = []
+    for message in conversation.messages:
+        treatment = (
+            origins.treatment(message) if reads else message.treatment or _without_model(origins.of(message.origin))
         )
-
-    def _taken(self, found: Found) -> Taken:
-        in_time = (self._in_time(candidate) for candidate in found.words.candidates)
-        assertions = words_to_keep(in_time, self.order.place, found.job, found.treatments)
-        return Taken(
-            assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
-            job=found.job,
-            compared=self.order.consolidate and found.job is None and found.is_text,
-            dropped=found.words.dropped,
-            not_text=found.conversation.not_text,
-        )
-
-    def _in_time(self, candidate: Candidate) -> Candidate:
-        fact = self.dated(candidate.fact)
-        return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
-
-    def _kept(self, conversation: Conversation, *, reads: bool) -> tuple[Conversation, list[Treatment | None]]:
-        """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
-
-        Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept.
-        """
-        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
-        messages: list[Message] = []
-        treatments: list[Treatment | None] = []
-        for message in conversation.messages:
-            treatment = (
-                self.origins.treatment(message)
-                if reads
-                else message.treatment or _without_model(self.origins.of(message.origin))
-            )
-            ignored = Treatment.IGNORE if treatment in dropped else None
-            messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
-            said = self.order.origins is not None or treatment is Treatment.CONTEXT
-            treatments.append(treatment if said else message.treatment)
-        if tuple(messages) == conversation.messages:
-            return conversation, treatments
-        return attrs.evolve(conversation, messages=messages), treatments
+        ignored = Treatment.IGNORE if treatment in dropped else None
+        messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
+        treatments.append(treatment if own or treatment is Treatment.CONTEXT else message.treatment)
+    if tuple(messages) == conversation.messages:
+        return conversation, treatments
+    return attrs.evolve(conversation, messages=messages), treatments
 
 
 def _vouched(said: Assertion, treatments: Sequence[Treatment | None]) -> Assertion:
@@ -566,7 +489,7 @@ class Rememberer(PipelinePart):
         what = await self.with_words_of_media(what, order)
         taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
         stored = await self.journalled(taken)
-        warn_of_not_text(sum(item.not_text for item in taken))
+        warn_of_not_text(sum(item.not_text for item in stored))
         return stored
 
     async def with_words_of_media(
@@ -599,25 +522,33 @@ class Rememberer(PipelinePart):
             order: Details of the call.
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
-        intake, length = self._intake(order), _length_of(what)
-        read = await off_loop(partial(intake.read, what), length)
-        compared = [
-            attrs.evolve(item, words=await self._compared(item.words, heard or item.conversation, order))
-            for item in read
-            if isinstance(item, Found)
-        ]
-        kept = iter(await off_loop(partial(intake.taken, compared), length) if compared else ())
-        return [next(kept) if isinstance(item, Found) else item for item in read]
+        length, now = _length_of(what), self._context.said_now
+        read = await off_loop(lambda: [self._read(item, job, order, now) for item, job in what], length)
+        taken = [await self._compared(item, heard, order) if item.of_assistant else item for item in read]
+        return await off_loop(lambda: [self._asserted(item, order) for item in taken], length)
 
-    def _intake(self, order: Order) -> Intake:
-        return Intake(
-            order=order,
-            lasting=self._writer.lasting(order.given),
-            origins=order.origins or self._context.policies.origins,
-            dated=self._writer.dated,
-            verbatim=self._verbatim,
-            now=self._context.said_now,
+    def _read(self, what: Words, job: Job | None, order: Order, now: dt.datetime) -> Taken:
+        """Return words of any form as statements, secrets redacted. A text is a memory itself, whatever the policy."""
+        conversation, is_text = conversation_from(what, now), isinstance(what, str)
+        origins = order.origins or self._context.policies.origins
+        kept, treatments = (
+            (conversation, ())
+            if is_text
+            else _kept(conversation, origins, reads=job is not None, own=order.origins is not None)
         )
+        return Taken(
+            conversation=conversation,
+            words=self._verbatim.read(kept, self._writer.lasting(order.given) if job is None else order.given),
+            treatments=treatments,
+            job=job,
+            compared=is_text and job is None and order.consolidate,
+        )
+
+    def _asserted(self, taken: Taken, order: Order) -> Taken:
+        """Add the assertions that keep an item."""
+        dated = [attrs.evolve(item, fact=self._writer.dated(item.fact)) for item in taken.words.candidates]
+        said = words_to_keep(dated, order.place, taken.job, taken.treatments)
+        return attrs.evolve(taken, assertions=said if taken.job else [_vouched(it, taken.treatments) for it in said])
 
     async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
@@ -626,8 +557,8 @@ class Rememberer(PipelinePart):
                 StoredWords(
                     receipts=(),
                     unit=unit_of(item.assertions, item.job or _AS_SAID) if item.assertions else None,
-                    dropped=item.dropped,
-                    not_text=item.not_text,
+                    dropped=item.words.dropped,
+                    not_text=item.conversation.not_text,
                 )
                 for item in taken
             ]
@@ -652,10 +583,16 @@ class Rememberer(PipelinePart):
             ]
             unit = _unit(words, mine, item.job)
             stored.append(
-                StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text, states=states)
+                StoredWords(
+                    receipts=mine,
+                    unit=unit,
+                    dropped=item.words.dropped,
+                    not_text=item.conversation.not_text,
+                    states=states,
+                )
             )
         for again, first in twins.items():
-            dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
+            dropped = {**taken[again].words.dropped, DropReason.DUPLICATE: 1}
             stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
         return stored
 
@@ -678,14 +615,11 @@ class Rememberer(PipelinePart):
         log = await self._of_everybody.log(
             LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True)
         )
-        records = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
-        logs: dict[str | None, list[LogEntry]] = defaultdict(list)
-        for entry in log:
-            logs[records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)].append(entry)
+        logs = by_record(log)
         revisions = {
             recorded.id: revision
             for recorded, job in wanted
-            if (revision := read_again(recorded, job, logs[recorded.record_id])) is not None
+            if (revision := read_again(recorded, job, logs.get(recorded.record_id, ()))) is not None
         }
         receipts = await self._writer.receipts(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
@@ -739,24 +673,27 @@ class Rememberer(PipelinePart):
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def _compared(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
-        """Return the words of a conversation, with a flag, which quarantines, on those that the assistant only repeats.
+    async def _compared(self, taken: Taken, heard: Conversation | None, order: Order) -> Taken:
+        """Return an item with a flag, which quarantines, on those of its words that the assistant only repeats.
 
         Args:
-            found: The words to keep.
-            conversation: The conversation that they come from, or all of it that is at hand.
+            taken: The item.
+            heard: All of the conversation that is at hand, if that is more.
             order: Details of the call, with the treatment of messages.
         """
+        conversation = heard or taken.conversation
         messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
         before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
         earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
         policies = self._context.policies
         listened = partial(heard_as, origins=order.origins or policies.origins, flagged=policies.flagged)
-        heard = [*map(_heard_before, earlier), *map(listened, messages.values())]
-        repeated = await to_thread.run_sync(repetitions, heard)
+        repeated = await to_thread.run_sync(
+            repetitions, [*map(_heard_before, earlier), *map(listened, messages.values())]
+        )
         names = list(messages)
         flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
-        return attrs.evolve(found, candidates=[_flagged(candidate, flags) for candidate in found.candidates])
+        candidates = [_flagged(candidate, flags) for candidate in taken.words.candidates]
+        return attrs.evolve(taken, words=attrs.evolve(taken.words, candidates=candidates))
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
@@ -780,23 +717,21 @@ class Rememberer(PipelinePart):
         if self._backend.four_verbs_only:
             return settled(await self._read_now(stored))
         ids = _ids_of(stored)
-        submission, outcomes = Submission(ids), {}
+        submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
-            if item.unit is None and item.was_to_be_read:
-                submission.settle(id, await self._read_before(item))
-            elif item.unit is None:
-                outcomes[id] = item.outcome
-        submission.keep(outcomes)
+            if item.unit is None:
+                submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
         self._backend.worker.submit(
             self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
         )
         return submission
 
     async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
-        candidates = self._candidates(facts)
         job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
-        (stored,) = await self.journalled([self._intake(order).facts(candidates, job)])
+        candidates = self._candidates(facts)
+        given = [attrs.evolve(item, details=detailed(order.given, item.details)) for item in candidates]
+        (stored,) = await self.journalled([self._asserted(Taken(words=Detection(candidates=given), job=job), order)])
         return stored
 
     def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
@@ -804,8 +739,7 @@ class Rememberer(PipelinePart):
             if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
                 raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
         ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
-        found = [fact.candidate(self._context.said_now) for fact in ready]
-        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
+        return [fact.candidate(self._context.said_now) for fact in ready]
 
     async def _session(self, session: StoredSession, order: Order) -> StoredWords:
         """Return the words of a stored session, to be read again in any state."""

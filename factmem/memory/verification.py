@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -21,11 +21,13 @@ from factmem.facts import STATEMENT, MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.journal import cited_message
+from factmem.memory.reader import Reader
 from factmem.observing import nested
+from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Evidence, LogEntry, Recorded
 from factmem.values import canonical_bytes, encode_value
 
-__all__ = ["Decisions", "Doubted", "is_doubted", "one_by_one", "settled"]
+__all__ = ["is_doubted", "settled"]
 
 _log = logging.getLogger("factmem")
 
@@ -37,25 +39,12 @@ _MOST_ANSWERS: Final = 4_096
 _Value: TypeAlias = tuple[object, ...]
 
 
-@attrs.frozen
-class Doubted:
-    """One value of a candidate that is not plainly said.
-
-    Attributes:
-        candidate: The candidate, of one value.
-        decided: What became of the same value before; see `Decisions.on`.
-    """
-
-    candidate: Candidate
-    decided: AssertionState | None
-
-
 def is_doubted(candidate: Candidate) -> bool:
     """Return whether a candidate would be believed but for its doubt: no answer lifts another quarantine."""
     return candidate.doubt is not None and not candidate.quarantined and candidate.details.origin.trusted
 
 
-def one_by_one(candidate: Candidate) -> Iterator[Candidate]:
+def _one_by_one(candidate: Candidate) -> Iterator[Candidate]:
     """Yield a candidate for each of its values, which are doubted one by one."""
     match candidate.fact:
         case SingleFact():
@@ -65,27 +54,27 @@ def one_by_one(candidate: Candidate) -> Iterator[Candidate]:
                 yield attrs.evolve(candidate, fact=attrs.evolve(fact, values=(value,)))
 
 
-class Decisions:
-    """Outcomes of values that waited in quarantine before, by place, owner and concept."""
-
-    def __init__(self, log: Sequence[LogEntry]) -> None:
-        states, apart = states_of(log), never_accepted(log)
-        self._states: dict[_Value, AssertionState] = {}
-        for entry in log:
-            if not isinstance(entry, Recorded) or entry.id not in states:
-                continue
-            said, state = entry.assertion, states[entry.id]
-            waited = said.state is AssertionState.QUARANTINED and said.details.origin is Origin.USER
-            if waited and (state is not AssertionState.RETRACTED or entry.id in apart):
-                self._states[_value_of(said)] = state
-
-    def on(self, said: Assertion) -> AssertionState | None:
-        """Return the state of the newest assertion of the same value; None if nobody has decided about it."""
-        return self._states.get(_value_of(said))
+def _decisions_in(log: Sequence[LogEntry]) -> dict[_Value, AssertionState]:
+    """Return the state of the newest assertion of each value that waited in quarantine before."""
+    states, apart = states_of(log), never_accepted(log)
+    decided: dict[_Value, AssertionState] = {}
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.id not in states:
+            continue
+        said, state = entry.assertion, states[entry.id]
+        waited = said.state is AssertionState.QUARANTINED and said.details.origin is Origin.USER
+        if waited and (state is not AssertionState.RETRACTED or entry.id in apart):
+            decided[_value_of(said)] = state
+    return decided
 
 
 async def settled(
-    doubted: Sequence[Doubted], conversation: Conversation, backend: Backend, viewer: str | None
+    doubted: Sequence[Candidate],
+    asserted: Callable[[Candidate], Sequence[Assertion]],
+    conversation: Conversation,
+    reader: Reader,
+    backend: Backend,
+    viewer: str | None,
 ) -> tuple[list[Candidate], Counter[DropReason]]:
     """Return what is left of doubted values, without their doubt if they are believed, and counts of the others.
 
@@ -93,24 +82,28 @@ async def settled(
     question. Without a verifier, if it fails, or once the budget is spent, they wait.
 
     Args:
-        doubted: The values.
+        doubted: Candidates with a doubt; see `is_doubted`.
+        asserted: Returns the assertions of a candidate.
         conversation: The words that they were found in.
+        reader: Reader of what the owner of the words may see.
         backend: The verifier, its answers so far, and the budget.
         viewer: Owner of the words.
     """
     dropped: Counter[DropReason] = Counter()
     left: list[Candidate] = []
     asked: list[Candidate] = []
-    for item in doubted:
-        match item.decided:
+    single = [value for candidate in doubted for value in _one_by_one(candidate)]
+    decided = _decisions_in(await reader.log(LogPart(apart=True))) if single else {}
+    for item, said in [(value, said) for value in single for said in asserted(value)]:
+        match decided.get(_value_of(said)):
             case None:
-                asked.append(item.candidate)
+                asked.append(item)
             case AssertionState.QUARANTINED:
                 dropped[DropReason.WAITING_ALREADY] += 1
             case AssertionState.RETRACTED:
                 dropped[DropReason.REFUSED_BEFORE] += 1
             case _:
-                left.append(attrs.evolve(item.candidate, doubt=None))
+                left.append(attrs.evolve(item, doubt=None))
     askable = [item for item in asked if item.doubt is not None and item.doubt.askable]
     left += [item for item in asked if item not in askable]
     messages = _by_name(conversation)

@@ -27,7 +27,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
-from factmem.fold import Current, Moment, deciding_order, fold, has_expired, record_key, states_of
+from factmem.fold import Current, Moment, by_record, deciding_order, fold, has_expired, record_key, states_of
 from factmem.hints import kind_of
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
@@ -157,97 +157,67 @@ def _restore_requests(
     Raises:
         RecordNotFoundError: A record is neither retracted nor removed, or it would still not be current.
     """
-    taken, ends = _last_taken(log, record_ids), _removals(log, record_ids)
-    if missing := [id for id, entries in taken.items() if not entries and not ends[id].removals]:
+    states, logs = states_of(log), by_record(log)
+    removals: list[StateRequest] = []
+    restored: list[StateRequest] = []
+    missing = 0
+    for id in record_ids:
+        of_record = logs.get(id, [])
+        taken, (ends, has_value) = _last_taken(of_record), _end(of_record, states)
+        missing += not (taken or ends)
+        removals += [_request(entry, states[entry.id], AssertionState.RETRACTED, reason) for entry in ends]
+        if not (ends and has_value):
+            retracted = AssertionState.RETRACTED
+            restored += [_request(entry, retracted, AssertionState.ACTIVE, reason) for entry in taken]
+    if missing:
         raise RecordNotFoundError(
-            f"{len(missing)} of the ids name no visible record of which anything is retracted or removed: see history()"
+            f"{missing} of the ids name no visible record of which anything is retracted or removed: see history()"
         )
-    requests = [
-        _request(entry, ends[id].states[entry.id], AssertionState.RETRACTED, reason)
-        for id in taken
-        for entry in ends[id].removals
-    ]
-    requests += [
-        _request(entry, AssertionState.RETRACTED, AssertionState.ACTIVE, reason)
-        for id, entries in taken.items()
-        if not (ends[id].removals and ends[id].value)
-        for entry in entries
-    ]
+    requests = [*removals, *restored]
     current = {row.recorded.record_id for row in fold(_changed_log(log, requests, moment), moment)}
-    if missing := [id for id in taken if id not in current]:
+    if missing := sum(id not in current for id in record_ids):
         raise RecordNotFoundError(
-            f"{len(missing)} of the records would still not be current: they have expired, or another record "
+            f"{missing} of the records would still not be current: they have expired, or another record "
             "has their value by now; save them anew"
         )
     return requests
 
 
-@attrs.frozen(kw_only=True)
-class _End:
-    """The end of a record: the removals that count and decide before any value that counts."""
-
-    removals: tuple[Recorded, ...]
-    value: bool
-    states: Mapping[str, AssertionState]
-
-
-def _removals(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, _End]:
-    """Return the end of each record."""
-    states = states_of(log)
-    counting: dict[str, list[Recorded]] = {id: [] for id in record_ids}
-    for entry in log:
-        if not isinstance(entry, Recorded) or entry.record_id not in counting or entry.id not in states:
-            continue
-        if entry.assertion.counts(states[entry.id]):
-            counting[entry.record_id].append(entry)
-    return {id: _end(sorted(said, key=deciding_order), states) for id, said in counting.items()}
+def _end(
+    log: Sequence[Recorded | StateChange], states: Mapping[str, AssertionState]
+) -> tuple[Sequence[Recorded], bool]:
+    """Return the removals that count and decide before any value of a record, and whether a value counts."""
+    entries = [entry for entry in log if isinstance(entry, Recorded) and entry.id in states]
+    counting = sorted((entry for entry in entries if entry.assertion.counts(states[entry.id])), key=deciding_order)
+    removals = list(itertools.takewhile(lambda entry: entry.assertion.removed, reversed(counting)))
+    return removals, len(counting) > len(removals)
 
 
-def _end(said: Sequence[Recorded], states: Mapping[str, AssertionState]) -> _End:
-    newest_first = reversed(said)
-    removals = tuple(itertools.takewhile(lambda entry: entry.assertion.removed, newest_first))
-    return _End(removals=removals, value=len(said) > len(removals), states=states)
-
-
-def _last_taken(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, list[Recorded]]:
-    """Return the revisions that the last retraction of each record took and that are still retracted.
+def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
+    """Return the revisions that the last retraction of a record took and that are still retracted.
 
     A retraction takes all that counts at the time, so nothing is said or restored between two of its changes.
     """
-    wanted = set(record_ids)
-    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded) and entry.record_id in wanted}
+    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
     states = {id: entry.assertion.state for id, entry in entries.items()}
-    runs = {id: _Run() for id in wanted}
-    for event in sorted(log, key=lambda item: item.seq):
+    taken: list[str] = []
+    why: str | None = None
+    over = True
+    for event in log:
         match event:
-            case Recorded(id=id, assertion=said) if id in entries and said.counts(said.state):
-                runs[event.record_id].over = True
-            case StateChange(assertion_id=id, state=state) if id in entries:
-                said, run = entries[id].assertion, runs[entries[id].record_id]
+            case Recorded(assertion=said):
+                over = over or said.counts(said.state)
+            case StateChange(assertion_id=id, state=state):
+                said = entries[id].assertion
                 if state is AssertionState.RETRACTED and said.counts(states[id]):
-                    run.take(id, event.reason)
-                elif said.counts(state):
-                    run.over = True
+                    taken = [id] if over or event.reason != why else [*taken, id]
+                    why, over = event.reason, False
+                else:
+                    over = over or said.counts(state)
                 states[id] = state
             case _:
-                pass
-    retracted = {id for id, state in states.items() if state is AssertionState.RETRACTED}
-    return {id: [entries[taken] for taken in runs[id].taken if taken in retracted] for id in record_ids}
-
-
-@attrs.define
-class _Run:
-    """The last retraction of a record up to a point of the log."""
-
-    taken: list[str] = attrs.field(factory=list)
-    reason: str | None = None
-    over: bool = True
-
-    def take(self, id: str, reason: str | None) -> None:
-        if self.over or reason != self.reason:
-            self.taken = []
-        self.taken.append(id)
-        self.reason, self.over = reason, False
+                assert_never(event)
+    return [entries[id] for id in taken if states[id] is AssertionState.RETRACTED]
 
 
 def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:

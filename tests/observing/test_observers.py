@@ -41,8 +41,7 @@ from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
 from factmem.memory.admin import Admin
 from factmem.memory.filters import RecordOrder
-from factmem.memory.inbox import Inbox
-from factmem.memory.review import DeadLetters, Quarantine
+from factmem.memory.inbox import DeadLetters, Inbox, Quarantine
 from factmem.observing import current_call
 from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -54,7 +54,7 @@ SUBMISSION: Final[Mapping[str, Door]] = {
     "dropped": Neither("is a count, without content"),
     "skipped": Neither("is a count, without content"),
     "drop": Neither("is called by the submitter, to count parts not kept"),
-    "keep": Neither("is called with a function that makes the outcome, and reads nothing"),
+    "outcome": Neither("is one of the outcomes"),
     "settle": Neither("is called by the reader, to report outcomes"),
     "postpone": Neither("is called by the reader, once the budget is spent"),
     "end": Neither("is called by the reader, to report the end"),

@@ -58,7 +58,7 @@ from factmem.browse.texts import counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError
 from factmem.memory.filters import RecordPage
-from factmem.memory.review import DeadLetter
+from factmem.memory.inbox import DeadLetter
 from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 
