@@ -201,7 +201,6 @@ async def test_d4_values_saved_again_do_not_pile_up(provider: AgentMemoryProvide
 
 async def test_d5_facts_can_be_retracted_erased_and_expire(provider: AgentMemoryProvider) -> None:
     assert isinstance(provider, KeepsLog)
-    assert isinstance(provider, KeepsLog)
     place, expired = Place(USER, AGENT), FactDetails(expires_at=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     facts = [(style("tabs", 1), FactDetails()), (style("spaces", 2), FactDetails()), (style("both", 3), expired)]
     receipts = await provider.append(

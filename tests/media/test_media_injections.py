@@ -81,9 +81,16 @@ async def city(memory: Memory) -> str:
     return fact.value
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("injection", INJECTIONS)
+@pytest.mark.parametrize(
+    ("injection", "carrier"),
+    [
+        pytest.param(injection, carrier, marks=[pytest.mark.big] if (number + place) % len(CARRIERS) else [])
+        for number, injection in enumerate(INJECTIONS)
+        for place, carrier in enumerate(CARRIERS)
+    ],
+)
 async def test_an_injection_by_a_medium_is_never_believed(injection: str, carrier: str) -> None:
+    """With `--big`, every medium carries each injection; without it, one of them in turn."""
     if carrier == "a PDF":
         pytest.importorskip("pypdf", reason="the extra pdf is not installed")
     text = INJECTIONS[injection]

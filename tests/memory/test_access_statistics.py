@@ -73,7 +73,6 @@ async def test_a_recall_counts_what_it_found(provider: AgentMemoryProvider) -> N
 async def test_reads_write_nothing_until_the_memory_is_closed(provider: AgentMemoryProvider) -> None:
     """Neither counts nor any entry or revision are written."""
     assert isinstance(provider, KeepsLog)
-    assert isinstance(provider, KeepsLog)
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         log = await provider.changes(None)
@@ -130,7 +129,6 @@ async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> N
 
 async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryProvider) -> None:
     """Earlier counts of it are dropped when they are written later; another record's counts stay."""
-    assert isinstance(provider, KeepsLog)
     assert isinstance(provider, KeepsLog)
     async with counting(provider) as memory:
         cat, dog = await memory.save(MultipleFacts(PETS, ("cat", "dog")))

@@ -16,7 +16,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -152,7 +152,7 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str, fork_s
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_a_page_names_the_extras_of_a_fence_before_it(page: Page, tmp_path: Path) -> None:
     """Packages that a fence imports, itself or through a module of factmem, are installed by then."""
-    homes = metadata.packages_distributions()
+    homes = _homes()
     for fence in FENCE.finditer(page.text):
         language, code = fence.groups()
         if language != "python" or INSTALLS.search(code):
@@ -170,6 +170,12 @@ def test_a_page_names_the_extras_of_a_fence_before_it(page: Page, tmp_path: Path
         needed = {name: homes[top] for name in imported if (top := name.partition(".")[0]) in homes}
         missing = [name for name, found in needed.items() if not installed.intersection(map(canonicalize_name, found))]
         assert missing == [], f"{extras} do not install them"
+
+
+@functools.cache
+def _homes() -> Mapping[str, list[str]]:
+    """Return the distributions of each top-level package; finding them reads the metadata of all."""
+    return metadata.packages_distributions()
 
 
 @functools.cache

@@ -96,9 +96,6 @@ def store(request: pytest.FixtureRequest, archive: Path, tmp_path: Path, monkeyp
 async def check(provider: AgentMemoryProvider, store: OldStore) -> None:
     """Compare the whole content of a store with its original content."""
     assert isinstance(provider, KeepsLog)
-    assert isinstance(provider, KeepsLog)
-    assert isinstance(provider, KeepsLog)
-    assert isinstance(provider, KeepsLog)
     for tenant, expected in store.tenants.items():
         log = store.log(tenant)
         assert list(await provider.changes(tenant or None)) == log
@@ -145,7 +142,6 @@ async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:
 async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldStore) -> None:
     """The first write migrates; binding the same embedder again changes nothing else."""
     async with open_provider(store.address) as provider:
-        assert isinstance(provider, KeepsLog)
         assert isinstance(provider, KeepsLog)
         await provider.put_vectors(None, {})
         await check(provider, store)
