@@ -90,6 +90,7 @@ def hinted(cls: ClassT) -> ClassT:
     return cls
 
 
+@functools.lru_cache(maxsize=256)
 def home_of(name: str) -> str | None:
     """Return the module of factmem to import a name from: a package that exports it, or else the module that has it.
 
