@@ -18,7 +18,7 @@ _DEPTH: Final = 10
 
 
 def short_case(name: str) -> Case:
-    """Return the held half of a set; facts of people are told in a sentence, as a database of texts takes them."""
+    """Return the held half of a set; a fact of a person is a sentence there, as a database of texts takes it."""
     facts = fact_set(name, "held")
     return Case(
         items=[Item(id=key, text=text, words=text) for key, text in facts.texts.items()],
