@@ -15,13 +15,21 @@ It installs ``memory`` in an agent of the framework, whose model is the framewor
 ``ANSWER``. If a turn has a ``tool_result``, the model first calls a tool ``look_up`` without arguments, which
 returns it. Hosts with tools of memory give them to the agent, for `Turn.calls`. Blocking runs take place in worker
 threads.
+
+    python -m tests.integrations.remembering HOST FOLDER {async,streaming,sync}...
+
+prints the messages shown in each session and manner, as JSON. Each manner has a store of its own in the folder. The
+host is imported once, which takes longer than the story, and each session is a fork of this process.
 """
 
 from __future__ import annotations
 
 import enum
+import importlib
+import json
+import multiprocessing
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -35,6 +43,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.fork_server import import_heavy
 from tests.memory.telling import CITY, SEATS, over_the_wire
 
 ANSWER: Final = "Very well."
@@ -123,10 +132,20 @@ async def tell(converse: Converse, store: str, part: str, manner: str) -> list[l
             return await played(converse, memory, users, Manner(manner))
 
 
-def session(converse: Converse, folder: Path, part: str, manners: Sequence[str]) -> dict[str, list[list[str]]]:
-    """Play one part of the story in each manner, each with a store of its own in a folder.
-
-    Returns:
-        The messages shown to each user, by manner.
-    """
+def session(converse: Converse, folder: str, part: str, manners: Sequence[str]) -> dict[str, list[list[str]]]:
+    """Play one part of the story in each manner."""
     return {how: anyio.run(tell, converse, f"sqlite-vec:{folder}/{how}.db", part, how) for how in manners}
+
+
+def main(host: str, folder: str, *manners: str) -> None:
+    converse: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
+    import_heavy()  # else each session does
+    shown = {}
+    for part in ("first", "second"):
+        with multiprocessing.get_context("fork").Pool(1) as process:
+            shown[part] = process.apply(session, (converse, folder, part, manners))
+    print(json.dumps(shown))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

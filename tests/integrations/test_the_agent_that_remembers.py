@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 import pytest
 from anyio import to_thread
 
@@ -26,12 +28,11 @@ from factmem.agent.run import TOOL_NAMES
 from factmem.errors import FactMemError, ProviderClosedError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import plugin
-from tests.fork_server import import_heavy
-from tests.forks import in_a_fork
-from tests.integrations.remembering import ANSWER, LIE, Converse, Manner, Turn, session
+from tests.integrations.remembering import ANSWER, LIE, Converse, Manner, Turn
 from tests.memory.telling import CITY
-from tests.packages import need_packages_of
+from tests.packages import QUIET, need_packages_of
 
+ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "hosts"
 _MANNERS = re.compile(r"^MANNERS: Final = \((.*)\)$", re.MULTILINE)
 
@@ -108,26 +109,21 @@ async def kept(memory: AgentMemory) -> list[Any]:
     return records
 
 
-def played(converse: Converse, folder: Path, part: str, manners: Sequence[str]) -> dict[str, list[list[str]]]:
-    """Play a session of the story in each manner of a host, in a fork: importing a host takes longer than the story."""
-    import_heavy()
-    told = folder / f"{part}.json"
-    assert in_a_fork(lambda: told.write_text(json.dumps(session(converse, folder, part, manners)))) == 0
-    shown: dict[str, list[list[str]]] = json.loads(told.read_text())
+def played(host: str, folder: Path) -> dict[str, dict[str, list[list[str]]]]:
+    """Play the story in each manner of a host, each session in a process of its own."""
+    words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering"]
+    words += [host, str(folder), *HOSTS[host]]
+    quiet = os.environ | QUIET
+    done = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, dict[str, list[list[str]]]] = json.loads(done.stdout.splitlines()[-1])
     return shown
 
 
-async def stored(store: Path) -> tuple[list[object], list[object]]:
-    """Return what is kept apart for alice, and what is stored for everybody."""
-    async with Memory(store, viewer="alice", embedder=HashEmbedder()) as memory:
-        apart = [record.value for record in await memory.inbox.quarantine.list()]
-    async with Memory(store, embedder=HashEmbedder()) as memory:
-        return apart, [record.value for record in await memory.list_records()]
-
-
 @pytest.mark.parametrize("host", HOSTS)
-def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, converse: Converse, tmp_path: Path) -> None:
-    first, second = (played(converse, tmp_path, part, HOSTS[host]) for part in ("first", "second"))
+async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, tmp_path: Path) -> None:
+    need_packages_of(FOLDER / f"{host}.py")
+    first, second = played(host, tmp_path).values()
     assert list(first) == list(second) == HOSTS[host]
     for manner in HOSTS[host]:
         ((*_, asked), _) = first[manner]
@@ -141,9 +137,11 @@ def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, conv
             assert shown.count("<memory>") == 1, manner
         assert "seats" in alice, manner
         assert "12" in alice, manner
-        apart, public = anyio.run(stored, tmp_path / f"{manner}.db")
-        assert LIE in apart, manner
-        assert public == [120], manner
+        store = tmp_path / f"{manner}.db"
+        async with Memory(store, viewer="alice", embedder=HashEmbedder()) as memory:
+            assert LIE in [record.value for record in await memory.inbox.quarantine.list()], manner
+        async with Memory(store, embedder=HashEmbedder()) as memory:
+            assert [record.value for record in await memory.list_records()] == [120], manner
 
 
 @in_every_manner
