@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from factmem.details import Treatment
 from factmem.detection.origins import OriginPolicy
+from factmem.detection.utterances import utterances
 from factmem.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from factmem.detection.model_detector import InstructorDetector
-    from factmem.detection.utterances import utterances
 
 __all__ = ["InstructorDetector", "OriginPolicy", "Treatment", "utterances"]
 
-_HOMES = {"model_detector": ("InstructorDetector",), "utterances": ("utterances",)}
+_HOMES = {"model_detector": ("InstructorDetector",)}
 if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
     __getattr__ = lazy_names(__name__, _HOMES)

@@ -2,7 +2,7 @@
 
 A search runs in two passes over the same evidence and the same formulas (`factmem.recall.scoring`).
 
-1. The first pass scores every row in single precision, with a bounded error.
+1. The first pass scores every row in single precision, many vectors as bytes, with a bounded error.
 2. The second pass scores the rows that may still be among the best, in double precision. Its scores are functions of
    the query, the record, its conversation and the statistics of what the caller sees, to the last bit. They depend
    neither on other records nor on the layout.

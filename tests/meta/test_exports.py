@@ -83,6 +83,7 @@ def test_the_lazy_names_are_the_ones_that_type_checkers_see(
     table, checked = _homes(modules[package]), _for_type_checkers(modules[package])
     lazy = {name: f"{package}.{module}" for module, names in table.items() for name in names}
     assert lazy == checked
+    assert not lazy.keys() & {module.removeprefix(f"{package}.") for module in modules}  # that one would be found first
     assert lazy.keys() <= set(exports[package])
 
 
