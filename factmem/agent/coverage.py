@@ -1,11 +1,11 @@
 """Coverage of statements by the facts and statements of a block, and their parts that no longer hold.
 
-A statement is compared clause by clause. A clause is covered by a statement that repeats it word for word; by its words
-with content, it is covered by one fact that holds all of them, by the facts found in its own message together, or by a
-fact that was found in just this clause. A fact about another individual covers only words of its own message, and so
-does any fact for a clause that denies something, or is about the past or about others. A clause no longer counts if a
-newer statement repeats it with another value and a word of change: "I live in Oslo", "I live in Rome now". Where a
-clause is left, its sentence stays whole, and former values in it are marked.
+A statement is compared clause by clause, by its words with content. A clause is covered by one of a statement that
+holds all of them and denies as much, and is about the same people; by one fact that holds all of them, by the facts
+found in its own message together, or by a fact that was found in just this clause. A fact about another individual
+covers only words of its own message, and so does any fact for a clause that denies something, or is about the past or
+about others. A clause no longer counts if a newer statement repeats it with another value and a word of change: "I live
+in Oslo", "I live in Rome now". Where a clause is left, its sentence stays whole, and former values in it are marked.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from factmem.detection.languages import Language
 from factmem.detection.languages import language_of as telling_language_of
-from factmem.detection.words import ReadableText, words_of
+from factmem.detection.words import ReadableText, Word, words_of
 from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
 from factmem.stemming import stemmer
@@ -54,6 +55,10 @@ _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 
 _FENCED: Final = lazy_pattern(r"^[ \t]*(```|~~~)[^\n]*(?:\n.*?)??(?:\n[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 """Code between fences; an open fence reaches to the end."""
+
+_TURNS: Final = ("deny", "past", "others")
+_FIRST: Final = ("self", "my")
+"""Lists of the tables of languages."""
 
 _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
@@ -170,26 +175,30 @@ class _Clause:
         return frozenset(map(_term, words))
 
     @functools.cached_property
-    def is_plain(self) -> bool:
-        """Whether no word of it denies anything, or is about the past or about others."""
+    def marks(self) -> frozenset[tuple[str, str]]:
+        """The words that deny or dislike something, or are about the past or about others; and the first person.
+
+        Two clauses with the same words with content tell the same only if they have the same marks.
+        """
         said = self._of.text[slice(*self.span)]
         if (language := telling_language_of([said, self._of.text])) is None:
-            return True
+            return frozenset()
         words = words_of(said)
-        return not any(language.find(cue, words, 0, len(words) - 1) for cue in ("deny", "past", "others"))
+        found = {
+            (cue, " ".join(word.text for word in words[first : last + 1]))
+            for cue in (*_TURNS, "averse")
+            for first, last in language.find(cue, words, 0, len(words) - 1)
+        }
+        return frozenset(found).union(("first person", "") for cue in _FIRST if self._has(language, cue, words))
 
-    @functools.cached_property
-    def line(self) -> str:
-        """All words but those that join it to another clause, in their order, between spaces."""
-        text = self._of.language.cues["joins"].sub(" ", self._of.lowered[slice(*self.span)])
-        return f" {' '.join(WORD.findall(text))} "
+    @staticmethod
+    def _has(language: Language, cue: str, words: Sequence[Word]) -> bool:
+        return bool(language.find(cue, words, 0, len(words) - 1))
 
-    def is_repeated_in(self, lines: str) -> bool:
-        """Return whether lines of clauses repeat this one: within a longer one, if it can be understood by itself."""
-        language = self._of.language
-        if language.orders_last or not says_enough(len(self.terms), [self._of.lowered[slice(*self.span)]], language):
-            return f"\n{self.line}\n" in lines
-        return (self.line.strip() if language.unspaced else self.line) in lines
+    @property
+    def is_plain(self) -> bool:
+        """Whether no word of it denies anything, or is about the past or about others."""
+        return all(cue not in _TURNS for cue, _ in self.marks)
 
     @property
     def _in_pairs(self) -> bool:
@@ -307,7 +316,7 @@ class Coverage:
 
     def __init__(self) -> None:
         self._told: dict[_Individual, _Told] = defaultdict(_Told)
-        self._lines = "\n"
+        self._said: dict[frozenset[tuple[str, str]], _Told] = defaultdict(_Told)
         self._facts: list[_Value] = []
         self._former: list[tuple[_Individual, dt.datetime, frozenset[str]]] = []
         self._changes: list[tuple[FactRecord[Any], frozenset[str]]] = []
@@ -336,7 +345,8 @@ class Coverage:
             record: The statement; one that a model extracted covers the clauses that it quotes.
             excerpt: What the block tells of it.
         """
-        self._lines += "".join(f"{clause.line}\n" for clause in excerpt.clauses)
+        for clause in excerpt.clauses:
+            self._said[clause.marks].add(clause.terms)
         for quote in record.evidence:
             if quote.quote != record.value:
                 value = _Value(None, frozenset(), excerpt.terms, excerpt.text, former=False)
@@ -402,7 +412,7 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        if clause.is_repeated_in(self._lines) or (clause.is_plain and self._covers_plain(clause, record)):
+        if self._said[clause.marks].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record)):
             return True
         together = frozenset[str]().union(*(value.terms for value, _ in near))
         return clause.terms <= together or any(

@@ -205,7 +205,11 @@ async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user() -> None
 async def test_what_was_said_again_is_told_once() -> None:
     async with remembering() as memory:
         agent = await agent_after(
-            memory, "My dog is called Bruno.", "As I said, my dog is called Bruno.", "My dog is called Bruno!"
+            memory,
+            "My dog is called Bruno.",
+            "As I said, my dog is called Bruno.",
+            "Bruno is what my dog is called.",
+            "My dog is called Bruno!",
         )
         assert len(await told(agent)) == 1
 
