@@ -21,9 +21,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from factmem.detection.languages import Language
 from factmem.detection.languages import language_of as telling_language_of
-from factmem.detection.words import ReadableText, Word, words_of
+from factmem.detection.words import ReadableText, words_of
 from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
 from factmem.stemming import stemmer
@@ -184,16 +183,12 @@ class _Clause:
         if (language := telling_language_of([said, self._of.text])) is None:
             return frozenset()
         words = words_of(said)
-        found = {
-            (cue, " ".join(word.text for word in words[first : last + 1]))
-            for cue in (*_TURNS, "averse")
-            for first, last in language.find(cue, words, 0, len(words) - 1)
-        }
-        return frozenset(found).union(("first person", "") for cue in _FIRST if self._has(language, cue, words))
-
-    @staticmethod
-    def _has(language: Language, cue: str, words: Sequence[Word]) -> bool:
-        return bool(language.find(cue, words, 0, len(words) - 1))
+        found = {cue: language.find(cue, words, 0, len(words) - 1) for cue in (*_TURNS, "averse", *_FIRST)}
+        return frozenset(
+            ("first person", "") if cue in _FIRST else (cue, " ".join(word.text for word in words[first : last + 1]))
+            for cue, places in found.items()
+            for first, last in places
+        )
 
     @property
     def is_plain(self) -> bool:
