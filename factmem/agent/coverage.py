@@ -14,7 +14,6 @@ import datetime as dt
 import functools
 import itertools
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -22,7 +21,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.detection.languages import language_of as telling_language_of
-from factmem.detection.words import ReadableText, words_of
+from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
 from factmem.stemming import stemmer
@@ -51,9 +50,6 @@ _FEW: Final = 2
 
 _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 """Mark at the end of a clause whose sentence went on with a question or a request."""
-
-_FENCED: Final = lazy_pattern(r"^[ \t]*(```|~~~)[^\n]*(?:\n.*?)??(?:\n[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-"""Code between fences; an open fence reaches to the end."""
 
 _TURNS: Final = ("deny", "past", "others")
 _FIRST: Final = ("self", "my")
@@ -98,9 +94,9 @@ class _Text:
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text = (
-            _FENCED.sub(lambda found: " " * len(found[0]), text) if "```" in text or "~~~" in text else text
-        )
+        for start, end in fenced(text):
+            text = text[:start] + " " * (end - start) + text[end:]
+        self.text = text
         self.lowered = folded(text)
         self.language = language_of(self.lowered)
 

@@ -19,7 +19,7 @@ from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
 from factmem.tables import table
 
-__all__ = ["Passage", "ReadableText", "Word", "folded", "words_of"]
+__all__ = ["Passage", "ReadableText", "Word", "fenced", "folded", "words_of"]
 
 _REACH: Final = 1_200
 """Maximum length of the text read before and behind a quote, in characters."""
@@ -204,11 +204,10 @@ class ReadableText:
     @functools.cached_property
     def _structures(self) -> tuple[tuple[str, Sequence[Span]], ...]:
         text = self.text
-        marks = [*(found.start() for found in _FENCE.finditer(text)), len(text)]
         rows = [found.span() for found in _LINE.finditer(text) if _is_row(found[0])]
         parts = [(reason, [found.span() for found in part.finditer(text)], fewest) for reason, part, fewest in _PARTS]
         return (
-            ("said in code", list(zip(marks[:-1:2], marks[1::2], strict=False))),
+            ("said in code", fenced(text)),
             ("said in a quotation", list(_between_marks(text))),
             ("said in a table", rows if len(rows) > 1 or "|" in text else []),
             *((reason, spans) for reason, spans, fewest in parts if len(spans) >= fewest),
@@ -220,6 +219,13 @@ class ReadableText:
         if at <= 0:
             return 0
         return next((place for place in range(at, min(at + 40, before)) if self.text[place].isspace()), at)
+
+
+def fenced(text: str) -> list[Span]:
+    """Return the spans of code between fences; an open fence reaches to the end."""
+    marks = list(_FENCE.finditer(text))
+    ends = [*(mark.end() for mark in marks[1::2]), len(text)]
+    return [(mark.start(), end) for mark, end in zip(marks[::2], ends, strict=False)]
 
 
 def _is_row(line: str) -> bool:
