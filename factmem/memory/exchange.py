@@ -173,11 +173,13 @@ def _written(recorded: Recorded, state: AssertionState) -> str:
 def _in_parts(entries: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
     """Yield entries in parts, so that a revision of a record comes after the part with the record."""
     part: list[Recorded] = []
+    record_ids: set[str] = set()
     for entry in entries:
-        if entry.assertion.revises in {item.record_id for item in part}:
+        if entry.assertion.revises in record_ids:
             yield part
-            part = []
+            part, record_ids = [], set()
         part.append(entry)
+        record_ids.add(entry.record_id)
     yield part
 
 

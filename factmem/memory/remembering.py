@@ -546,9 +546,12 @@ class Rememberer(PipelinePart):
 
     def _asserted(self, taken: Taken, order: Order) -> Taken:
         """Add the assertions that keep an item."""
-        dated = [attrs.evolve(item, fact=self._writer.dated(item.fact)) for item in taken.words.candidates]
-        said = words_to_keep(dated, order.place, taken.job, taken.treatments)
+        said = words_to_keep(map(self._dated, taken.words.candidates), order.place, taken.job, taken.treatments)
         return attrs.evolve(taken, assertions=said if taken.job else [_vouched(it, taken.treatments) for it in said])
+
+    def _dated(self, candidate: Candidate) -> Candidate:
+        fact = self._writer.dated(candidate.fact)
+        return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
 
     async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
