@@ -126,6 +126,13 @@ def _of_talks(cases: Sequence[dict[str, Any]]) -> FactSet:
     )
 
 
+def figures_of(keys: Sequence[str], gold: frozenset[str]) -> dict[str, float]:
+    """Return the figures of a ranking by name: whether its first key is right, and shares of the right ones found."""
+    hits = [key in gold for key in dict.fromkeys(keys)][:DEPTH]
+    recall = {f"R@{depth}": sum(hits[:depth]) / len(gold) for depth in (5, DEPTH)}
+    return {"@1": float(hits[0]) if hits else 0.0} | recall
+
+
 async def measure(given: FactSet, embedder: Embedder) -> dict[str, dict[str, list[float]]]:
     """Return the figures of each question, by way and figure; questions that nothing answers are left out."""
     messages = [Message(id=key, role="user", content=text) for key, text in given.texts.items()]
@@ -140,11 +147,7 @@ async def measure(given: FactSet, embedder: Embedder) -> dict[str, dict[str, lis
             rankings = {name: ranking.messages for name, ranking in baselines.rankings(text, vector).items()}
             rankings[FACTMEM] = [given.key(match) for match in await memory.recall(text, limit=DEPTH)]
             for way, keys in rankings.items():
-                hits = [key in gold for key in dict.fromkeys(keys)][:DEPTH]
-                figures = {"@1": float(hits[0]) if hits else 0.0} | {
-                    f"R@{depth}": sum(hits[:depth]) / len(gold) for depth in (5, DEPTH)
-                }
-                for figure, value in figures.items():
+                for figure, value in figures_of(keys, gold).items():
                     found.setdefault(way, {}).setdefault(figure, []).append(value)
     return found
 

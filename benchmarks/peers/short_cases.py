@@ -7,14 +7,12 @@ from typing import Final
 
 from peers.cases import Case, Question
 from peers.protocol import Item
-from short_facts import fact_set
+from short_facts import fact_set, figures_of
 
 __all__ = ["SHORT", "short_case"]
 
 SHORT: Final = ("family", "software", "docs", "people")
 """The sets of `short_facts.py` whose facts stand alone."""
-
-_DEPTH: Final = 10
 
 
 def short_case(name: str) -> Case:
@@ -28,7 +26,6 @@ def short_case(name: str) -> Case:
 
 def _judge(name: str, gold: frozenset[str]) -> Callable[[Sequence[str]], dict[str, float]]:
     def judge(found: Sequence[str]) -> dict[str, float]:
-        hits = [key in gold for key in dict.fromkeys(found)][:_DEPTH]
-        return {f"{name} @1": float(hits[0]) if hits else 0.0, f"{name} R@10": sum(hits) / len(gold)}
+        return {f"{name} {figure}": value for figure, value in figures_of(found, gold).items()}
 
     return judge
