@@ -1,7 +1,6 @@
 """Values of facts: checked against a type, written as plain JSON, compared by canonical bytes.
 
-A value is stored as JSON beside the *shape* of its type. See `factmem.shapes`, and
-`factmem.value_types` for the types.
+A value is stored as JSON beside the *shape* of its type: see `factmem.shapes`, and `factmem.value_types` for the types.
 """
 
 from __future__ import annotations

@@ -263,7 +263,9 @@ class _HeldView(VectorsView):
 
     def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         """See `VectorsView.dots`."""
-        next(filter(_Block.encode, self.blocks), None)  # one at most, so that no search takes long
+        for block in self.blocks:
+            if block.encode():  # one at most, so that no search takes long
+                break
         found = np.empty(int(self.starts[-1]), np.float32)
         bounds = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
         errors = [block.dots(query, found[start:end]) for block, (start, end) in zip(self.blocks, bounds, strict=True)]
