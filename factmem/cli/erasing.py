@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
 from factmem.cli.output import console, print_records
-from factmem.cli.session import FAILED, Session
+from factmem.cli.session import FAILED, Session, ending_at_once
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.json_form import attributes, record_json
 from factmem.values import Json
@@ -150,13 +149,9 @@ def _seen(doomed: Erasure) -> set[tuple[str, int]]:
 
 def _answer(question: str) -> str:
     """Ask on stderr and return the line that was typed; empty at the end of stdin."""
-    # With the event loop's handler, Ctrl-C would not interrupt the wait for the line.
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    with ending_at_once():
         print(question, end="", file=sys.stderr, flush=True)
         return sys.stdin.readline()
-    finally:
-        signal.signal(signal.SIGINT, handler)
 
 
 def _print_some(out: Console, doomed: Erasure) -> None:

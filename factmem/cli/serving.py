@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import signal
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from factmem.cli.options import Scoring, Walls
-from factmem.cli.session import Session
+from factmem.cli.session import Session, ending_at_once
 from factmem.private_files import create_file
 
 if TYPE_CHECKING:
@@ -159,21 +156,11 @@ async def mcp(
             min_score=scoring.min_score,
         )
         if address is None:
-            with _ending_at_once():
+            with ending_at_once():
                 await server.run_stdio_async()
         else:
             host, port = address
             await serve_http(server, host=host, port=port, token=token, on_ready=_announce)
-
-
-@contextlib.contextmanager
-def _ending_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process at once, because the thread that reads stdin cannot be woken."""
-    handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
 
 
 def _announce(url: str) -> None:

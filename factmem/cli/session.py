@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shlex
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ __all__ = [
     "STDIN",
     "Session",
     "dumped",
+    "ending_at_once",
     "in_words",
     "report",
     "sentence",
@@ -332,6 +334,16 @@ def _actor() -> str:
     except (OSError, KeyError):
         name = ""
     return f"cli:{name}" if name.isprintable() and name.strip() else "cli"
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the process while a line of stdin is awaited: any handler could miss one just before the read."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 class _Once(logging.Handler):
