@@ -11,31 +11,30 @@ reads jobs from stdin, one JSON object a line, and writes the exit code of each 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
 import runpy
 import signal
+import ssl
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 HEAVY: Final = (
-    "factmem.memory",
-    "factmem.llm.instructor_model",
-    "factmem_sqlite_vec",
-    "anyio._backends._asyncio",
-    "cattrs",
+    "factmem.agent.plugin",
+    "factmem.cli.app",
+    "factmem.consolidation.model_consolidator",
+    "factmem.detection.model_analyst",
     "trio",
     "requests",
-    "safetensors",
-    "tokenizers",
     "openai.resources",
-    "instructor",
-    "instructor.processing.multimodal",
 )
 """Modules that most scripts import; one that is not installed is left out."""
 
@@ -59,7 +58,7 @@ class ForkServer:
         """Run a script and return its output; after so many seconds it is ended by ``SIGALRM``.
 
         Args:
-            script: The path and the arguments.
+            script: The path and the arguments, or ``-m``, the name of a module and the arguments.
             cwd: The folder to run it in.
             env: The environment.
             timeout: Seconds that it may take.
@@ -83,13 +82,36 @@ class ForkServer:
 
 
 def import_heavy() -> None:
-    """Import what most scripts import, and read the tables of languages, so that a fork need not."""
+    """Import what most scripts import, and use a memory and a model once, so that no fork loads what that takes."""
+    import anyio
+
     for name in HEAVY:
         with contextlib.suppress(ModuleNotFoundError):
             __import__(name)
+    # Each client would read all certificates, and no server here speaks TLS.
+    cached: Any = functools.cache(ssl.create_default_context)
+    ssl.create_default_context = cached
+    anyio.run(_use_memory)
+    for thread in threading.enumerate():  # those of the loop end just after it; a fork has none of them
+        if thread is not threading.current_thread():
+            thread.join()
+
+
+async def _use_memory() -> None:
+    from factmem import Memory
     from factmem.detection.languages import language_of
+    from factmem.testing.chat_answers import chat_answer
+    from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+
+    def finds_nothing(path: str, request: dict[str, Any]) -> Answer:
+        fields = request["response_format"]["json_schema"]["schema"]["properties"]
+        return chat_answer({field: [] for field in fields})
 
     language_of(["I live in Oslo."])
+    with tempfile.TemporaryDirectory() as folder, LoopbackOpenAIServer(finds_nothing) as server:
+        async with Memory(f"{folder}/facts.db", model=f"{server.base_url}#stand-in") as memory:
+            await memory.remember("I live in Oslo.")
+            await memory.recall("Where do I live?")
 
 
 def main() -> None:
@@ -112,13 +134,18 @@ def run_as_main(job: Mapping[str, Any]) -> None:
     for source, target in ((nothing, 0), (out, 1), (err, 2)):
         os.dup2(source, target)
         os.close(source)
-    script: Sequence[str] = job["script"]
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
-    sys.argv[:] = script
-    sys.path[0] = str(Path(script[0]).parent)
-    runpy.run_path(script[0], run_name="__main__")
+    match job["script"]:
+        case ["-m", module, *arguments]:
+            sys.argv[:] = [module, *arguments]
+            sys.path[0] = job["cwd"]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case script:
+            sys.argv[:] = script
+            sys.path[0] = str(Path(script[0]).parent)
+            runpy.run_path(script[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import importlib
 import json
 import multiprocessing
 import sys
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -43,7 +44,6 @@ from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.fork_server import import_heavy
 from tests.memory.telling import CITY, SEATS, over_the_wire
 
 ANSWER: Final = "Very well."
@@ -138,8 +138,9 @@ def session(converse: Converse, folder: str, part: str, manners: Sequence[str]) 
 
 
 def main(host: str, folder: str, *manners: str) -> None:
+    warnings.simplefilter("default")
+    warnings.simplefilter("error", RuntimeWarning)  # such as a coroutine that is never awaited
     converse: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
-    import_heavy()  # else each session does
     shown = {}
     for part in ("first", "second"):
         with multiprocessing.get_context("fork").Pool(1) as process:

@@ -11,8 +11,6 @@ import importlib
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +26,7 @@ from factmem.agent.run import TOOL_NAMES
 from factmem.errors import FactMemError, ProviderClosedError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import plugin
+from tests.fork_server import ForkServer
 from tests.integrations.remembering import ANSWER, LIE, Converse, Manner, Turn
 from tests.memory.telling import CITY
 from tests.packages import QUIET, need_packages_of
@@ -109,21 +108,21 @@ async def kept(memory: AgentMemory) -> list[Any]:
     return records
 
 
-def played(host: str, folder: Path) -> dict[str, dict[str, list[list[str]]]]:
+def played(server: ForkServer, host: str, folder: Path) -> dict[str, dict[str, list[list[str]]]]:
     """Play the story in each manner of a host, each session in a process of its own."""
-    words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering"]
-    words += [host, str(folder), *HOSTS[host]]
-    quiet = os.environ | QUIET
-    done = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=240, check=False)
+    words = ["-m", "tests.integrations.remembering", host, str(folder), *HOSTS[host]]
+    done = server.run(*words, cwd=ROOT, env=os.environ | QUIET, timeout=170, outputs=folder)
     assert done.returncode == 0, done.stderr
     shown: dict[str, dict[str, list[list[str]]]] = json.loads(done.stdout.splitlines()[-1])
     return shown
 
 
 @pytest.mark.parametrize("host", HOSTS)
-async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, tmp_path: Path) -> None:
+async def test_facts_are_loaded_in_the_next_session_for_their_own_user(
+    host: str, tmp_path: Path, fork_server: ForkServer
+) -> None:
     need_packages_of(FOLDER / f"{host}.py")
-    first, second = played(host, tmp_path).values()
+    first, second = played(fork_server, host, tmp_path).values()
     assert list(first) == list(second) == HOSTS[host]
     for manner in HOSTS[host]:
         ((*_, asked), _) = first[manner]

@@ -247,7 +247,8 @@ def _shell_environment(folder: Path) -> dict[str, str]:
     """Return an environment in which `python` and `factmem` are the ones under test."""
     commands = folder / "bin"
     commands.mkdir()
-    for name, arguments in (("python", ""), ("factmem", "-m factmem ")):
+    asking = Path(__file__).with_name("ask_command.py")
+    for name, arguments in (("python", ""), ("factmem", f"-IS {asking} ")):
         command = commands / name
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n', encoding="utf-8")
         command.chmod(command.stat().st_mode | stat.S_IXUSR)
