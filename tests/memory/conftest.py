@@ -22,11 +22,11 @@ def clock() -> FakeClock:
     return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))
 
 
-@pytest.fixture(params=["memory", "file", "sqlite-vec", "postgres"])
+@pytest.fixture(params=["memory", "file", "sqlite-vec", pytest.param("postgres", marks=pytest.mark.big)])
 async def provider(
     request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
 ) -> AsyncIterator[AgentMemoryProvider]:
-    """Every store that keeps history."""
+    """Every store that keeps history. PostgreSQL's is SQLite's in another dialect, and the models use it by default."""
     opened: AgentMemoryProvider
     match request.param:
         case "file":
