@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import threading
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,7 @@ WHOLE = talk(*(f"I have a cat{number}." for number in range(12)))
 HALVES = {"earlier": (0, 8), "later": (4, 12)}
 ALL = sorted(f"cat{number}" for number in range(12))
 
-
-PROCESSES = multiprocessing.get_context("fork")
-OPENED = PROCESSES.Barrier(2)
-"""Both processes; the later one would otherwise resume the words that the other has submitted."""
+opened_by_both: Barrier
 
 
 async def submit(address: str, base_url: str, start: int, end: int) -> tuple[str | None, list[str]]:
@@ -40,7 +38,7 @@ async def submit(address: str, base_url: str, start: int, end: int) -> tuple[str
     model = InstructorModel("loopback", base_url=base_url, api_key="none")
     async with open_provider(address) as provider, opened(provider, model) as memory:
         await (await memory.inbox.resume()).wait()
-        await anyio.to_thread.run_sync(OPENED.wait, 60)
+        await anyio.to_thread.run_sync(opened_by_both.wait, 60)
         part = attrs.evolve(WHOLE, messages=WHOLE.messages[start:end])
         (outcome,) = await (await memory.remember_many([part], subject=USER)).wait()
         return outcome.failure, said(outcome.records)
@@ -90,9 +88,16 @@ async def test_overlapping_halves_are_read_once_and_to_the_end(
         assert await memory.inbox.dead_letters.list() == ()
 
 
+def begin(barrier: Barrier) -> None:
+    """Give this process what both wait at: the later one would otherwise resume the words of the other."""
+    global opened_by_both
+    opened_by_both = barrier
+
+
 def main(*store_and_model: str) -> None:
     parts = [(submit, *store_and_model, *half) for half in HALVES.values()]
-    with PROCESSES.Pool(2) as pool:
+    fork = multiprocessing.get_context("fork")
+    with fork.Pool(2, begin, [fork.Barrier(2)]) as pool:
         json.dump(pool.starmap(anyio.run, parts, chunksize=1), sys.stdout)
 
 
