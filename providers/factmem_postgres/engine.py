@@ -474,9 +474,7 @@ class _Part:
         """Take in the answers to `questions`."""
         for _ in range(2):
             next(answers)
-        ((self.seq, self._sum, recorded_at, _),) = next(answers)
-        self._before = self.seq
-        clock.reached(moment_at(recorded_at))
+        clock.reached(moment_at(self.continue_from(next(answers))))
         if self.rows:
             for number, id, fact_type, shapes in next(answers):
                 self._found_track(self.rows[number - 1].assertion, id, fact_type, shapes, index)
@@ -494,6 +492,12 @@ class _Part:
                 self._numbers[recorded.id] = recorded.seq
                 index.found_state(recorded, AssertionState(state or said.state), joined=joined is not None)
                 self._found_track(said, id, fact_type, shapes, index)
+
+    def continue_from(self, counter: Sequence[Row]) -> int:
+        """Continue from the tenant's counter, and return its newest time, in microseconds since 1970."""
+        ((self.seq, self._sum, recorded_at, _),) = counter
+        self._before = self.seq
+        return int(recorded_at)
 
     def _found_track(self, said: Assertion, id: int, fact_type: str | None, shapes: str, index: TrackIndex) -> None:
         self._tracks[said.track] = _Track(id, (fact_type, shapes))
@@ -568,7 +572,7 @@ class _Part:
         """Subtract the checksums of deleted rows."""
         self._sum -= deleted
 
-    def steps(self, index: TrackIndex, meta: _Meta, newest: int) -> list[Step]:
+    def steps(self, index: TrackIndex, binding: int, newest: int) -> list[Step]:
         """Return the steps that write all of it; none if there is nothing to write."""
         if self.seq == self._before:
             return []
@@ -588,7 +592,7 @@ class _Part:
         if self._outlines:
             steps += _outlines_steps(self.tenant, self._outlines)
         if self._vectors:
-            steps.append(_vectors_step(self.tenant, meta.binding, self._vectors))
+            steps.append(_vectors_step(self.tenant, binding, self._vectors))
         steps.append((_COUNT, [self.seq, self._sum, newest, self.name]))
         return steps
 
@@ -689,7 +693,7 @@ class _Batch:
         newest = microseconds(self._clock.newest or moment_at(0))
         for tenant, seq in self._plan.last.items():
             self._parts[tenant].seq = seq
-        steps = [step for part in self._parts.values() for step in part.steps(self._index, self._meta, newest)]
+        steps = [step for part in self._parts.values() for step in part.steps(self._index, self._meta.binding, newest)]
         if steps and self._new_version is not None:
             steps.append((_FIRST_OUTLINES, [str(self._new_version)]))
         proof = next((proof for part in self._parts.values() if (proof := part.proof())), [])
@@ -753,10 +757,17 @@ _DELETE_ACCESSES: Final = (
     " AS w(name, record, seq, own) WHERE x.tenant = %s AND x.record_id = w.name AND NOT EXISTS"
     f" (SELECT FROM {{schema}}.assertions a WHERE a.tenant = x.tenant AND {_OF_RECORD})"
 )
-_TYPES_LEFT: Final = (
-    "SELECT a.track, h.doc::json ->> 'fact_type', (h.doc::json -> 'shape')::text, min(a.joined)"
-    " FROM {schema}.assertions a JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id = a.head"
-    " WHERE a.tenant = %s AND a.track = ANY (%b::bigint[]) AND a.joined IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4"
+# The types of tracks, from what is left in them.
+_RETYPED_TRACKS: Final = (
+    "UPDATE {schema}.tracks t SET fact_type = l.fact_type, shapes = l.shapes FROM"
+    " (SELECT k.id, min(f.fact_type) AS fact_type,"
+    " '[' || coalesce(string_agg(f.shape, ', ' ORDER BY f.joined), '') || ']' AS shapes"
+    " FROM unnest(%b::bigint[]) AS k(id) LEFT JOIN"
+    " (SELECT a.track, h.doc::json ->> 'fact_type' AS fact_type, (h.doc::json -> 'shape')::text AS shape,"
+    " min(a.joined) AS joined FROM {schema}.assertions a"
+    " JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id = a.head"
+    " WHERE a.tenant = %s AND a.track = ANY (%b::bigint[]) AND a.joined IS NOT NULL GROUP BY 1, 2, 3) f"
+    " ON f.track = k.id GROUP BY k.id) l WHERE t.tenant = %s AND t.id = l.id"
 )
 _DELETE_TRACKS: Final = (
     "DELETE FROM {schema}.tracks t WHERE t.tenant = %s AND t.id = ANY (%b::bigint[]) AND NOT EXISTS"
@@ -798,65 +809,6 @@ _IS_CLUSTER: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'c
 _FINISHED: Final = "DELETE FROM {schema}.erasures WHERE tenant = %s AND until <= pg_current_wal_flush_lsn()"
 
 
-class _Eraser:
-    """Erases assertions of a tenant.
-
-    Args:
-        server: The database.
-    """
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
-        """Erase assertions, and go on with earlier erasures; see `KeepsLog.erase`."""
-        erased = 0
-        if record_ids or assertion_ids:
-            erased = self._server.write(lambda session: _delete(session, record_ids, assertion_ids, tenant))
-        return EraseReceipt(erased=erased, pending=not self._finish(tenant))
-
-    def pending(self, tenant: str | None) -> int:
-        """Return the number of a tenant's erasures whose bytes may be left somewhere."""
-        return len(self._notes(tenant))
-
-    def _notes(self, tenant: str | None) -> list[Row]:
-        found = self._server.read(tenant, (_NOTES, [_bytes_of(tenant)]))
-        return found[0] if found else []
-
-    def _finish(self, tenant: str | None) -> bool:
-        notes = self._notes(tenant)
-        if not notes:
-            return True
-        if (self._server.read(None, (_IS_CLUSTER, ())) or [[(False,)]])[0][0][0]:
-            return False
-        if waiting := [seq for seq, rewritten, _ in notes if not rewritten]:
-            self._rewrite(tenant, waiting)
-        name = _bytes_of(tenant)
-
-        def go_on(session: Session) -> Ending[None]:
-            ((may_list,),) = session.ask(of_tenant(tenant), (_MAY_LIST, ()))[1]
-            return Ending(None, [(_LISTED if may_list else _ESTIMATED, [name]), (_FINISHED, [name])])
-
-        self._server.write(go_on)
-        return not self._notes(tenant)
-
-    def _rewrite(self, tenant: str | None, waiting: Sequence[int]) -> None:
-        """Rewrite the tables, unless they are large or in use; without the right to, nothing happens."""
-        name = _bytes_of(tenant)
-        for left in reversed(range(_TRIES)):
-            found = self._server.read(tenant, (_REWRITABLE, [_MOST_BYTES, name]))
-            if found and found[0][0][0]:
-                try:
-                    self._server.maintain(_REWRITE)
-                except ProviderError:
-                    return  # no room for a copy: the next erasure goes on
-                self._server.write(lambda _: Ending(None, [of_tenant(tenant), (_REWRITTEN, [name, list(waiting)])]))
-                if not any(seq in waiting and not rewritten for seq, rewritten, _ in self._notes(tenant)):
-                    return
-            if left:
-                time.sleep(_PAUSE)
-
-
 def _named(name: bytes, record_ids: Collection[str], assertion_ids: Collection[str]) -> Step:
     """Return the step that looks for assertions of a tenant: number, id, record and track of each, in order."""
     records = [_record_key(id) for id in record_ids]
@@ -875,68 +827,28 @@ def _named(name: bytes, record_ids: Collection[str], assertion_ids: Collection[s
     ]
 
 
-def _delete(
-    session: Session, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None
-) -> Ending[int]:
-    name = _bytes_of(tenant)
-    *_, counter, gone = session.ask(*_locked_counter(tenant), _named(name, record_ids, assertion_ids))
-    if not gone or not counter:
-        return Ending(0)
-    ((seq, total, recorded_at, _),) = counter
-    taken, settling = _delete_rows(session, name, gone)
-    graves = [
-        Tombstone(assertion_id=assertion_id(row[1], row[0]), seq=at) for at, row in enumerate(gone, start=seq + 1)
-    ]
-    sums = [_tombstone_sum(name, grave) for grave in graves]
-    last = graves[-1].seq
-    steps: list[Step] = [
-        *settling,
-        (_BURY, [name, [grave.seq for grave in graves], sums, [_packed(grave.assertion_id) for grave in graves]]),
-        (_NOTE, [name, last]),
-        (_COUNT, [last, total - taken + sum(sums), recorded_at, name]),
-    ]
-    return Ending(len(gone), steps, [*_locked_counter(tenant), (_IS_BURIED, [name, graves[0].seq, sums[0]])])
-
-
-def _delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> tuple[int, list[Step]]:
-    """Delete assertions with all that belongs to them.
+def _delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> int:
+    """Delete assertions with all that belongs to them, and return the sum of the checksums of the deleted rows.
 
     Args:
         session: Transaction.
         name: Tenant, as it is stored.
         gone: Rows of `_named`.
-
-    Returns:
-        The sum of the checksums of the deleted rows, and the steps that drop empty tracks and erased types.
     """
     seqs, tracks = [row[0] for row in gone], sorted({row[3] for row in gone})
     records = {record_of(record_id, assertion_id(id, seq)) for seq, id, record_id, _ in gone}
-    keys = [list(column) for column in zip(*((_bytes_of(id), *_record_key(id)) for id in records), strict=True)]
-    said, changed, *_, types = session.ask(
+    said, changed, *_ = session.ask(
         (_DELETE_ASSERTIONS, [name, seqs]),
         (_DELETE_STATES, [name, seqs]),
         (_DELETE_VECTORS, [name, seqs]),
         (_DELETE_OUTLINES, [name, seqs]),
         (_DELETE_SHARED, [name]),
         (_DELETE_HEADS, [name, tracks]),
-        (_DELETE_ACCESSES, [*keys, name]),
-        (_TYPES_LEFT, [name, tracks]),
-    )
-    settling: list[Step] = [
+        (_DELETE_ACCESSES, [*_columns([(_bytes_of(id), *_record_key(id)) for id in records]), name]),
         (_DELETE_TRACKS, [name, tracks]),
-        (_CHANGED_TRACKS, [tracks, *_retyped(tracks, types), name]),
-    ]
-    return sum(check for (check,) in (*said, *changed)), settling
-
-
-def _retyped(tracks: Sequence[int], types: Sequence[Row]) -> tuple[list[str | None], list[str]]:
-    """Return the types of tracks, and their shapes as JSON, from what is left in them."""
-    found: dict[int, list[str]] = {track: [] for track in tracks}
-    kinds: dict[int, str | None] = dict.fromkeys(tracks)
-    for track, fact_type, shape, _ in types:
-        kinds[track] = kinds[track] or FactType(fact_type).value
-        found[track].append(shape)
-    return [kinds[track] for track in tracks], [f"[{', '.join(shapes)}]" for shapes in found.values()]
+        (_RETYPED_TRACKS, [tracks, name, tracks, name]),
+    )
+    return sum(check for (check,) in (*said, *changed))
 
 
 P = ParamSpec("P")
@@ -1158,7 +1070,47 @@ class PostgresEngine:
     @_guarded
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
         """Erase assertions, then every copy of their bytes that can be reached."""
-        return _Eraser(self._server).erase(record_ids, assertion_ids, tenant)
+        erased = 0
+        if record_ids or assertion_ids:
+            erased = self._server.write(lambda session: _delete(session, record_ids, assertion_ids, tenant))
+        return EraseReceipt(erased=erased, pending=not self._finish(tenant))
+
+    def _notes(self, tenant: str | None) -> list[Row]:
+        found = self._server.read(tenant, (_NOTES, [_bytes_of(tenant)]))
+        return found[0] if found else []
+
+    def _finish(self, tenant: str | None) -> bool:
+        notes = self._notes(tenant)
+        if not notes:
+            return True
+        if (self._server.read(None, (_IS_CLUSTER, ())) or [[(False,)]])[0][0][0]:
+            return False
+        if waiting := [seq for seq, rewritten, _ in notes if not rewritten]:
+            self._rewrite(tenant, waiting)
+        name = _bytes_of(tenant)
+
+        def go_on(session: Session) -> Ending[None]:
+            ((may_list,),) = session.ask(of_tenant(tenant), (_MAY_LIST, ()))[1]
+            return Ending(None, [(_LISTED if may_list else _ESTIMATED, [name]), (_FINISHED, [name])])
+
+        self._server.write(go_on)
+        return not self._notes(tenant)
+
+    def _rewrite(self, tenant: str | None, waiting: Sequence[int]) -> None:
+        """Rewrite the tables, unless they are large or in use; without the right to, nothing happens."""
+        name = _bytes_of(tenant)
+        for left in reversed(range(_TRIES)):
+            found = self._server.read(tenant, (_REWRITABLE, [_MOST_BYTES, name]))
+            if found and found[0][0][0]:
+                try:
+                    self._server.maintain(_REWRITE)
+                except ProviderError:
+                    return  # no room for a copy: the next erasure goes on
+                self._server.write(lambda _: Ending(None, [of_tenant(tenant), (_REWRITTEN, [name, list(waiting)])]))
+                if not any(seq in waiting and not rewritten for seq, rewritten, _ in self._notes(tenant)):
+                    return
+            if left:
+                time.sleep(_PAUSE)
 
     @_guarded
     def tenants(self) -> Sequence[str | None]:
@@ -1244,7 +1196,7 @@ class PostgresEngine:
         if count := stray[0][0][0]:
             problem = f"{count} vector(s) belong to no assertion"
             yield Finding(kind=FindingKind.REMAKEABLE, part=part, problem=problem, advice="run `factmem reembed`")
-        if count := _Eraser(self._server).pending(tenant):
+        if count := len(self._notes(tenant)):
             yield Finding(
                 kind=FindingKind.PENDING_ERASURE,
                 part=part,
@@ -1333,6 +1285,21 @@ class PostgresEngine:
         return [found.get(seq) for seq in seqs], _newest(counter)
 
 
+def _delete(
+    session: Session, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None
+) -> Ending[int]:
+    name, part = _bytes_of(tenant), _Part(tenant)
+    *_, counter, gone = session.ask(*_locked_counter(tenant), _named(name, record_ids, assertion_ids))
+    if not gone:
+        return Ending(0)
+    newest = part.continue_from(counter)
+    part.take_from_sum(_delete_rows(session, name, gone))
+    ids = [assertion_id(id, seq) for seq, id, *_ in gone]
+    buried = part.bury([Tombstone(assertion_id=id, seq=seq) for seq, id in enumerate(ids, start=part.seq + 1)])
+    part.seq += len(ids)
+    return Ending(len(ids), [buried, (_NOTE, [name, part.seq]), *part.steps(TrackIndex(), 0, newest)], part.proof())
+
+
 def _taken(
     session: Session,
     tenant: str | None,
@@ -1360,10 +1327,7 @@ def _taken(
     said = {entry.id for entry in part.entries if isinstance(entry, Recorded)}
     changed = [entry.assertion_id for entry in part.entries if isinstance(entry, StateChange)]
     target, index = _Part(tenant, list(rows), [id for id in changed if id not in said]), TrackIndex()
-    deleted = 0
-    if gone:
-        deleted, settling = _delete_rows(session, name, gone)
-        session.ask(*settling)
+    deleted = _delete_rows(session, name, gone) if gone else 0
     target.take_in(iter(session.ask(*target.questions())), index, clock)
     target.take_from_sum(deleted)
     new = iter(rows)
@@ -1382,7 +1346,7 @@ def _taken(
     buried = [target.bury(graves)] if graves else []
     newest = microseconds(clock.newest or moment_at(0))
     proof = [*_locked_counter(tenant), (_HAS_ARRIVED, [name, part.until])]
-    return Ending(None, [*buried, *target.steps(index, meta, newest)], proof)
+    return Ending(None, [*buried, *target.steps(index, meta.binding, newest)], proof)
 
 
 def _bounded(since: int) -> int:

@@ -286,76 +286,32 @@ class _NewSums:
             connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
 
 
-def _check_place(
-    connection: apsw.Connection,
-    place: bytes,
-    keyword: bytes | None = None,
-    *,
-    said: Iterable[Row],
-    changed: Iterable[Row],
-) -> None:
-    """Check that rows are complete and unchanged rows of a place.
-
-    Args:
-        connection: Connection in a transaction.
-        place: `keyed` digest of the place.
-        keyword: That of the keyword of the concept that was read, or None.
-        said: Rows of the assertions, with the columns `_ASSERTION_COLUMNS`.
-        changed: Their changes of state, from `_state_changes`.
-
-    Raises:
-        CorruptStoreError: A row was lost or changed.
-    """
-    _check(connection, place, keyword, _sum_of(said, changed))
-
-
-def _check_tenant(
-    connection: apsw.Connection, tenant: str, said: Iterable[Row], changed: Iterable[Row], erased: Iterable[Row]
-) -> None:
-    """Check that rows are complete and unchanged rows of a tenant.
-
-    Args:
-        connection: Connection in a transaction.
-        tenant: The tenant.
-        said: See `_check_place`.
-        changed: See `_check_place`.
-        erased: Ids and numbers of tombstones.
-
-    Raises:
-        CorruptStoreError: A row was lost or changed.
-    """
-    found = _sum_of(said, changed) + sum(row_sum(*row) for row in erased)
-    _check(connection, _OF_TENANTS, tenant, found)
-
-
-def _sum_of(said: Iterable[Row], changed: Iterable[Row]) -> int:
-    return sum(int(row[4]) for row in said) + sum(row_sum(*row[1:]) for row in changed)
+def _sum_of(changed: Iterable[Row]) -> int:
+    """Return the sum of the checksums of changes of state, from `_state_changes`."""
+    return sum(row_sum(*row[1:]) for row in changed)
 
 
 def _check(connection: apsw.Connection, place: bytes, keyword: bytes | str | None, found: int) -> None:
+    """Check that the rows that were read of a place or a tenant are complete and unchanged.
+
+    Args:
+        connection: Connection in a transaction.
+        place: `keyed` digest of the place, or `_OF_TENANTS`.
+        keyword: That of the keyword of the concept that was read, None for all, or the name of the tenant.
+        found: Sum of the checksums of the rows.
+
+    Raises:
+        CorruptStoreError: A row was lost or changed.
+    """
     if _kept(connection, place, keyword) != found:
         raise CorruptStoreError("rows of the store were lost or changed: restore it from a backup")
 
 
-def _sum_of_vectors_kept(connection: apsw.Connection, tenant: str) -> int:
-    """Return the expected `sum_of_vectors` of all vectors of a tenant."""
-    return _kept(connection, OF_VECTORS, tenant)
-
-
-def _slots_in_use(connection: apsw.Connection) -> int:
-    """Return the number of slots of vectors in use, of which `SLOTS` are in a row."""
-    return _kept(connection, _OF_SLOTS, "")
-
-
 def _kept(connection: apsw.Connection, place: bytes, keyword: bytes | str | None) -> int:
+    """Return a sum that the store keeps, or those of all keywords of a place together."""
     where, wanted = ("", (place,)) if keyword is None else (" AND keyword = ?", (place, keyword))
     ((kept,),) = select(connection, f"SELECT coalesce(sum(sum), 0) FROM sums WHERE place = ?{where}", wanted)
     return int(kept)
-
-
-def _tenants_with_sums(connection: apsw.Connection) -> set[str]:
-    """Return the tenants that rows were kept of."""
-    return {tenant for (tenant,) in select(connection, "SELECT keyword FROM sums WHERE place = ?", (_OF_TENANTS,))}
 
 
 _NO_BASE: Final = (1 << 63) - 1 - SEQ_MASK
@@ -553,7 +509,7 @@ class _Batch:
             FactMemError: See `KeepsLog.put_log_part`.
         """
         check_part(part, tenant, _copied(self.connection, tenant))
-        self._entered(tenant)
+        self.enter(tenant)
         new = iter(rows)
         try:
             for entry in part.entries:
@@ -581,10 +537,6 @@ class _Batch:
         self._find([row])
         joined = self._index.take(recorded, row.tenant)
         self._write(row, recorded, None if row.vector is None else self.storable(row.vector), joined=joined)
-
-    def enter(self, tenant: str | None) -> None:
-        """Store a tenant that is new."""
-        self._entered(tenant)
 
     def storable(self, vector: NDArray[np.float32]) -> bytes:
         """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
@@ -624,7 +576,7 @@ class _Batch:
             self._known.bases[name] = base
         return self._known.bases[name]
 
-    def _entered(self, tenant: str | None) -> int:
+    def enter(self, tenant: str | None) -> int:
         """Return the base of a tenant, which is stored if it is new; the one without a name has number 0."""
         base = self._base_of(tenant)
         if base == _NO_BASE:
@@ -781,7 +733,7 @@ class _Batch:
         outline = row.outline if row.outline is not None and row.outline.version == self._known.outlines else None
         self._rows.append(
             (
-                self._entered(tenant) + seq,
+                self.enter(tenant) + seq,
                 pack_id(id, seq),
                 pack_record_id(record_id, id),
                 track.id,
@@ -815,7 +767,7 @@ class _Batch:
         written = (tenant or "", change.state.value, at, change.reason, change.actor)
         self.connection.execute(
             "INSERT INTO state_changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
-            (self._entered(tenant) + change.seq, key, *written),
+            (self.enter(tenant) + change.seq, key, *written),
         )
         self.sums.add(row_sum(change.seq, key & SEQ_MASK, *written), tenant or "", track.sums)
 
@@ -843,7 +795,7 @@ class _Batch:
     def _slot(self, seq: int, tenant: str, vector: bytes) -> int:
         """Return the slot of a new vector, which is written at the end."""
         if self._known.slots < 0:
-            self._known.slots = _slots_in_use(self.connection)
+            self._known.slots = _kept(self.connection, _OF_SLOTS, "")
         self.sums.add_vector(seq, vector, tenant)
         self._vectors.append(vector)
         return self._known.slots + len(self._vectors) - 1
@@ -876,23 +828,23 @@ class _Batch:
             self._overwrite(key, self._track_numbered(number).sums, name)
         for id, seq in graves.items():
             self.sums.add(row_sum(id, seq), name)
-            self.connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (self._entered(tenant) + seq, id, name))
+            self.connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (self.enter(tenant) + seq, id, name))
         self._index = TrackIndex()
         self._known.tracks.clear()
         self._known.heads.clear()
         if gone:
             self._drop_accesses({row[2] for row in gone}, tenant)
-            _settle_tracks(self.connection, {row[3] for row in gone})
+            for statement in (_DROP_HEADS, _DROP_TRACK, _RETYPE):
+                self.connection.executemany(statement, {(row[3],) for row in gone})
             moved = select(self.connection, "SELECT 1 FROM meta WHERE key = 'moved' OR (key = 'scrub' AND value > 0)")
-            last = self._entered(tenant) + max(graves.values())
+            last = self.enter(tenant) + max(graves.values())
             self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last if moved else -last,))
 
     def _overwrite(self, key: int, sums: tuple[bytes, bytes], tenant: str) -> None:
         ((check, slot),) = select(self.connection, "SELECT checksum, vector FROM assertions WHERE seq = ?", (key,))
         query = f"SELECT '', {_STATE_COLUMNS} FROM state_changes s WHERE s.assertion = ?"
         changed = _state_changes(self.connection, query, (key,))
-        for each in (check, *(row_sum(*change[1:]) for change in changed)):
-            self.sums.add(-each, tenant, sums)
+        self.sums.add(-check - _sum_of(changed), tenant, sums)
         if slot is not None:
             self._replace(slot, key, tenant, None)
         self.connection.execute(_OVERWRITE_CHANGES, (key,))
@@ -907,38 +859,6 @@ class _Batch:
                 f" AND NOT EXISTS (SELECT 1 FROM assertions WHERE {_OF_RECORD})",
                 [(id, *_record_key(id, base)) for id in record_ids],
             )
-
-
-def _write_batch(
-    connection: apsw.Connection,
-    clock: SteadyClock,
-    bound: EmbedderIdentity | None,
-    work: Callable[[_Batch], Any],
-    *,
-    outlines: int | None = None,
-    known: _Known | None = None,
-) -> _Known | None:
-    """Call ``work`` in one transaction that is durable when this returns; see `_Batch` for the arguments.
-
-    Returns:
-        What is known of the store now, if ``work`` did nothing but append.
-
-    Raises:
-        apsw.Error: nothing was written.
-    """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if known is None or not known.holds(connection):
-            known = _Known.read(connection)
-        batch = _Batch(known, clock, bound, outlines=outlines)
-        work(batch)
-        batch.finish()
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return known.committed()
 
 
 _TRACK: Final = "SELECT id, place, keyword, fact_type, shapes FROM tracks"
@@ -979,31 +899,21 @@ def _head_of(connection: apsw.Connection, track: int, doc: str | None, shared: b
     return connection.last_insert_rowid()
 
 
-def _settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
-    """Overwrite unused heads, drop empty tracks, and remove erased types from the others."""
-    for track in tracks:
-        connection.execute(
-            "UPDATE heads SET track = NULL, doc = CAST(zeroblob(length(CAST(doc AS BLOB))) AS TEXT),"
-            " shared = zeroblob(length(shared))"
-            " WHERE track = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE head = heads.id)",
-            (track,),
-        )
-        if not select(connection, "SELECT 1 FROM heads WHERE track = ? LIMIT 1", (track,)):
-            connection.execute("DELETE FROM tracks WHERE id = ?", (track,))
-            continue
-        left = select(
-            connection,
-            "SELECT doc ->> '$.fact_type', doc -> '$.shape' FROM heads WHERE track = ?1 AND doc IS NOT NULL"
-            " AND EXISTS (SELECT 1 FROM assertions WHERE head = heads.id AND joined)"
-            " UNION SELECT a.doc ->> '$.assertion.fact_type', a.doc -> '$.assertion.shape'"
-            " FROM heads h CROSS JOIN assertions a ON a.head = h.id AND a.joined WHERE h.track = ?1 AND h.doc IS NULL",
-            (track,),
-        )
-        shapes = [json.loads(shape) for shape in dict.fromkeys(shape for _, shape in left)]
-        connection.execute(
-            "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
-            (left[0][0] if left else None, _written_shapes(shapes), track),
-        )
+_DROP_HEADS: Final = (
+    "UPDATE heads SET track = NULL, doc = CAST(zeroblob(length(CAST(doc AS BLOB))) AS TEXT),"
+    " shared = zeroblob(length(shared))"
+    " WHERE track = ?1 AND NOT EXISTS (SELECT 1 FROM assertions WHERE head = heads.id)"
+)
+_DROP_TRACK: Final = "DELETE FROM tracks WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM heads WHERE track = ?1)"
+_RETYPE: Final = (
+    "UPDATE tracks SET (fact_type, shapes) = (SELECT min(fact_type), json_group_array(json(shape)) FROM"
+    " (SELECT doc ->> '$.fact_type' AS fact_type, doc -> '$.shape' AS shape FROM heads"
+    " WHERE track = ?1 AND doc IS NOT NULL AND EXISTS (SELECT 1 FROM assertions WHERE head = heads.id AND joined)"
+    " UNION SELECT a.doc ->> '$.assertion.fact_type', a.doc -> '$.assertion.shape'"
+    " FROM heads h CROSS JOIN assertions a ON a.head = h.id AND a.joined WHERE h.track = ?1 AND h.doc IS NULL))"
+    " WHERE id = ?1"
+)
+"""Type of a track, from what is left in it."""
 
 
 _TRIES: Final = 6
@@ -1154,8 +1064,33 @@ class SqliteEngine:
     def _batch(
         self, connection: apsw.Connection, work: Callable[[_Batch], Any], known: _Known | None = None
     ) -> _Known | None:
+        """Call ``work`` in one transaction that is durable when this returns.
+
+        Args:
+            connection: Connection that writes.
+            work: Called with the transaction.
+            known: What was known of the store after an earlier transaction, if anything.
+
+        Returns:
+            What is known of the store now, if ``work`` did nothing but append.
+
+        Raises:
+            apsw.Error: nothing was written.
+        """
         self._known = None
-        return _write_batch(connection, self._clock, self._bound, work, outlines=self._outlines, known=known)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if known is None or not known.holds(connection):
+                known = _Known.read(connection)
+            batch = _Batch(known, self._clock, self._bound, outlines=self._outlines)
+            work(batch)
+            batch.finish()
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return known.committed()
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
@@ -1179,7 +1114,12 @@ class SqliteEngine:
             wanted,
         )
         log = _log(said, changed)
-        _check_place(connection, *wanted, said=said, changed=changed)
+        _check(
+            connection,
+            wanted[0],
+            None if keyword is None else wanted[1],
+            sum(row[4] for row in said) + _sum_of(changed),
+        )
         return log
 
     @_reads
@@ -1488,7 +1428,13 @@ def _part(connection: apsw.Connection, tenant: str | None, since: int, limit: in
     """See `factmem.providers.threaded.Engine.log_part`."""
     if since <= 0:
         _check_complete(connection, tenant)
-    entries = _log(*_rows(connection, _of_tenant(connection, tenant, since), -1 if limit is None else limit + 1))
+    log, most = _of_tenant(connection, tenant, since), -1 if limit is None else limit + 1
+    said = select(
+        connection,
+        f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
+        (*log, most),
+    )
+    entries = _log(said, _changed(connection, log, most), _erased(connection, log, most))
     part = part_of(entries, {}, since=since, limit=limit, newest=newest_seq(connection, tenant))
     identity = _bound_embedder(connection) if vectors else None
     if identity is None:
@@ -1499,18 +1445,6 @@ def _part(connection: apsw.Connection, tenant: str | None, since: int, limit: in
     for places, rows in _read_slots(connection, slots, identity.dimension):
         found.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
     return attrs.evolve(part, vectors=found)
-
-
-def _rows(
-    connection: apsw.Connection, part: tuple[int, int], limit: int = -1
-) -> tuple[list[Row], list[Row], list[Row]]:
-    """Return the assertions, changes of state and tombstones in a part of a log, at most some of each."""
-    said = select(
-        connection,
-        f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
-        (*part, limit),
-    )
-    return said, _changed(connection, part, limit), _erased(connection, part, limit)
 
 
 def _changed(connection: apsw.Connection, part: tuple[int, int], limit: int = -1) -> list[Row]:
@@ -1541,10 +1475,10 @@ def _check_complete(connection: apsw.Connection, tenant: str | None) -> None:
     """Raise if rows of a tenant were lost; those that are there are checked when they are read."""
     log = _of_tenant(connection, tenant)
     total = "SELECT coalesce(sum(checksum), 0) FROM assertions WHERE seq > ? AND seq <= ?"
-    ((of_assertions,),) = select(connection, total, log)
+    ((found,),) = select(connection, total, log)
     query = f"SELECT '', {_STATE_COLUMNS} FROM state_changes s WHERE seq > ? AND seq <= ?"
-    changed = _state_changes(connection, query, log)
-    _check_tenant(connection, tenant or "", [(0, 0, 0, 0, of_assertions)], changed, _erased(connection, log))
+    found += _sum_of(_state_changes(connection, query, log))
+    _check(connection, _OF_TENANTS, tenant or "", found + sum(row_sum(*row) for row in _erased(connection, log)))
 
 
 def _vectors(
@@ -1556,7 +1490,7 @@ def _vectors(
     """
     import numpy as np
 
-    kept = _sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
+    kept = _kept(connection, OF_VECTORS, tenant or "") if since <= 0 else None
     identity = _bound_embedder(connection)
     if identity is None:
         return [], np.empty((0, 0), dtype=np.float32), not kept
@@ -1586,8 +1520,8 @@ def _astray(connection: apsw.Connection, name: str) -> Iterator[Finding]:
 
 def _all_tenants(connection: apsw.Connection) -> list[str | None]:
     """Return the tenants that anything is kept of."""
-    names = {name for (name,) in select(connection, "SELECT name FROM tenants")} | _tenants_with_sums(connection)
-    return [name or None for name in sorted(names)]
+    wanted = "SELECT name FROM tenants UNION SELECT keyword FROM sums WHERE place = ? ORDER BY 1"
+    return [name or None for (name,) in select(connection, wanted, (_OF_TENANTS,))]
 
 
 def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:
