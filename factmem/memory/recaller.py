@@ -92,8 +92,7 @@ class Recaller(ReadingPart):
         deep = self._context.deep if deep is None else deep
         check_instance(settings, "settings", RecallSettings)
         check_instance(deep, "deep", DeepSettings)
-        search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
-        search = attrs.evolve(search, calibration=await self._calibration(search))
+        search = await self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
@@ -255,7 +254,7 @@ class Recaller(ReadingPart):
         """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
         return marked(corpus, matches, sight=search.sight, wanted=search.wanted, concepts=self._context.concepts)
 
-    def search(
+    async def search(
         self,
         query: str,
         limit: int,
@@ -274,9 +273,9 @@ class Recaller(ReadingPart):
         check_query(query, limit, min_score)
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
-        moment = self._context.moment
-        wanted = self._reader.wanted(filters, strongest=strongest)
+        moment, wanted = self._context.moment, self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
+        calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
         return _Search(
             mirror=self._backend.mirror,
             sight=self._context.sight_of(wanted),
@@ -287,16 +286,15 @@ class Recaller(ReadingPart):
             weights=settings,
             lexical=lexical,
             semantic=semantic,
+            calibration=calibration if lexical else attrs.evolve(calibration, lexical_weight=0.0),
         )
 
-    async def _calibration(self, search: _Search) -> Calibration:
-        """Return how the embedder's cosines are read."""
+    async def _name_of_embedder(self) -> str:
+        """Return the name of the embedder's identity; an empty one if it fails."""
         try:
-            name = (await self._backend.embedder.identity()).name if search.semantic else ""
+            return (await self._backend.embedder.identity()).name
         except EmbedderError:  # it fails again when it is asked for the vectors, and that is told
-            name = ""
-        known = search.weights.calibration(name)
-        return known if search.lexical else attrs.evolve(known, lexical_weight=0.0)
+            return ""
 
 
 @attrs.frozen(kw_only=True)
@@ -312,7 +310,7 @@ class _Search:
     weights: RecallSettings
     lexical: bool
     semantic: bool
-    calibration: Calibration = attrs.field(factory=Calibration)
+    calibration: Calibration
 
     @property
     def keeps_all(self) -> bool:

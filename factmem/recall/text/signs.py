@@ -77,10 +77,10 @@ def asks_for_assistant(query: str) -> bool:
         return True
     words = [found[0].replace("’", "'") for found in _WORD.finditer(look)]
     for at, word in enumerate(words):
-        before = [other.lower() for other in words[max(at - 2, 0) : at]]
-        you = (word if before and word == "Sie" else word.lower()) in _YOU
-        if you and not (_NO_SUBJECT.intersection(before[-1:]) or _I.intersection(before)):
-            return True
+        if (word if at and word == "Sie" else word.lower()) in _YOU:
+            before = [other.lower() for other in words[max(at - 2, 0) : at]]
+            if not (_NO_SUBJECT.intersection(before[-1:]) or _I.intersection(before)):
+                return True
     return False
 
 
