@@ -138,14 +138,14 @@ def _terms(change: Callable[[Term], Term]) -> Callable[[], contextlib.AbstractCo
     def init(self: Query, *, terms: Sequence[Term], **rest: Any) -> None:
         before(self, terms=list(map(change, terms)), **rest)
 
-    whole = Corpus.term
+    whole = Corpus.occurrences
 
-    def term(self: Corpus, term: Term, *rest: Any) -> Any:
-        return whole(attrs.evolve(self), term, *rest)  # which keeps no occurrences
+    def occurrences(self: Corpus, *given: Any) -> Any:
+        return whole(attrs.evolve(self), *given)  # which keeps no occurrences
 
     @contextlib.contextmanager
     def off() -> Iterator[None]:
-        with mock.patch.object(Query, "__init__", init), mock.patch.object(Corpus, "term", term):
+        with mock.patch.object(Query, "__init__", init), mock.patch.object(Corpus, "occurrences", occurrences):
             yield
 
     return off

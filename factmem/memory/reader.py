@@ -54,6 +54,8 @@ _FEW: Final = 100
 
 
 _EVERYTHING: Final = Filters()
+_ALL: Final = RecallFilter()
+_STRONGEST: Final = RecallFilter(strongest=True)
 
 
 class Reader(Part):
@@ -269,6 +271,8 @@ class Reader(Part):
         Raises:
             InvalidDataError: A condition is of another type, or cannot be met.
         """
+        if not filters:
+            return _STRONGEST if strongest else _ALL
         scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)

@@ -30,14 +30,13 @@ from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, ti
 from factmem.recall.hops import Asking, followed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Mirror
-from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.naming import people_terms
 from factmem.recall.index.selection import selected
 from factmem.recall.overtaken import marked, rows_of_marks
 from factmem.recall.ranking import Query, less_named, ranked
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.analysis import analyse
-from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless, people_asked
+from factmem.recall.text.signs import Kind, asks_for_assistant, asks_whom, kinds_asked, nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
@@ -93,8 +92,7 @@ class Recaller(ReadingPart):
         deep = self._context.deep if deep is None else deep
         check_instance(settings, "settings", RecallSettings)
         check_instance(deep, "deep", DeepSettings)
-        search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
-        search = attrs.evolve(search, calibration=await self._calibration(search))
+        search = await self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
@@ -256,7 +254,7 @@ class Recaller(ReadingPart):
         """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
         return marked(corpus, matches, sight=search.sight, wanted=search.wanted, concepts=self._context.concepts)
 
-    def search(
+    async def search(
         self,
         query: str,
         limit: int,
@@ -275,9 +273,9 @@ class Recaller(ReadingPart):
         check_query(query, limit, min_score)
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
-        moment = self._context.moment
-        wanted = self._reader.wanted(filters, strongest=strongest)
+        moment, wanted = self._context.moment, self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
+        calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
         return _Search(
             mirror=self._backend.mirror,
             sight=self._context.sight_of(wanted),
@@ -288,16 +286,15 @@ class Recaller(ReadingPart):
             weights=settings,
             lexical=lexical,
             semantic=semantic,
+            calibration=calibration if lexical else attrs.evolve(calibration, lexical_weight=0.0),
         )
 
-    async def _calibration(self, search: _Search) -> Calibration:
-        """Return how the embedder's cosines are read."""
+    async def _name_of_embedder(self) -> str:
+        """Return the name of the embedder's identity; an empty one if it fails."""
         try:
-            name = (await self._backend.embedder.identity()).name if search.semantic else ""
+            return (await self._backend.embedder.identity()).name
         except EmbedderError:  # it fails again when it is asked for the vectors, and that is told
-            name = ""
-        known = search.weights.calibration(name)
-        return known if search.lexical else attrs.evolve(known, lexical_weight=0.0)
+            return ""
 
 
 @attrs.frozen(kw_only=True)
@@ -313,7 +310,7 @@ class _Search:
     weights: RecallSettings
     lexical: bool
     semantic: bool
-    calibration: Calibration = attrs.field(factory=Calibration)
+    calibration: Calibration
 
     @property
     def keeps_all(self) -> bool:
@@ -344,7 +341,8 @@ class _Search:
             vector=vector,
             asks_assistant=self.lexical and asks_for_assistant(text),
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
-            people=frozenset(term_numbers(analyse(" ".join(people_asked(text))))) if self.lexical else frozenset(),
+            people=people_terms(text) if self.lexical else {},
+            asks_whom=self.lexical and asks_whom(text),
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights,

@@ -57,7 +57,13 @@ def marked(
     marks = _Marks.of(corpus, sight, wanted)
     if not (len(marks.corpus.retired) or len(marks.corpus.overtaken)):
         return list(matches)
-    found = _results(marks.corpus, [match.record for match in matches])
+    rows = _rows(marks.corpus, [match.record for match in matches])
+    if not (marks.newest(rows) or marks.retired_near(rows)):
+        return list(matches)
+    found = [
+        _Result(row, match.record) if row >= 0 and _is_statement(match.record) else None
+        for row, match in zip(rows.tolist(), matches, strict=True)
+    ]
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
     marked: list[RecallMatch] = []
@@ -114,16 +120,14 @@ class _Result:
     record: FactRecord[Any]
 
 
-def _results(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> list[_Result | None]:
-    """Return the results that may be marked: statements in the corpus; None for the others."""
+def _rows(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> NDArray[np.intp]:
+    """Return the rows of records; -1 for those that are not in the corpus."""
     revisions = np.array([record.revision for record in records], np.int64)
     seqs = corpus.columns["seq"][: len(corpus.counts)]
+    if not len(seqs):
+        return np.full(len(records), -1)
     rows = seqs.searchsorted(revisions)
-    there = (rows < len(seqs)) & (seqs.take(rows, mode="clip") == revisions) if len(seqs) else rows < 0
-    return [
-        _Result(row, record) if stands and _is_statement(record) else None
-        for row, stands, record in zip(rows.tolist(), there.tolist(), records, strict=True)
-    ]
+    return np.where(seqs.take(rows, mode="clip") == revisions, rows, -1)
 
 
 def _is_statement(record: FactRecord[Any]) -> bool:
@@ -148,8 +152,8 @@ class _Marks:
         columns = self.corpus.columns
         statement = columns.keywords.find(STATEMENT.keyword)
         said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()
-        later = list(dict.fromkeys(self._newest(said).values()))
-        gone = self._retired_near(np.array([*said, *later], np.intp))
+        later = list(dict.fromkeys(self.newest(said).values()))
+        gone = self.retired_near(np.array([*said, *later], np.intp))
         if not gone:
             return later
         present = [row for row in (self._standing(self._rivals(row)) for row in gone) if row is not None]
@@ -166,11 +170,12 @@ class _Marks:
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
-        found = self._newest([item.row for item in results])
+        found = self.newest([item.row for item in results])
         read = self._read(list(dict.fromkeys(found.values()))) if found else {}
         return {row: by for row, by in found.items() if by in read and not self._is_taken_back(by, read[by])}
 
-    def _newest(self, rows: Sequence[int]) -> dict[int, int]:
+    def newest(self, rows: Sequence[int] | NDArray[np.intp]) -> dict[int, int]:
+        """Return the newest statement that overtakes each of some rows, by rows; only for those that have one."""
         overtaken = self.corpus.seen(self.sight).overtaken
         if not len(overtaken):
             return {}
@@ -183,7 +188,7 @@ class _Marks:
         The fate is the fact's present row, if its value changed since and nothing of the message still holds, and
         whether a fact was retracted.
         """
-        near = self._retired_near(np.array([item.row for item in results], np.intp))
+        near = self.retired_near(np.array([item.row for item in results], np.intp))
         if not near:
             return {}
         gone = {row: item for row, item in self._read(near).items() if _found(item)}
@@ -204,7 +209,7 @@ class _Marks:
                 found[result.row] = (max(news, default=None), taken)
         return found
 
-    def _retired_near(self, rows: NDArray[np.intp]) -> list[int]:
+    def retired_near(self, rows: NDArray[np.intp]) -> list[int]:
         """Return the rows that are no longer current, from about the same messages as some others."""
         columns = self.corpus.columns
         retired = self.corpus.retired

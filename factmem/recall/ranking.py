@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -26,7 +26,7 @@ from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, RowWeights, Seen
+from factmem.recall.index.corpus import Corpus, Occurrences, RowWeights, Seen
 from factmem.recall.index.matters import Overtaken, united
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.postings import Hits
@@ -37,7 +37,6 @@ from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import Kind, asking_words, capitalized, naming_words
 from factmem.recall.text.times import TimeSpan
-from factmem.records import FactRecord
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CorpusQuery",
+    "Level",
     "Query",
-    "QueryTerm",
     "Scored",
     "less_named",
     "ranked",
@@ -86,7 +85,8 @@ class Query:
         timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
-        people: The numbers of the terms that stand for somebody else than the speaker.
+        people: The terms that stand for somebody else than the speaker, each with that of its `relation`; numbers.
+        asks_whom: Whether it asks of whom something holds.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
@@ -99,7 +99,8 @@ class Query:
     timed: float = 0.0
     asks_assistant: bool = False
     kinds: Kind = Kind.NONE
-    people: frozenset[int] = frozenset()
+    people: Mapping[int, int] = attrs.field(factory=dict)
+    asks_whom: bool = False
     sight: Sight
     now: float
     settings: RecallSettings
@@ -146,18 +147,36 @@ def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.flo
 
 
 @attrs.frozen(eq=False)
-class QueryTerm:
-    """A term of a query, weighed against one corpus.
+class Level:
+    """One level of documents, and how its occurrences of the terms of a query are weighed.
 
     Attributes:
-        term: The term.
-        shares: Its weight at each level, as a share of the attainable score.
-        levels: Its occurrences by level; see `factmem.recall.index.corpus.Occurrences`.
+        hits: The occurrences; see `factmem.recall.index.corpus.Occurrences`.
+        shares: The weight of each term, as a share of the attainable score.
+        norm: BM25's norm of length; see `scoring.length_norm`.
     """
 
-    term: Term
-    shares: Sequence[float]
-    levels: tuple[Hits, Hits, Hits] = attrs.field(kw_only=True)
+    hits: Hits
+    shares: NDArray[np.float64]
+    norm: tuple[float, float]
+
+    def all_shares(self, lengths: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the attained share of each document, by the lengths of all, in single precision."""
+        fixed, factor = map(np.float32, self.norm)
+        rows = self.hits.rows
+        attained = scoring.term_share(self.hits.counts, fixed + factor * lengths[rows])
+        attained *= self.hits.of_terms(self.shares.astype(np.float32))
+        return np.bincount(rows, attained, len(lengths)).astype(np.float32)
+
+    def exact_shares(self, documents: NDArray[np.integer[Any]], lengths: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the attained share of some documents, by the lengths of all, in double precision."""
+        fixed, factor = self.norm
+        attained = scoring.term_share(self.hits.among(documents), fixed + factor * lengths[documents])
+        attained *= self.shares[:, None]
+        shares = np.zeros(len(documents))
+        for of_term in attained:  # one after the other, so that the sum does not depend on the number of documents
+            shares += of_term
+        return shares
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -170,17 +189,21 @@ class _About:
         others: By head, whether it is of facts about others than the query asks about.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
+        anybody: Whether the subject of a fact answers the query, unless the value is a person.
     """
 
     concepts: NDArray[np.float64]
     named: NDArray[np.float64]
     others: NDArray[np.bool_]
     strange: NDArray[np.bool_] | None
+    anybody: bool
 
     def at(self, corpus: Corpus, of: Rows | slice, dtype: Any) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Return how far the query asks for and names rows' concepts, and which rows are about others."""
         heads = corpus.heads[of]
         named, other = self.named[heads], self.others[heads]
+        if self.anybody:
+            other = other & (corpus.kinds[of] & Kind.PERSON != 0)
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), other | strange
@@ -193,16 +216,16 @@ class CorpusQuery:
 
     Attributes:
         query: The query.
-        terms: The terms that visible documents hold.
-        norms: BM25's norm of length at each level; see `scoring.length_norm`.
+        terms: The numbers of the terms that visible documents hold.
+        levels: Their occurrences at the three levels; none if words do not count.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
         error: The largest error of any of them.
         about: What it asks for, and about whom; None if there are statements only.
     """
 
     query: Query
-    terms: Sequence[QueryTerm]
-    norms: Sequence[tuple[float, float]]
+    terms: Sequence[int]
+    levels: Sequence[Level]
     dots: NDArray[np.float32] | None
     error: float
     about: _About | None
@@ -217,33 +240,28 @@ class CorpusQuery:
             among: The rows that matter, whole conversations; None for all rows.
         """
         seen = corpus.seen(query.sight)
-        terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
+        terms = query.terms if query.lexical_weight else ()
+        found = corpus.occurrences(terms, seen, among) if terms else None
+        held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
         dots, error = None, 0.0
         if among is None and query.vector is not None:
             dots, error = corpus.vectors.dots(query.vector)
         return cls(
             query=query,
-            terms=terms,
-            norms=[scoring.length_norm(average) for average in seen.averages],
+            terms=[terms[number].number for number in held],
+            levels=_levels(query, found, seen) if found and held else (),
             dots=dots,
             error=error,
-            about=_asked_about(corpus, query, seen, terms) if terms else None,
+            about=_asked_about(corpus, query, seen, found) if found and held else None,
         )
 
 
-def _weighed(corpus: Corpus, query: Query, seen: Seen, among: NDArray[np.bool_] | None) -> list[QueryTerm]:
-    """Weigh the terms that visible documents hold; the other terms only raise the attainable score."""
-    found = [corpus.term(term, seen, among) for term in query.terms]
-    if not found:
-        return []
-    weights = np.array([known.weights for known in found]) * np.array(list(map(_weight, query.terms)))[:, None]
-    held = [known.documents[0] > 0 for known in found]
-    shares = (weights / (weights.sum(0) + 1e-9)).tolist()
-    return [
-        QueryTerm(term, share, levels=known.levels)
-        for term, known, share, is_held in zip(query.terms, found, shares, held, strict=True)
-        if is_held
-    ]
+def _levels(query: Query, found: Occurrences, seen: Seen) -> list[Level]:
+    """Weigh terms; those that no visible document holds only raise the attainable score."""
+    weights = np.array([of.weights for of in found.figures])
+    weights *= np.array([[_weight(term)] for term in query.terms])
+    shares = (weights / (np.add.reduce(weights) + 1e-9)).T
+    return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
 
 
 def _weight(term: Term) -> float:
@@ -261,7 +279,7 @@ def _naming_terms() -> frozenset[int]:
     return frozenset(term_numbers(naming_words()))
 
 
-def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryTerm]) -> _About | None:
+def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _About | None:
     """Return what a query asks for, and about whom; None if there are statements only.
 
     If it names subjects, facts about anybody else are about others; if it names none, those about other individuals
@@ -274,7 +292,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
     subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
-    strangers = corpus.names_in(numbers, query.sight) | query.people.intersection(numbers)
+    strangers = corpus.names_in(numbers, query.sight) | query.people.keys() & numbers
     strangers -= names | set(term_numbers(analyse(viewer or "")))
     if subjects:
         about = np.zeros(len(columns.subjects), np.bool_)
@@ -289,7 +307,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
     others = ~about.take(heads["subject"], mode="clip") & typed
 
     def is_own(name: Term) -> bool:
-        told = np.unique(corpus.heads[corpus.term(name, seen).levels[0].rows])
+        told = np.unique(corpus.heads[corpus.occurrences([name], seen).levels[0].rows])
         concepts = np.unique(of[told[typed[told] & ~others[told]]]).tolist()
         return any(columns.concept_index.is_of(_naming_terms(), concept) for concept in concepts)
 
@@ -298,14 +316,15 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
         strangers -= {term.number for term in query.terms if term.number in strangers and is_own(term)}
     if strangers:
         strange = typed[corpus.heads]
-        for weighed in held:
-            if weighed.term.number in strangers:
-                strange[weighed.levels[0].rows] = False
+        for place, number in enumerate(numbers):
+            if number in strangers:
+                strange[found.levels[0].rows_of(place)] = False
     return _About(
         concepts=asked.take(of, mode="clip"),
         named=named.take(of, mode="clip"),
         others=others,
         strange=strange,
+        anybody=query.asks_whom and not subjects,
     )
 
 
@@ -322,28 +341,24 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
         weights: The weights of the rows.
     """
     query, of = asked.query, slice(None) if rows is None else rows
-    own, exchange, conversation = _shares(corpus, asked, rows)
-    cosine, near = _cosines(corpus, asked, rows)
+    words, meaning = _words(corpus, asked, rows), _meaning(corpus, asked, rows)
     lead = _lead(corpus, asked, of)
     concept = named = other = None
     if asked.about is not None:
         concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
         lead = None if lead is None else lead & ~other
-    question, question_cosine = (
-        (None, None) if weights.answered is None else _questions(corpus, asked, rows, own, cosine)
-    )
     dated = scoring.closeness(corpus.said_at[of], query.times) if query.times else None
     return Evidence(
-        own=own,
-        exchange=exchange,
-        conversation=conversation,
-        cosine=cosine,
-        near=near,
+        own=words.own,
+        exchange=words.exchange,
+        conversation=words.conversation,
+        cosine=meaning.own,
+        near=meaning.near,
         context=weights.context,
         unrelated=query.calibration.unrelated,
         words=weights.words,
-        question=question,
-        question_cosine=question_cosine,
+        question=words.question,
+        question_cosine=meaning.question,
         answered=weights.answered,
         little=weights.little,
         misfit=_misfit(corpus, query, of),
@@ -368,7 +383,7 @@ def _misfit(corpus: Corpus, query: Query, of: Rows | slice) -> NDArray[np.bool_]
 def _lead(corpus: Corpus, asked: CorpusQuery, of: Rows | slice) -> NDArray[np.bool_] | None:
     """Return whether the query holds the first term of rows, which names the speaker or the subject; None if none."""
     numbers = corpus.columns.leads
-    found = [number for item in asked.terms if (number := numbers.get(item.term.number))]
+    found = [number for term in asked.terms if (number := numbers.get(term))]
     if not found:
         return None
     named = np.zeros(len(numbers), np.bool_)
@@ -377,80 +392,65 @@ def _lead(corpus: Corpus, asked: CorpusQuery, of: Rows | slice) -> NDArray[np.bo
     return lead
 
 
-def _questions(
-    corpus: Corpus, asked: CorpusQuery, rows: Rows | None, own: Floats, cosine: Floats
-) -> tuple[Floats, Floats]:
-    """Return the evidence of the statement before each row; that of rows that answer no question is arbitrary."""
-    before = corpus.layout.before
+class _Words(NamedTuple):
+    """The attained shares of BM25 of rows at the three levels, and that of the text of the statement before."""
+
+    own: Floats
+    exchange: Floats
+    conversation: Floats
+    question: Floats
+
+
+class _Meaning(NamedTuple):
+    """The cosine of rows, the mean cosine of their exchanges, and that of the statement before; none is negative."""
+
+    own: Floats
+    near: Floats
+    question: Floats
+
+
+def _words(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> _Words:
+    """Return the evidence of words; that of context counts in conversations only."""
+    if not asked.levels:
+        none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
+        return _Words(none, none, none, none)
+    layout, lengths = corpus.layout, corpus.lengths if rows is not None else corpus.short_lengths
     if rows is None:
-        return own[before] if len(own) > 1 else own, cosine[before] if len(cosine) > 1 else cosine
-    asking = np.maximum(before[rows], 0).astype(np.intp)
-    return _share(corpus, asked, asking, 0), _cosine(corpus, asked, asking)
+        if corpus.single:
+            own = asked.levels[0].all_shares(lengths.own)
+            return _Words(own, own, own, own)
+        own, exchange, conversation = map(Level.all_shares, asked.levels, lengths)
+        return _Words(own, exchange, conversation[layout.session], own[layout.before])
+    before = np.maximum(layout.before[rows], 0)
+    both = asked.levels[0].exact_shares(np.concatenate([rows, before]), lengths.own)
+    return _Words(
+        own=both[: len(rows)],
+        exchange=asked.levels[1].exact_shares(rows, lengths.exchange),
+        conversation=asked.levels[2].exact_shares(layout.session[rows], lengths.session),
+        question=both[len(rows) :],
+    )
 
 
-def _cosines(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats]:
-    """Return the cosine of rows, and the mean cosine of their exchanges; negative cosines count as 0."""
+def _meaning(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> _Meaning:
+    """Return the evidence of meaning."""
+    vector, layout = asked.query.vector, corpus.layout
     if rows is None:
         if asked.dots is None or asked.query.lexical_weight == 1:
             none: Floats = np.zeros(1, np.float32)
-            return none, none
+            return _Meaning(none, none, none)
         cosine = corpus.cosines(asked.dots)
         np.maximum(cosine, 0, out=cosine)
-        return cosine, corpus.near(cosine)
-    if corpus.single or asked.query.vector is None:
-        cosine = _cosine(corpus, asked, rows)
-        return cosine, cosine
-    before, after = corpus.layout.before[rows], corpus.layout.after[rows]
+        return _Meaning(cosine, corpus.near(cosine), cosine if corpus.single else cosine[layout.before])
+    if vector is None:
+        nothing = np.zeros(len(rows))
+        return _Meaning(nothing, nothing, nothing)
+    before, after = layout.before[rows], layout.after[rows]
     has_before, has_after = before >= 0, after >= 0
     # A row stands in for a missing neighbour.
-    around = np.stack([np.where(has_before, before, rows), rows, np.where(has_after, after, rows)])
-    cosines = _cosine(corpus, asked, around.ravel()).reshape(around.shape)
+    around = np.concatenate([np.where(has_before, before, rows), rows, np.where(has_after, after, rows)])
+    cosines = np.maximum(corpus.vectors.exact(np.maximum(corpus.slots[around], 0), vector), 0).reshape(3, len(rows))
     together = cosines[0] * has_before + cosines[1] + cosines[2] * has_after
-    return cosines[1], together / (1 + has_before + has_after)
-
-
-def _cosine(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Floats:
-    """Return the cosine of rows; a negative one counts as 0."""
-    vector = asked.query.vector
-    if vector is None:
-        return np.zeros(len(rows))
-    return np.maximum(corpus.vectors.exact(np.maximum(corpus.slots[rows], 0), vector), 0)
-
-
-def _shares(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats]:
-    """Return the attained shares of BM25 at the three levels; those of context count in conversations only."""
-    if not asked.terms:
-        none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
-        return none, none, none
-    if rows is None:
-        return _all_shares(corpus, asked)
-    own, exchange, conversation = (_share(corpus, asked, rows, level) for level in range(3))
-    return own, exchange, conversation
-
-
-def _all_shares(corpus: Corpus, asked: CorpusQuery) -> tuple[Floats, Floats, Floats]:
-    levels = 1 if corpus.single else 3
-    shares = [np.zeros(len(corpus.layout), np.float32) for _ in range(levels)]
-    for level, (share, lengths) in enumerate(zip(shares, corpus.short_lengths, strict=False)):
-        fixed, factor = map(np.float32, asked.norms[level])
-        for weighed in asked.terms:
-            hits = weighed.levels[level]
-            norm = fixed + factor * lengths[hits.rows]
-            share[hits.rows] += np.float32(weighed.shares[level]) * scoring.term_share(hits.counts, norm)
-    if corpus.single:
-        return shares[0], shares[0], shares[0]
-    return shares[0], shares[1], shares[2][corpus.layout.session]
-
-
-def _share(corpus: Corpus, asked: CorpusQuery, rows: Rows, level: int) -> Floats:
-    """Return the attained shares of rows at a level, in double precision."""
-    documents = corpus.layout.session[rows].astype(np.intp) if level == 2 else rows
-    fixed, factor = asked.norms[level]
-    norm = fixed + factor * corpus.lengths[level][documents]
-    shares = np.zeros(len(rows))
-    for weighed in asked.terms:
-        shares += weighed.shares[level] * scoring.term_share(weighed.levels[level].of(documents), norm)
-    return shares
+    return _Meaning(cosines[1], together / (1 + has_before + has_after), cosines[0])
 
 
 # The two passes
@@ -578,7 +578,7 @@ def _newest_first(scored: Scored, overtaken: Overtaken, kept: Rows) -> Scored:
     np.maximum.at(score, newest, scored.score[older])
     raised = score > scored.score
     score[older] = scoring.outranked(score[older], score[newest])
-    return attrs.evolve(scored, score=score, newest=raised).at(np.flatnonzero(among(scored.rows, kept)))
+    return attrs.evolve(scored, score=score, newest=raised).at(among(scored.rows, kept).nonzero()[0])
 
 
 def _candidates(scores: NDArray[np.float32], limit: int, slack: float) -> tuple[float, Rows]:
@@ -587,7 +587,7 @@ def _candidates(scores: NDArray[np.float32], limit: int, slack: float) -> tuple[
     The scores have an error of at most half the slack.
     """
     cut = max(_last_of_best(_highest(scores, limit), limit) - slack, _HIDDEN / 2)
-    rows = np.flatnonzero(scores >= cut)
+    (rows,) = (scores >= cut).nonzero()
     best = scores[rows]
     cut = _last_of_best(best, limit) - slack
     return cut, rows[best >= cut]
@@ -682,7 +682,7 @@ def _top(scored: Scored, limit: int, min_score: float) -> Rows:
     score, said_at = scored.score, scored.said_at
     if limit < len(score):
         min_score = max(min_score, float(np.partition(score, len(score) - limit)[len(score) - limit]))
-    rows = np.flatnonzero(score >= min_score)
+    (rows,) = (score >= min_score).nonzero()
     order: Rows = rows[np.lexsort((-said_at[rows], -score[rows]))]
     if limit >= len(order):
         return order
@@ -702,26 +702,33 @@ def _in_order(best: Scored, currents: Sequence[Current], limit: int) -> _Ranking
 
 
 def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> list[RecallMatch]:
-    columns = [getattr(ranking.scored, name).tolist() for name in _PARTS]
-    scores = ranking.scored.score.tolist()
+    scored = ranking.scored
+    columns = [getattr(scored, name).tolist() for name in _PARTS]
     parts = [ScoreParts(**dict(zip(_PARTS, of_one, strict=True))) for of_one in zip(*columns, strict=True)]
-    records = [hydrate(current, concepts) for current in ranking.currents]
-    newest = ranking.scored.newest.tolist()
-    return [_match(*found) for found in zip(records, scores, parts, newest, strict=True)]
-
-
-def _match(record: FactRecord[Any], score: float, parts: ScoreParts, newest: bool) -> RecallMatch:
-    reasons = (
-        ("lexical", parts.lexical > 0),
-        ("semantic", parts.cosine >= 0.3),
-        ("named", parts.named > 0),
-        ("dated", parts.dated == 1),
-        ("recent", parts.recency > 0.5),
-        ("important", parts.importance > 0.5),
-        ("newest", newest),
+    held = np.stack(
+        [
+            scored.lexical > 0,
+            scored.cosine >= 0.3,
+            scored.named > 0,
+            scored.dated == 1,
+            scored.recency > 0.5,
+            scored.importance > 0.5,
+            scored.newest,
+        ]
     )
-    held = [name for name, holds in reasons if holds]
-    return RecallMatch(record=record, score=score, parts=parts, reasons=tuple(held))
+    return [
+        RecallMatch(record=hydrate(current, concepts), score=score, parts=of_one, reasons=_reasons(*reasons))
+        for current, score, of_one, reasons in zip(
+            ranking.currents, scored.score.tolist(), parts, held.T.tolist(), strict=True
+        )
+    ]
+
+
+@functools.cache
+def _reasons(*held: bool) -> tuple[str, ...]:
+    """Return the reasons that hold, of those in the order of `RecallMatch.reasons`."""
+    names = ("lexical", "semantic", "named", "dated", "recent", "important", "newest")
+    return tuple(name for name, holds in zip(names, held, strict=True) if holds)
 
 
 def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int, diversity: float) -> _Ranking | None:

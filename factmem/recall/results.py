@@ -176,4 +176,5 @@ class RecallMatches(list[RecallMatch]):
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
     """Return a current record as users see it, read as its declared concept if that fits."""
-    return shown_record(current.recorded, concepts, details=current.details)
+    details = None if len(current.said) == 1 else current.details
+    return shown_record(current.recorded, concepts, details=details)

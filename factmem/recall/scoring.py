@@ -253,6 +253,8 @@ CALIBRATIONS: Final[Mapping[str, Calibration]] = {
 }
 """The embedders that were measured, by the name of their identity; others get the defaults of `Calibration`."""
 
+_UNMEASURED: Final = Calibration()
+
 
 @hinted
 @attrs.frozen(kw_only=True)
@@ -289,7 +291,9 @@ class RecallSettings:
         Args:
             embedder: Name of the embedder's identity.
         """
-        own = CALIBRATIONS.get(embedder, Calibration())
+        own = CALIBRATIONS.get(embedder, _UNMEASURED)
+        if self.lexical_weight is self.unrelated is None:
+            return own
         return Calibration(
             lexical_weight=own.lexical_weight if self.lexical_weight is None else self.lexical_weight,
             unrelated=own.unrelated if self.unrelated is None else self.unrelated,

@@ -500,7 +500,7 @@ async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
 async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = await filled(ScriptedAnalyst())
     under_way, most, lock = 0, 0, threading.Lock()
-    search = memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {})
+    search = await memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {})
     query = type(search).query
 
     def slow(self: Any, *given: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import factmem.recall.index.corpus
 from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts, RecallSettings
 from factmem.recall import RecallFilter
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.index.selection import selected
 from factmem.recall.ranking import Query, ranked
 from factmem.recall.scoring import DAY, recency
@@ -107,11 +107,15 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         callers = [attrs.evolve(corpus.seen(Sight()), key=number) for number in range(4)]
         terms = memory._backend.mirror.terms("Ann Ben saw sold pear plum user")
 
-        first, *others = [[corpus.term(term, seen).documents for term in terms] for seen in callers]
-        held = [hits for found in corpus._terms.whole.values() for hits in found.levels]
-        assert 0 < sum(len(hits.rows) for hits in held) <= 100
+        def documents(seen: Seen, *, together: bool) -> list[tuple[float, ...]]:
+            asked = [terms] if together else [[term] for term in terms]
+            return [of.documents for some in asked for of in corpus.occurrences(some, seen).figures]
+
+        first, *others = [documents(seen, together=False) for seen in callers]
+        held = [hits for found in corpus._known.queries.values() for hits in found.levels]
+        assert 0 < sum(len(hits.keys) for hits in held) <= 100
         assert others == [first] * 3
-        assert [corpus.term(term, callers[0]).documents for term in terms] == first
+        assert documents(callers[0], together=False) == documents(callers[0], together=True) == first
 
 
 async def test_who_overtakes_whom_is_the_same_found_one_by_one_at_once_and_after_an_erasure() -> None:

@@ -50,14 +50,17 @@ def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], en
             blocks = extended(blocks, columns, end)
 
     assert [block.first for block in blocks] == [0, *(block.end for block in blocks[:-1])]
-    for term in {term for held in terms for term in held}:
-        expected = {row: held.count(term) for row, held in enumerate(terms) if term in held}
-        one = Term(term, np.array([term], np.uint64), np.ones(1, np.float32))
-        hits = occurrences(blocks, one, None, len(terms))
-        assert dict(zip(hits.rows.tolist(), hits.counts.tolist(), strict=True)) == expected
-        assert hits.rows.tolist() == sorted(hits.rows.tolist())
-        even = occurrences(blocks, one, np.arange(len(terms)) % 2 == 0, len(terms))
-        assert even.rows.tolist() == [row for row in sorted(expected) if row % 2 == 0]
+    several = sorted({term for held in terms for term in held}) or [1]
+    asked = [Term(term, np.array([term], np.uint64), np.ones(1, np.float32)) for term in several]
+    hits = occurrences(blocks, asked, None, len(terms))
+    even = occurrences(blocks, asked, np.arange(len(terms)) % 2 == 0, len(terms))
+    for place, term in enumerate(several):
+        expected = [held.count(term) for held in terms]
+        assert hits.rows_of(place).tolist() == [row for row, count in enumerate(expected) if count]
+        assert even.rows_of(place).tolist() == [row for row, count in enumerate(expected) if count and row % 2 == 0]
+        assert hits.among(np.arange(len(terms)))[place].tolist() == expected
+    assert hits.rows.tolist() == [row for place in range(len(several)) for row in hits.rows_of(place).tolist()]
+    assert hits.documents().tolist() == [sum(term in held for held in terms) for term in several]
 
 
 @given(st.lists(_TERMS, min_size=1, max_size=40))
@@ -67,7 +70,8 @@ def test_related_terms_count_by_their_weights(terms: list[list[int]]) -> None:
     related = Term(7 << 40, np.array([7 << 40, (7 << 40) + 1], np.uint64), np.array([1, 0.5], np.float32))
     counts = [held.count(7 << 40) + held.count((7 << 40) + 1) / 2 for held in terms]
 
-    hits = occurrences(blocks, related, None, len(terms))
+    hits = occurrences(blocks, [related], None, len(terms))
     assert hits.rows.tolist() == np.flatnonzero(counts).tolist()
     assert hits.counts.tolist() == [count for count in counts if count]
-    assert hits.of(np.arange(len(terms))).tolist() == counts
+    assert hits.among(np.arange(len(terms))).tolist() == [counts]
+    assert hits.documents().tolist() == [sum(min(count, 1) for count in counts)]

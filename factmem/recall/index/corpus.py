@@ -32,7 +32,7 @@ from factmem.recall.index.outline_codec import (
     microseconds,
     term_numbers,
 )
-from factmem.recall.index.postings import NO_HITS, Block, Hits, occurrences, summed
+from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-__all__ = ["Corpus", "Documents", "Layout", "Lengths", "Occurrences", "RowWeights", "Seen"]
+__all__ = ["Corpus", "Documents", "Figures", "Layout", "Lengths", "Occurrences", "RowWeights", "Seen"]
 
 _KNOWN_TERMS: Final = 4096
-"""Number of terms whose document frequencies are cached."""
+"""Number of terms whose figures are cached."""
 
 _KNOWN_ROWS: Final = 250_000
-"""Number of rows, of 12 bytes each, that cached occurrences of terms hold."""
+"""Number of rows, of 12 bytes each, that the cached occurrences of queries hold."""
 
-_KNOWN_TERM: Final = 1500
-"""Typical bytes of the cached occurrences of a term, without their rows."""
+_KNOWN_QUERY: Final = 4000
+"""Typical bytes of the cached occurrences of a query, without their rows."""
 
 _FEW: Final = 16
 """A caller sees few rows if they see less than one in this many."""
@@ -66,9 +66,6 @@ _VIEWS_ROOM: Final = 4_000_000
 
 _LEAST_VIEWS: Final = 4
 _MOST_VIEWS: Final = 128
-
-
-_NO_HITS: Final = (NO_HITS, NO_HITS, NO_HITS)
 
 
 class Documents(Protocol):
@@ -236,51 +233,63 @@ class Seen:
 
 
 @attrs.frozen(eq=False)
-class Occurrences:
-    """The occurrences of a term.
+class Figures:
+    """The figures of a term among what a caller sees, at the three levels.
 
     Attributes:
-        levels: The records, exchanges and conversations that hold it.
-        documents: Document frequencies at the three levels. A document that holds related words only counts as the
-            part of an occurrence that they are.
-        weights: The term's idf at the three levels.
+        documents: Document frequencies. A document that holds related words only counts as the part of an occurrence
+            that they are.
+        weights: The idf.
     """
 
-    levels: tuple[Hits, Hits, Hits]
     documents: tuple[float, ...]
     weights: tuple[float, ...]
 
 
-@attrs.define(eq=False)
-class _KnownTerms:
-    """A cache of terms by caller and number, bounded in terms and in rows.
+@attrs.frozen(eq=False)
+class Occurrences:
+    """The occurrences of the terms of a query.
 
     Attributes:
-        common: Terms that many rows hold, without these.
-        whole: Terms with their occurrences in all rows that the caller sees.
+        levels: Those in records, exchanges and conversations.
+        figures: The figures of each term.
     """
 
-    common: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
-    whole: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
+    levels: tuple[Hits, Hits, Hits]
+    figures: tuple[Figures, ...]
+
+
+@attrs.define(eq=False)
+class _Known:
+    """A cache of terms, bounded in terms and in rows.
+
+    Attributes:
+        figures: Those of terms, by caller and number.
+        queries: The occurrences of all terms of a query in all rows that a caller sees, by caller and numbers.
+    """
+
+    figures: dict[tuple[Hashable, int], Figures] = attrs.field(factory=dict)
+    queries: dict[tuple[Hashable, tuple[int, ...]], Occurrences] = attrs.field(factory=dict)
     _rows: int = 0
 
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        return 12 * self._rows + _KNOWN_TERM * len(self.whole) + 4 * OBJECT * len(self.common)
+        return 12 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * len(self.figures)
 
-    def keep(self, key: tuple[Hashable, int], found: Occurrences) -> None:
-        """Keep a term."""
-        size = sum([len(hits.rows) for hits in found.levels])
-        if size * 8 > _KNOWN_ROWS:
-            if len(self.common) >= _KNOWN_TERMS:
-                self.common.clear()
-            self.common[key] = attrs.evolve(found, levels=_NO_HITS)
+    def keep(self, key: tuple[Hashable, tuple[int, ...]], found: Occurrences) -> None:
+        """Keep the terms of a query."""
+        caller, numbers = key
+        if len(self.figures) >= _KNOWN_TERMS:
+            self.figures.clear()
+        self.figures.update({(caller, number): of for number, of in zip(numbers, found.figures, strict=True)})
+        size = sum([len(hits.keys) for hits in found.levels])
+        if size * 4 > _KNOWN_ROWS:
             return
-        if self._rows + size > _KNOWN_ROWS or len(self.whole) >= _KNOWN_TERMS:
-            self.whole.clear()
+        if self._rows + size > _KNOWN_ROWS:
+            self.queries.clear()
             self._rows = 0
-        self.whole[key] = found
+        self.queries[key] = found
         self._rows += size
 
 
@@ -310,7 +319,7 @@ class Corpus:
     documents: Documents
     pairs: Pairs = NO_PAIRS
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
-    _terms: _KnownTerms = attrs.field(factory=_KnownTerms, init=False)
+    _known: _Known = attrs.field(factory=_Known, init=False)
 
     def __len__(self) -> int:
         return int(self.layout.current.sum())
@@ -403,41 +412,47 @@ class Corpus:
     def names_in(self, terms: Sequence[int], sight: Sight) -> set[int]:
         """Return which terms name somebody: they are the first term of a record that a caller sees, and no role."""
         leads, numbers = self.seen(sight).leads, self.columns.leads
-        found = ((term, numbers.get(term, 0)) for term in terms if term not in _roles())
-        return {term for term, number in found if 0 < number < len(leads) and leads[number]}
+        found = {term: number for term in terms if (number := numbers.get(term, 0)) and term not in _roles()}
+        return {term for term, number in found.items() if number < len(leads) and leads[number]}
 
-    def term(self, term: Term, seen: Seen, among: Mask | None = None) -> Occurrences:
-        """Return the occurrences of a term in what a caller sees.
+    def occurrences(self, terms: Sequence[Term], seen: Seen, among: Mask | None = None) -> Occurrences:
+        """Return the occurrences of the terms of a query in what a caller sees.
 
         Args:
-            term: The term.
+            terms: The terms, one at least.
             seen: What the caller sees.
-            among: The visible rows that matter, whole conversations; None for all. Document frequencies are always
-                those of all visible rows.
+            among: The visible rows that matter, whole conversations; None for all. Figures are always those of all
+                visible rows.
         """
-        key = (seen.key, term.number)
-        whole = self._terms.whole.get(key)
-        if whole is not None:
-            return whole
-        common = self._terms.common.get(key)
-        if common is not None:
-            return attrs.evolve(common, levels=self._levels(term, seen.mask if among is None else among))
-        levels = self._levels(term, seen.mask)
-        documents = tuple(map(_documents, levels))
-        found = Occurrences(levels, documents, tuple(map(idf, documents, seen.counts)))
-        self._terms.keep(key, found)
+        numbers = tuple([term.number for term in terms])
+        found = self._known.queries.get((seen.key, numbers))
+        if found is not None:
+            return found
+        if among is not None:
+            known = [self._known.figures.get((seen.key, number)) for number in numbers]
+            if all(known):
+                return Occurrences(self._levels(terms, among), tuple(of for of in known if of is not None))
+        levels = self._levels(terms, seen.mask)
+        documents = zip(*[hits.documents().tolist() for hits in levels], strict=True)
+        found = Occurrences(levels, tuple([Figures(of, tuple(map(idf, of, seen.counts))) for of in documents]))
+        self._known.keep((seen.key, numbers), found)
         return found
 
-    def _levels(self, term: Term, among: Mask | None) -> tuple[Hits, Hits, Hits]:
-        layout, size = self.layout, len(self.layout)
-        own = occurrences(self.postings, term, among, size)
+    def _levels(self, terms: Sequence[Term], among: Mask | None) -> tuple[Hits, Hits, Hits]:
+        """Return the occurrences of terms at the three levels."""
+        layout, count = self.layout, len(terms)
+        own = occurrences(self.postings, terms, among, len(layout))
         if self.single:
             return own, own, own
-        near = np.concatenate([own.rows, layout.before[own.rows], layout.after[own.rows]])
-        there = near >= 0
-        counts = np.concatenate([own.counts] * 3)
-        exchange = summed(near[there].astype(np.intp, copy=False), counts[there], size)
-        return own, exchange, summed(layout.session[own.rows].astype(np.intp), own.counts, size)
+        rows = own.rows
+        begins = own.keys - rows
+        beside = np.concatenate([layout.before[rows], layout.after[rows]])
+        (there,) = (beside >= 0).nonzero()
+        near = np.concatenate([begins, begins])[there] + beside[there]
+        often = np.concatenate([own.counts, own.counts])[there]
+        keys, counts = np.concatenate([own.keys, near]), np.concatenate([own.counts, often])
+        exchange = Hits.of(keys, counts, len(layout), count)
+        return own, exchange, Hits.of(begins + layout.session[rows], own.counts, len(layout), count)
 
     @functools.cached_property
     def single(self) -> bool:
@@ -500,18 +515,27 @@ class Corpus:
         """The weights of all rows, in single precision."""
         return self.weights(slice(None), np.float32)
 
+    @functools.cached_property
+    def _answers(self) -> Mask | None:
+        """Whether each row answers the row before; None if none does. See `RowWeights.answered`."""
+        before, signs = self.layout.before, self._column("signs")
+        answers: Mask = (before >= 0) & ((signs[before] & ASKS) != 0)
+        if self.assistant is not None:
+            answers |= (before >= 0) & self.assistant & ~self.assistant[before]
+        return answers if answers.any() else None
+
     def weights(self, rows: Rows | slice, precision: type[np.floating[Any]] = np.float64) -> RowWeights:
         """Return the weights of some rows."""
-        own, grouped, before = self.lengths.own, self.grouped[rows], self.layout.before[rows]
+        own, grouped = self.lengths.own, self.grouped[rows]
         length = own[rows].astype(precision)
-        answers = (before >= 0) & ((self._column("signs")[before] & ASKS) != 0)
-        if self.assistant is not None:
-            answers |= (before >= 0) & self.assistant[rows] & ~self.assistant[before]
         context = context_weight(grouped, length)
+        answered: NDArray[Any] | None = None
+        if self._answers is not None:
+            answered = context_weight(self._answers[rows], own[self.layout.before[rows]].astype(precision))
         return RowWeights(
             context=context,
             words=words_weight(grouped, context).astype(precision),
-            answered=context_weight(answers, own[before].astype(precision)) if answers.any() else None,
+            answered=answered,
             little=says_little(length, self._column("tells")[rows] != 0),
             importance=self._column("importance")[rows].astype(precision),
         )
@@ -596,7 +620,3 @@ class Corpus:
 @functools.cache
 def _roles() -> frozenset[int]:
     return frozenset(term_numbers(analyse(" ".join(role.value for role in Origin))))
-
-
-def _documents(hits: Hits) -> float:
-    return float(np.add.reduce(np.minimum(hits.counts, 1), dtype=np.float64))

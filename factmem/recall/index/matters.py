@@ -205,6 +205,9 @@ class Overtaken:
 
 def united(rows: Rows, others: Rows) -> Rows:
     """Return the rows that are in either, ascending."""
-    both = np.sort(np.concatenate([rows, others]))
-    found: Rows = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    if not len(others):
+        return rows
+    both = np.concatenate([rows, others])
+    both.sort()
+    found: Rows = both[np.append(True, both[1:] != both[:-1])]
     return found

@@ -18,7 +18,7 @@ from factmem.recall.text.related_words import Term
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NO_HITS", "Block", "Hits", "extended", "occurrences", "summed"]
+__all__ = ["Block", "Hits", "extended", "occurrences"]
 
 _GROWTH: Final = 24
 """New rows are posted together with a block before them that is at most this many times as large."""
@@ -26,34 +26,70 @@ _GROWTH: Final = 24
 _ROWS_AT_ONCE: Final = 4096
 """Number of rows whose terms are read at a time, so that they stay in the processor's cache."""
 
-_DENSE: Final = 16
-"""Occurrences are counted in a dense array if there is at least one to this many rows."""
-
 
 @attrs.frozen(eq=False)
 class Hits:
-    """The occurrences of a term, ascending.
+    """The occurrences of several terms in documents.
 
     Attributes:
-        rows: Rows of the columns; of a conversation, its first row.
+        keys: The place of the term times the size, plus the row of the document; ascending.
         counts: Number of occurrences in each; multiples of 1/256, so that sums of them are exact.
+        size: Number of all rows.
+        bounds: Where the occurrences of each term begin, and the end.
     """
 
-    rows: NDArray[np.intp]
+    keys: NDArray[np.intp]
     counts: NDArray[np.float32]
+    size: int
+    bounds: NDArray[np.intp]
 
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the number of occurrences in each of some rows."""
-        if not len(self.rows):
-            return np.zeros(len(rows))
-        at = self.rows.searchsorted(rows)
-        np.minimum(at, len(self.rows) - 1, out=at)
+    @classmethod
+    def of(cls, keys: NDArray[np.intp], counts: NDArray[np.float32], size: int, terms: int) -> Hits:
+        """Add up the occurrences of the same key.
+
+        Args:
+            keys: The keys, in any order.
+            counts: Number of occurrences in each.
+            size: Number of all rows.
+            terms: Number of terms.
+        """
+        order = keys.argsort(kind="stable")  # keys in a few ascending runs take a sixth of the time
+        keys = keys[order]
+        (starts,) = _new(keys).nonzero()
+        keys, counts = keys[starts], np.add.reduceat(counts[order], starts) if len(starts) else counts
+        return cls(keys, counts, size, keys.searchsorted(np.arange(terms + 1) * size))
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows, ascending for each term: of the columns, or of a conversation its first one."""
+        rows: NDArray[np.intp] = self.keys - self.of_terms(np.arange(len(self.bounds) - 1) * self.size)
+        return rows
+
+    def of_terms(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the value of the term of each occurrence, by those of the terms."""
+        repeated: NDArray[Any] = values.repeat(self.bounds[1:] - self.bounds[:-1])
+        return repeated
+
+    def documents(self) -> NDArray[np.float64]:
+        """Return the document frequency of each term; one that holds a part of an occurrence counts as that part."""
+        terms = len(self.bounds) - 1
+        parts = np.minimum(self.counts, 1)
+        return np.bincount(self.of_terms(np.arange(terms)), parts, terms).astype(np.float64, copy=False)
+
+    def rows_of(self, place: int) -> NDArray[np.intp]:
+        """Return the rows that hold one term."""
+        return self.keys[self.bounds[place] : self.bounds[place + 1]] - place * self.size
+
+    def among(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return the number of occurrences of each term in each of some rows, of shape (terms, rows)."""
+        wanted = np.arange(len(self.bounds) - 1)[:, None] * self.size + rows
+        if not len(self.keys):
+            return np.zeros(wanted.shape)
+        at = self.keys.searchsorted(wanted)
+        np.minimum(at, len(self.keys) - 1, out=at)
         counts = self.counts[at].astype(np.float64)
-        counts *= self.rows[at] == rows
+        counts *= self.keys[at] == wanted
         return counts
-
-
-NO_HITS: Final = Hits(np.empty(0, np.intp), np.empty(0, np.float32))
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -107,50 +143,35 @@ def extended(blocks: Sequence[Block], columns: Columns, size: int) -> tuple[Bloc
     return (*left, Block.build(columns, first, size))
 
 
-def occurrences(blocks: Sequence[Block], term: Term, among: NDArray[np.bool_] | None, size: int) -> Hits:
-    """Return the rows that hold a term or a related one.
+def occurrences(blocks: Sequence[Block], terms: Sequence[Term], among: NDArray[np.bool_] | None, size: int) -> Hits:
+    """Return the rows that hold some terms or related ones.
 
     Args:
         blocks: The postings.
-        term: The term.
+        terms: The terms.
         among: Which rows to look at; None for all.
         size: Number of rows.
     """
-    rows: NDArray[np.intp] = np.empty(0, np.intp)
-    counts: NDArray[np.float32] = np.empty(0, np.float32)
-    several = False
+    numbers = np.concatenate([term.numbers for term in terms])
+    weights = np.concatenate([term.weights for term in terms])
+    begins = (np.arange(len(terms)) * size).repeat([len(term.numbers) for term in terms])
+    keys: list[NDArray[np.intp]] = []
+    counts: list[NDArray[np.float32]] = []
     for block in blocks:
-        at = block.terms.searchsorted(term.numbers)
-        held = block.terms.take(at, mode="clip") == term.numbers if len(block.terms) else np.zeros(len(at), np.bool_)
-        starts, ends = block.starts[at[held]], block.starts[at[held] + 1]
-        places = spread(starts, ends)
-        often = block.counts[places] * term.weights[held].repeat(ends - starts)
-        several |= len(starts) > 1
-        there = block.rows[places].astype(np.intp)
-        rows = np.concatenate([rows, there]) if len(rows) else there
-        counts = np.concatenate([counts, often]) if len(counts) else often
-    if among is not None:
-        seen = among[rows]
-        rows, counts = rows[seen], counts[seen]
-    return summed(rows, counts, size) if several and len(rows) else Hits(rows, counts)
-
-
-def summed(rows: NDArray[np.intp], counts: NDArray[np.float32], size: int) -> Hits:
-    """Return occurrences with those of the same row added up.
-
-    Args:
-        rows: The rows, in any order.
-        counts: Number of occurrences in each.
-        size: Number of all rows.
-    """
-    if len(rows) * _DENSE >= size:
-        dense = np.bincount(rows, counts, size)
-        (rows,) = dense.nonzero()
-        return Hits(rows, dense[rows].astype(np.float32))
-    order = rows.argsort(kind="stable")
-    rows = rows[order]
-    (starts,) = _new(rows).nonzero()
-    return Hits(rows[starts], np.add.reduceat(counts[order], starts) if len(starts) else counts)
+        at = block.terms.searchsorted(numbers)
+        (held,) = (block.terms.take(at, mode="clip") == numbers).nonzero() if len(block.terms) else (at[:0],)
+        starts = block.starts[at[held]]
+        several = block.starts[at[held] + 1] - starts
+        places = spread(starts, starts + several)
+        rows = block.rows[places]
+        keys.append(begins[held].repeat(several) + rows)
+        counts.append(block.counts[places] * weights[held].repeat(several))
+        if among is not None:
+            (seen,) = among[rows].nonzero()
+            keys[-1], counts[-1] = keys[-1][seen], counts[-1][seen]
+    if not blocks:
+        return Hits.of(begins[:0], weights[:0], size, len(terms))
+    return Hits.of(np.concatenate(keys), np.concatenate(counts), size, len(terms))
 
 
 def _keys(columns: Columns, first: int, end: int, bits: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
