@@ -18,7 +18,7 @@ import abc
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -40,8 +40,8 @@ from factmem.abc.capabilities import (
 )
 from factmem.abc.clock import Clock
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined
-from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
-from factmem.findings import Finding
+from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
+from factmem.findings import Finding, FindingKind, finding_of, findings_in, named, unfinished_copy
 from factmem.loops import OneLoop
 from factmem.providers.history import HistoryProvider
 from factmem.providers.rows import PreparedRow, prepared
@@ -60,8 +60,10 @@ __all__ = [
     "GroupCommit",
     "Request",
     "ThreadedProvider",
+    "checked_tenants",
     "commit_prepared",
     "flag_option",
+    "foreign_rows",
     "raised_again",
     "seconds_option",
 ]
@@ -544,6 +546,66 @@ def commit_prepared(requests: Sequence[Request], write: Callable[[list[list[Prep
         write([rows for _, rows in ready], append_each)
     for request, _ in ready:
         request.settle()
+
+
+_OF_FOREIGN_ROWS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors of a row that another program wrote, wherever it is used."""
+
+
+@contextlib.contextmanager
+def foreign_rows(name: str) -> Iterator[None]:
+    """Convert errors of rows that factmem never wrote; the block must use nothing but rows.
+
+    Args:
+        name: Name of the store.
+
+    Raises:
+        CorruptStoreError: There is such a row.
+    """
+    try:
+        yield
+    except (FactMemError, OSError, UnicodeEncodeError):
+        raise
+    except _OF_FOREIGN_ROWS as error:
+        raise CorruptStoreError(
+            f"{name} holds rows that factmem never wrote, and nothing was written to it: restore it from a backup"
+        ) from error
+
+
+def checked_tenants(
+    engine: DatabaseEngine, tenants: Sequence[str | None], progress: Callable[[int, int], None]
+) -> Iterator[Finding]:
+    """Yield the findings in the logs of tenants, and in their vectors.
+
+    Args:
+        engine: The engine of the store.
+        tenants: All tenants that anything is kept of.
+        progress: See `KeepsLog.check`.
+    """
+    yield from (unfinished_copy(tenant) for tenant in tenants if engine.copied(tenant) is not None)
+    for done, tenant in enumerate(tenants, start=1):
+        try:
+            yield from findings_in(engine.log_part(tenant, 0, None, vectors=False).entries, tenant)
+        except CorruptStoreError as error:
+            yield finding_of(error, named(tenant))
+        try:
+            engine.vectors(tenant, 0)
+        except CorruptStoreError:
+            yield Finding(
+                kind=FindingKind.REMAKEABLE,
+                part=named(tenant),
+                problem="the vectors were changed",
+                advice="run `factmem reembed`",
+            )
+        progress(done, len(tenants))
 
 
 def raised_again(error: ErrorT) -> ErrorT:

@@ -1,7 +1,13 @@
-"""Encrypting storage: sealed frames in files with random names, listed by a sealed manifest."""
+"""Encrypting storage: sealed frames in files with random names, listed by a sealed manifest.
+
+A frame is bound to its store, log, file, position and commit. Its payload is ``<index> <commit> <base64>``. The two
+numbers serve to report the cause if a seal does not open; only the numbers that the seal is bound to are trusted.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,15 +20,84 @@ from typing_extensions import override
 from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
 from factmem.crypto.key_file import Roots, pending_rotation
 from factmem.crypto.keys import Keyring
-from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
+from factmem.crypto.sealing import Context, SealBrokenError, seal, unseal
+from factmem.errors import (
+    CorruptStoreError,
+    FactMemError,
+    MisplacedDataError,
+    RolledBackStoreError,
+    StoreUnavailableError,
+    TamperedStoreError,
+)
 from factmem.findings import Finding, FindingKind, finding_of
-from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
 from factmem_encrypted.key_table import KeyTable
 from factmem_encrypted.manifest import Commit, Listed, Listing, ManifestLog, Unit, chained
 
-__all__ = [
-    "EncryptedLogStorage",
-]
+__all__ = ["EncryptedLogStorage", "FrameKey", "opened"]
+
+
+@attrs.frozen(kw_only=True)
+class FrameKey:
+    """Key and context that the frames of one file are sealed with.
+
+    Attributes:
+        key: 32 bytes.
+        store: Id of the store.
+        log: Log of the frames, with tenant, scope and subject.
+        file: Random name of the file.
+    """
+
+    key: bytes = attrs.field(repr=False)
+    store: str
+    log: LogName
+    file: str
+
+    def context(self, index: int, commit: int) -> Context:
+        """Return the context that a frame is bound to."""
+        log = self.log
+        lengths = (len(log.folder), len(log.name))
+        return ("frame", self.store, *lengths, *log.folder, *log.name, log.kind, self.file, index, commit)
+
+
+def _sealed(key: FrameKey, index: int, commit: int, payload: bytes) -> bytes:
+    """Return the sealed payload of a frame."""
+    text = base64.b64encode(seal(key.key, payload, key.context(index, commit)))
+    return b"%d %d %b" % (index, commit, text)
+
+
+def opened(key: FrameKey, index: int, frame: bytes) -> bytes:
+    """Open a frame.
+
+    Args:
+        key: Key of the file.
+        index: Expected index of the frame in the file, from 0.
+        frame: Payload of the frame.
+
+    Raises:
+        MisplacedDataError: It is another frame.
+        TamperedStoreError: It does not open.
+    """
+    try:
+        found, commit, text = frame.split(b" ")
+        if int(found) != index:
+            raise MisplacedDataError(f"the frames of {key.file} are not in their order: restore it from a backup")
+        return unseal(key.key, base64.b64decode(text, validate=True), key.context(index, int(commit)))
+    except (SealBrokenError, ValueError, binascii.Error):
+        raise TamperedStoreError(
+            f"{key.file} was changed by someone without the key, or belongs to another store: restore it from a backup"
+        ) from None
+
+
+def _commit_number(frame: bytes) -> int:
+    """Return the commit number in a frame, which is not authenticated by this.
+
+    Raises:
+        TamperedStoreError: There is none.
+    """
+    try:
+        return int(frame.split(b" ", 2)[1])
+    except (ValueError, IndexError):
+        raise TamperedStoreError("a frame of the store was changed: restore the store from a backup") from None
 
 
 @attrs.frozen
@@ -104,7 +179,7 @@ class _SealedFiles:
         for file in files:
             if file not in self._checked:
                 frame = self._storage.last(_file_log(file))
-                if frame is not None and commit_number(frame) > listing.number + 1:
+                if frame is not None and _commit_number(frame) > listing.number + 1:
                     raise RolledBackStoreError(
                         "the store's manifest is older than its files: restore the manifest, or the whole store from "
                         "one backup"
@@ -209,7 +284,7 @@ class EncryptedLogStorage(LogStorage):
             listed = self._newly_listed(log, roots)
         inner, done = _inner_position(after, listed.file)
         key = self._frame_key(listed, roots, make=not done.frames)
-        frame = sealed(key, done.frames, listing.number + 1, payload)
+        frame = _sealed(key, done.frames, listing.number + 1, payload)
         self._inner.append(_file_log(listed.file), frame, inner, durable=durable)
         pending[log] = attrs.evolve(listed, frames=done.frames + 1, digest=chained(done.digest, (frame,)))
 
@@ -400,7 +475,7 @@ class EncryptedLogStorage(LogStorage):
     def _place(self, log: LogName, payloads: Sequence[bytes], roots: Roots, listing: Listing, *, durable: bool) -> None:
         listed = self._newly_listed(log, roots)
         key = self._frame_key(listed, roots, make=True)
-        frames = [sealed(key, index, listing.number + 1, payload) for index, payload in enumerate(payloads)]
+        frames = [_sealed(key, index, listing.number + 1, payload) for index, payload in enumerate(payloads)]
         self._inner.replace(_file_log(listed.file), frames, durable=durable)
         self._commit((attrs.evolve(listed, frames=len(frames), digest=chained("", frames)),))
 

@@ -3,9 +3,9 @@
 - ``facts``: one a place, each frame a JSON list of the entries (`factmem.codec`) of one commit;
 - ``erased``: one a tenant, its tombstones, so that a place can be removed without a trace;
 - ``arriving``: one a tenant while its log is taken from another store: the numbers up to which it is complete;
-- ``accesses``: beside a ``facts`` whose records were counted: frames of added counts, which are JSON objects from
-  record ids to the number of recalls and the time of the last one (in microseconds). Many frames are compacted into
-  one. The log shares the key of the facts in an encrypted store, and their erasure;
+- ``accesses``: beside a ``facts`` whose records were counted: frames of added counts, JSON objects from record ids to
+  the number of recalls and the time of the last one (in microseconds). Many frames are compacted into one. The log
+  shares the key of the facts in an encrypted store, and their erasure;
 - ``vectors``: beside each ``facts``: frames of sequence numbers and float32 rows, bound to their embedder. They can be
   recomputed from the texts. So they are written without a flush, and a damaged log of them counts as empty: recall
   finds vectors missing, and embeds again.

@@ -25,7 +25,6 @@ from factmem.facts import FactType
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.findings import named as named_tenant
 from factmem.providers import TrackIndex
-from factmem.providers.foreign_rows import checked_tenants, foreign_rows
 from factmem.providers.planning import Planned, Planner, SteadyClock, check_part
 from factmem.providers.rows import (
     NewRow,
@@ -52,7 +51,7 @@ from factmem.providers.rows import (
     unpack_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, Request, commit_prepared
+from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared, foreign_rows
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES

@@ -38,7 +38,6 @@ from factmem.facts import FactType
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers import TrackIndex
-from factmem.providers.foreign_rows import checked_tenants
 from factmem.providers.planning import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.providers.rows import (
     SEQ_BITS,
@@ -70,7 +69,7 @@ from factmem.providers.rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, Request, commit_prepared
+from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.values import Shape
 from factmem.vectors import unit_vector
@@ -1122,10 +1121,9 @@ class SqliteEngine:
         )
         return log
 
-    @_reads
-    def version(self, connection: apsw.Connection, tenant: str | None) -> int:
+    def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant."""
-        return newest_seq(connection, tenant)
+        return self.store.remembered(tenant or "", partial(newest_seq, tenant=tenant))
 
     @_reads
     def embedder(self, connection: apsw.Connection) -> EmbedderIdentity | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 import attrs
@@ -22,7 +22,7 @@ from factmem.errors import (
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers.backups import refuse_unfinished_restore
-from factmem.providers.foreign_rows import foreign_rows
+from factmem.providers.threaded import foreign_rows
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.faults import (
     ReadError,
@@ -53,6 +53,9 @@ _COPIED_PAGES: Final = 2_000
 
 _MOST_CHANGES_OF_KEY: Final = 10
 """Maximum number of key changes of a database while one transaction begins."""
+
+
+_MOST_ANSWERS: Final = 1024
 
 
 @attrs.frozen(eq=False)
@@ -97,6 +100,7 @@ class Store:
         self._idle: list[apsw.Connection] = []
         self._lent = 0
         self._stand_in: _StandIn | None = None
+        self._answers: dict[str, tuple[apsw.Connection, int, int]] = {}
         self._damage: type[CorruptStoreError] | None = None
         self._distrusted = False
         self._closed = False
@@ -136,6 +140,45 @@ class Store:
             return self._read_older(connection, query)
 
         return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(wanted), self._drop_idle))
+
+    def remembered(self, name: str, query: Callable[[apsw.Connection], int]) -> int:
+        """Return the answer to a query, from memory for as long as nobody writes to the store.
+
+        Args:
+            name: Name of the query, for the memory.
+            query: See `read`.
+
+        Raises:
+            ProviderError: See `read`.
+        """
+
+        def remember(connection: apsw.Connection) -> int:
+            state, answer = _data_version(connection), query(connection)
+            if connection.filename:  # no copy in memory
+                if len(self._answers) >= _MOST_ANSWERS:
+                    self._answers.clear()
+                self._answers[name] = connection, state, answer
+            return answer
+
+        answer = self._unchanged_answer(name)
+        return self.read(remember) if answer is None else answer
+
+    def _unchanged_answer(self, name: str) -> int | None:
+        """Return the answer to a query if nobody has written since; None if that is not known."""
+        of, seen, answer = self._answers.get(name, (None, 0, 0))
+        with self._pool:
+            if of is None or of not in self._idle:
+                return None
+            self._idle.remove(of)
+            self._lent += 1
+        try:
+            unchanged = _data_version(of) == seen
+        except apsw.Error:  # a read finds out why
+            of.close()
+            self._give_back(None)
+            return None
+        self._give_back(of)
+        return answer if unchanged else None
 
     def is_there(self) -> bool:
         """Return whether the store exists.
@@ -446,6 +489,12 @@ class Store:
                 f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "
                 "check that disk, then open the store again"
             )
+
+
+def _data_version(connection: apsw.Connection) -> int:
+    """Return a number that changes when another connection, of any process, has written."""
+    state: Any = connection.execute("PRAGMA data_version").fetchall()[0][0]
+    return int(state)
 
 
 @contextlib.contextmanager

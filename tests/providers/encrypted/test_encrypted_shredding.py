@@ -8,8 +8,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from factmem_encrypted.frames import FrameKey
-from factmem_encrypted.frames import opened as opened_frame
+from factmem_encrypted.log_storage import FrameKey
+from factmem_encrypted.log_storage import opened as opened_frame
 from factmem_encrypted.manifest import Listed
 
 from factmem.abc.capabilities import Append

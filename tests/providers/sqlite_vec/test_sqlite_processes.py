@@ -27,3 +27,26 @@ async def test_a_second_process_is_waited_for_and_then_reported(tmp_path: Path) 
         other.close()
         await provider.save(single(CITY, "Basel", 1), USER, PLANNER)
         assert await loaded_value(provider, CITY) == "Basel"
+
+
+async def test_the_newest_number_is_read_again_only_after_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import apsw
+
+    asked: list[str] = []
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: asked.append(event["sql"]))
+
+    monkeypatch.setattr(apsw, "connection_hooks", [trace])
+    path = tmp_path / "facts.db"
+    async with SqliteVecMemoryProvider(path) as reader, SqliteVecMemoryProvider(path) as writer:
+        assert await reader.version(None) == 0
+        for number, provider in enumerate((writer, reader, writer, writer), start=1):
+            await provider.save(single(CITY, f"town {number}", number), USER, PLANNER)
+            assert await reader.version(None) == number
+            asked.clear()
+            assert await reader.version(None) == number
+            assert asked == ["PRAGMA data_version"]
+        assert await writer.version("somebody else") == 0
