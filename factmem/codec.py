@@ -90,6 +90,8 @@ _JOB_KEY: Final = "errand"
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
+_TEXT: Final = STATEMENT.shape
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -185,7 +187,7 @@ def _plain_text(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp: dt.
     if type(rest) is not dict:
         return None
     data, details = rest.get("data"), rest.get("details", {})
-    if head["shape"] != STATEMENT.shape or type(data) is not str or type(details) is not dict or len(rest) > 2:
+    if head["shape"] != _TEXT or type(data) is not str or type(details) is not dict or len(rest) > 2:
         return None
     if len(rest) != 1 + ("details" in rest) or not data.strip() or 6 * len(data) + 2 > MAX_VALUE_BYTES:
         return None
