@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hmac
 import json
 import secrets
@@ -92,6 +93,53 @@ class Roots:
     def end_epochs(self) -> Roots:
         """Return the newest root alone."""
         return attrs.evolve(self, of_epochs=(self.current,))
+
+    def sealed_note(self, data: bytes, kind: str, *context: str) -> bytes:
+        """Seal a note with the newest root; the result is ASCII text.
+
+        Args:
+            data: Content of the note.
+            kind: Kind of the note, the first part of its context; the store's id is the second.
+            context: Rest of the context.
+        """
+        return base64.b64encode(seal(self.current.key, data, (kind, self.store, *context)))
+
+    def opened_note(self, text: bytes, kind: str, *context: str) -> bytes | None:
+        """Return the content of a note that any of the roots sealed, or None if none opens it."""
+        for root in reversed(self.of_epochs):
+            with contextlib.suppress(ValueError):
+                return unseal(root.key, base64.b64decode(text, validate=True), (kind, self.store, *context))
+        return None
+
+    def sealed_frame(self, data: bytes, epoch: int, kind: str, *context: str) -> bytes:
+        """Seal a frame with the root of an epoch, whose number precedes it; the result is ASCII text.
+
+        Args:
+            data: Content of the frame.
+            epoch: Number of the epoch.
+            kind: Kind of the frame, the first part of its context; the store's id and the epoch follow.
+            context: Rest of the context.
+
+        Raises:
+            CorruptStoreError: The epoch is over.
+        """
+        key = self.of(epoch)
+        if key is None:
+            raise CorruptStoreError("a key of this store is of an epoch that is over")
+        return b"%d %b" % (epoch, base64.b64encode(seal(key, data, (kind, self.store, epoch, *context))))
+
+    def opened_frame(self, text: bytes, kind: str, *context: str) -> tuple[int, bytes]:
+        """Return the epoch and the content of a frame from `sealed_frame`.
+
+        Raises:
+            ValueError: It does not open, or its epoch is over.
+        """
+        number, _, sealed = text.partition(b" ")
+        epoch = int(number)
+        key = self.of(epoch)
+        if key is None:
+            raise SealBrokenError("no such epoch")
+        return epoch, unseal(key, base64.b64decode(sealed, validate=True), (kind, self.store, epoch, *context))
 
 
 def locked_roots(roots: Roots, keyring: Keyring) -> bytes:

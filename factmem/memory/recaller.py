@@ -30,14 +30,13 @@ from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, ti
 from factmem.recall.hops import Asking, followed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Mirror
-from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.naming import people_terms
 from factmem.recall.index.selection import selected
 from factmem.recall.overtaken import marked, rows_of_marks
 from factmem.recall.ranking import Query, less_named, ranked
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.analysis import analyse
-from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless, people_asked
+from factmem.recall.text.signs import Kind, asks_for_assistant, asks_whom, kinds_asked, nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
@@ -342,7 +341,8 @@ class _Search:
             vector=vector,
             asks_assistant=self.lexical and asks_for_assistant(text),
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
-            people=frozenset(term_numbers(analyse(" ".join(people_asked(text))))) if self.lexical else frozenset(),
+            people=people_terms(text) if self.lexical else {},
+            asks_whom=self.lexical and asks_whom(text),
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights,

@@ -315,9 +315,11 @@ class Writer(ReadingPart):
     def _placed(self, item: object, places: _Places) -> tuple[Fact[Any], Place]:
         fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
         if not isinstance(fact, SingleFact | MultipleFacts):
+            way = (
+                "several facts there is save_many()" if isinstance(fact, list | tuple) else "words there is remember()"
+            )
             raise InvalidDataError(
-                f"save and save_many take facts, or tuples (fact, subject, scope), not {kind_of(fact)}: for "
-                "words there is remember()"
+                f"save and save_many take facts, or tuples (fact, subject, scope), not {kind_of(fact)}: for {way}"
             )
         return self.dated(fact), places.of(subject, scope)
 

@@ -85,7 +85,8 @@ class Query:
         timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
-        people: The numbers of the terms that stand for somebody else than the speaker.
+        people: The terms that stand for somebody else than the speaker, each with that of its `relation`; numbers.
+        asks_whom: Whether it asks of whom something holds.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
@@ -98,7 +99,8 @@ class Query:
     timed: float = 0.0
     asks_assistant: bool = False
     kinds: Kind = Kind.NONE
-    people: frozenset[int] = frozenset()
+    people: Mapping[int, int] = attrs.field(factory=dict)
+    asks_whom: bool = False
     sight: Sight
     now: float
     settings: RecallSettings
@@ -187,17 +189,21 @@ class _About:
         others: By head, whether it is of facts about others than the query asks about.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
+        anybody: Whether the subject of a fact answers the query, unless the value is a person.
     """
 
     concepts: NDArray[np.float64]
     named: NDArray[np.float64]
     others: NDArray[np.bool_]
     strange: NDArray[np.bool_] | None
+    anybody: bool
 
     def at(self, corpus: Corpus, of: Rows | slice, dtype: Any) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Return how far the query asks for and names rows' concepts, and which rows are about others."""
         heads = corpus.heads[of]
         named, other = self.named[heads], self.others[heads]
+        if self.anybody:
+            other = other & (corpus.kinds[of] & Kind.PERSON != 0)
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), other | strange
@@ -282,7 +288,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
     subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
-    strangers = corpus.names_in(numbers, query.sight) | query.people.intersection(numbers)
+    strangers = corpus.names_in(numbers, query.sight) | query.people.keys() & numbers
     strangers -= names | set(term_numbers(analyse(viewer or "")))
     if subjects:
         about = np.zeros(len(columns.subjects), np.bool_)
@@ -317,6 +323,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         named=named.take(of, mode="clip"),
         others=others,
         strange=strange,
+        anybody=query.asks_whom and not subjects,
     )
 
 

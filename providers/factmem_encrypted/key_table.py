@@ -8,7 +8,6 @@ without it the files are unreadable, including copies of them in backups.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import secrets
 import threading
@@ -20,13 +19,14 @@ import attrs
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
 from factmem.crypto.keys import Keyring
-from factmem.crypto.sealing import KEY_BYTES, SealBrokenError, seal, unseal
-from factmem.errors import CorruptStoreError, RolledBackStoreError, TamperedStoreError
+from factmem.crypto.sealing import KEY_BYTES
+from factmem.errors import RolledBackStoreError, TamperedStoreError
 from factmem_encrypted.manifest import Unit
 
 __all__ = ["KeyTable"]
 
 _LOG: Final = LogName(folder=(), name=("store",), kind="keys")
+_KIND: Final = "unit"
 
 
 @attrs.frozen(kw_only=True)
@@ -183,25 +183,14 @@ class KeyTable:
 
 
 def _sealed(unit: _UnitKey, roots: Roots) -> bytes:
-    root = roots.of(unit.epoch)
-    if root is None:
-        raise CorruptStoreError("a key of this store is of an epoch that is over")
     content = json.dumps([list(unit.unit), base64.b64encode(unit.key).decode()]).encode()
-    return b"%d %b" % (unit.epoch, base64.b64encode(seal(root, content, _context(roots, unit.epoch))))
+    return roots.sealed_frame(content, unit.epoch, _KIND)
 
 
 def _opened(payload: bytes, roots: Roots) -> _UnitKey:
     try:
-        number, text = payload.split(b" ")
-        epoch = int(number)
-        root = roots.of(epoch)
-        if root is None:
-            raise SealBrokenError("no such epoch")
-        unit, key = json.loads(unseal(root, base64.b64decode(text, validate=True), _context(roots, epoch)))
+        epoch, content = roots.opened_frame(payload, _KIND)
+        unit, key = json.loads(content)
         return _UnitKey(unit=tuple(unit), epoch=epoch, key=base64.b64decode(key))
-    except (SealBrokenError, ValueError, binascii.Error):
+    except ValueError:
         raise TamperedStoreError("the file with the store's keys was changed: restore it from a backup") from None
-
-
-def _context(roots: Roots, epoch: int) -> tuple[str | int, ...]:
-    return ("unit", roots.store, epoch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from typing_extensions import override
 from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
 from factmem.crypto.key_file import Roots, pending_rotation
 from factmem.crypto.keys import Keyring
-from factmem.crypto.sealing import SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
@@ -319,19 +317,11 @@ class EncryptedLogStorage(LogStorage):
         if not self.exists():
             return None
         payload = self._inner.read_note(name)
-        if payload is None:
-            return None
-        roots = self._keys.roots()
-        for root in reversed(roots.of_epochs):
-            with contextlib.suppress(SealBrokenError, ValueError):
-                return unseal(root.key, base64.b64decode(payload, validate=True), ("note", roots.store, name))
-        return None
+        return None if payload is None else self._keys.roots().opened_note(payload, "note", name)
 
     @override
     def write_note(self, name: str, payload: bytes, *, durable: bool = True) -> None:
-        roots = self._keys.roots()
-        text = base64.b64encode(seal(roots.current.key, payload, ("note", roots.store, name)))
-        self._inner.write_note(name, text, durable=durable)
+        self._inner.write_note(name, self._keys.roots().sealed_note(payload, "note", name), durable=durable)
 
     @override
     def close(self) -> None:

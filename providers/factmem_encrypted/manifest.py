@@ -10,8 +10,6 @@ counted one, from a diverged copy of the store or from a writer that died. Its o
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import hashlib
 import json
@@ -24,7 +22,6 @@ import attrs
 
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.crypto.key_file import Roots
-from factmem.crypto.sealing import SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, RolledBackStoreError, StoreUnavailableError, TamperedStoreError
 
 __all__ = [
@@ -217,11 +214,10 @@ class _HeadNote:
             raise RolledBackStoreError(
                 f"{_NOTE}.note of the store is missing or damaged: restore the whole store from one backup"
             )
-        for root in reversed(roots.of_epochs):
-            with contextlib.suppress(SealBrokenError, ValueError):
-                text = unseal(root.key, base64.b64decode(payload, validate=True), (_NOTE, roots.store)).decode()
-                return _ManifestHead(int(text[:_DIGITS]), text[_DIGITS:].strip())
-        raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
+        text = roots.opened_note(payload, _NOTE)
+        if text is None:
+            raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
+        return _ManifestHead(int(text[:_DIGITS]), text[_DIGITS:].decode().strip())
 
     def write(self, head: _ManifestHead, roots: Roots, *, durable: bool = False) -> None:
         """Write the head. Needs the storage's lock.
@@ -230,8 +226,7 @@ class _HeadNote:
             StoreUnavailableError: It could not be written.
         """
         text = f"{head.number:0{_DIGITS}d}{head.digest:64}"
-        sealed = base64.b64encode(seal(roots.current.key, text.encode(), (_NOTE, roots.store)))
-        self._storage.write_note(_NOTE, sealed, durable=durable)
+        self._storage.write_note(_NOTE, roots.sealed_note(text.encode(), _NOTE), durable=durable)
 
 
 _LOG: Final = LogName(folder=(), name=("store",), kind="manifest")
@@ -363,19 +358,13 @@ class ManifestLog:
 
 
 def _sealed(commit: Commit, roots: Roots, before: str) -> bytes:
-    root = roots.current
-    text = base64.b64encode(seal(root.key, _commit_to(commit), ("manifest", roots.store, root.epoch, before)))
-    return b"%d %b" % (root.epoch, text)
+    return roots.sealed_frame(_commit_to(commit), roots.current.epoch, _LOG.kind, before)
 
 
 def _opened(payload: bytes, roots: Roots, before: str) -> Commit:
     try:
-        number, text = payload.split(b" ")
-        root = roots.of(int(number))
-        if root is None:
-            raise SealBrokenError("no such epoch")
-        content = unseal(root, base64.b64decode(text, validate=True), ("manifest", roots.store, int(number), before))
-    except (SealBrokenError, ValueError, binascii.Error):
+        _, content = roots.opened_frame(payload, _LOG.kind, before)
+    except ValueError:
         raise _changed() from None
     return _commit_from(content)
 

@@ -12,8 +12,8 @@ import apsw
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.faults import own_errors
+from factmem_sqlite_vec.schema import select
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.tables import select
 from typing_extensions import override
 
 from factmem.abc import system_clock
@@ -23,8 +23,7 @@ from factmem.crypto.keys import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
 from factmem.findings import Finding
 from factmem.providers.threaded import flag_option
-from factmem_encrypted_sqlite.codec import KeyFile, SealedCodec, rekey
-from factmem_encrypted_sqlite.seal import Seal
+from factmem_encrypted_sqlite.codec import KeyFile, Seal, SealedCodec, rekey
 
 __all__ = ["EncryptedSqliteMemoryProvider"]
 

@@ -34,15 +34,16 @@ from factmem_file.log_storage import LOCK_NAME
 from factmem_file.logs import (
     ARRIVAL_KIND,
     HISTORY_KINDS,
+    Accesses,
     LogCopies,
     LogCopy,
+    Sidecars,
     arrival_log,
     assertion_id,
     erased_log,
     payload_of,
     place_log,
 )
-from factmem_file.sidecars import Accesses, Sidecars
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,11 +1,36 @@
-"""Plain storage: one readable file a log, below one folder with a marker of its format (``factmem.json``)."""
+r"""Plain storage: one readable file a log, below one folder with a marker of its format (``factmem.json``).
+
+A file is a sequence of *frames*: lines of ``<crc32 hex> <JSON>\n``. One append is one frame, written with its line feed
+last and flushed before the next one begins. So only the last frame can be unacknowledged:
+
+- *No line feed at the end*: the write was cut short; it was never acknowledged and is skipped. Only if all but the very
+  last byte is a valid frame was the line feed itself changed: damage.
+- *A line feed, a wrong checksum and two NULs in a row*: a power cut that left out sectors of the disk, or the later
+  part of one. JSON holds no NUL and one flipped bit makes no row of them, so this counts as cut short.
+- *A line feed and a wrong checksum otherwise*: an acknowledged frame was changed: damage.
+
+An invalid frame before the last one is always damage.
+
+File names are readable if possible, and distinct for distinct names. A name of only ``a-z``, ``0-9``, ``_`` and ``-``
+that is short and no device of Windows stays as it is. Any other becomes ``<slug>~<hash>``: its readable ASCII part, and
+128 bits of hash over the exact name. Upper and lower case, composed and decomposed letters thus never collide in a file
+system that conflates them, and no name leads out of its folder. No file name is decoded: each file holds its own name.
+
+``@default`` is the empty segment (the tenant without a name), ``@`` joins the names of a subject and an individual,
+``deep~~<hash>`` replaces the rest of a path that is too long. Names of folders hold no full stop and names of files do,
+so that a folder and a file never clash.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import re
+import unicodedata
 import uuid
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -40,15 +65,138 @@ from factmem.private_files import (
     write_all,
 )
 from factmem.providers.backups import refuse_unfinished_restore
-from factmem_file.frames import CRC_LENGTH, DamagedFrameError, Parsed, framed, parse
-from factmem_file.names import file_path, folder_path, suffix
 
 __all__ = [
+    "CRC_LENGTH",
     "LOCK_NAME",
     "START",
     "STORE_FORMAT",
+    "DamagedFrameError",
     "LocalLogStorage",
+    "Parsed",
+    "encoded",
+    "file_path",
+    "folder_path",
+    "framed",
+    "parse",
+    "suffix",
 ]
+
+CRC_LENGTH: Final = 8
+"""Number of hex digits at the beginning of a frame."""
+
+_UNWRITTEN: Final = re.compile(rb"\A\0|\0\0")
+
+
+class DamagedFrameError(ValueError):
+    """Raised when bytes are not a sequence of frames.
+
+    Attributes:
+        start: Offset of the bad frame in the data.
+    """
+
+    def __init__(self, start: int) -> None:
+        super().__init__(f"no sound frame at {start}")
+        self.start = start
+
+
+@attrs.frozen(kw_only=True)
+class Parsed:
+    """Whole frames.
+
+    Attributes:
+        payloads: Payloads of the frames, in order.
+        start: Offset of the last frame; 0 if there is none.
+        end: Offset behind it; the rest was never acknowledged.
+    """
+
+    payloads: tuple[bytes, ...]
+    start: int
+    end: int
+
+
+def framed(payload: bytes) -> bytes:
+    """Return the frame of a payload, which must not hold a line feed."""
+    return b"%08x %b\n" % (zlib.crc32(payload), payload)
+
+
+def parse(data: bytes, *, limit: int | None = None) -> Parsed:
+    """Read frames up to a number of them, or to the first unacknowledged byte.
+
+    Raises:
+        DamagedFrameError: An acknowledged frame was changed.
+    """
+    *lines, tail = data.split(b"\n")
+    payloads: list[bytes] = []
+    start = end = 0
+    for line in lines[:limit]:
+        payload = _payload(line)
+        if payload is None:
+            if end + len(line) + 1 == len(data) and _UNWRITTEN.search(line):
+                break
+            raise DamagedFrameError(end)
+        payloads.append(payload)
+        start, end = end, end + len(line) + 1
+    else:
+        if len(payloads) != limit and tail and tail[-1] != 0 and _payload(tail[:-1]) is not None:
+            raise DamagedFrameError(end)
+    return Parsed(payloads=tuple(payloads), start=start, end=end)
+
+
+def _payload(line: bytes) -> bytes | None:
+    crc, space, payload = line[:CRC_LENGTH], line[CRC_LENGTH : CRC_LENGTH + 1], line[CRC_LENGTH + 1 :]
+    return payload if space == b" " and crc == b"%08x" % zlib.crc32(payload) else None
+
+
+_READABLE: Final = "facts"
+
+_PLAIN_NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
+_DEVICES: Final = frozenset(["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))])
+_SLUG_LENGTH: Final = 20
+_LONGEST_FOLDER: Final = 150
+_DEFAULT_NAME: Final = "@default"
+
+
+def encoded(name: str) -> str:
+    """Return the file name of one name."""
+    if not name:
+        return _DEFAULT_NAME
+    if _PLAIN_NAME.fullmatch(name) and name not in _DEVICES:
+        return name
+    return f"{_slug(name)}~{_hash(name)}"
+
+
+def suffix(kind: str) -> str:
+    """Return the suffix of the file names of a kind of log."""
+    return ".jsonl" if kind == _READABLE else f".{kind}"
+
+
+def folder_path(folder: Sequence[str]) -> tuple[str, ...]:
+    """Return the folders of a path, at most about 150 characters in all."""
+    parts = tuple(map(encoded, folder))
+    if len("/".join(parts)) <= _LONGEST_FOLDER:
+        return parts
+    rest = f"deep~~{_hash(json.dumps(list(folder)))}"
+    kept = 1
+    while len("/".join((*parts[: kept + 1], rest))) <= _LONGEST_FOLDER:
+        kept += 1
+    return (*parts[:kept], rest)
+
+
+def file_path(log: LogName) -> tuple[str, ...]:
+    """Return the path of a log's file below the root."""
+    return (*folder_path(log.folder), "@".join(map(encoded, log.name)) + suffix(log.kind))
+
+
+def _slug(name: str) -> str:
+    ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9_]+", "-", ascii_only)[:_SLUG_LENGTH].strip("-")
+    return slug or "name"
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
 
 STORE_FORMAT: Final = 1
 """Format of the stores that this factmem writes, and the newest that it reads."""
@@ -295,7 +443,7 @@ class LocalLogStorage(LogStorage):
     """Keeps framed logs as files of readable lines, safe against kills, power cuts and other processes.
 
     The first frame of a file is its header: the exact name of the log, and a generation that changes when the log is
-    replaced. See `factmem_file.frames` for damaged frames.
+    replaced. See `parse` for damaged frames.
 
     Args:
         root: Folder; the first write creates it.

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import apsw
-from typing_extensions import override
 
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
 from factmem.private_files import create_file, make_folders
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
-__all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "create_database", "key_file_of", "starts_in_clear"]
+__all__ = ["BESIDE", "PageCodec", "connected", "create_database", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite puts beside a database."""
 
 
-class PageCodec(Protocol):
-    """Encoding of the pages of a database on the disk.
+class PageCodec:
+    """Encoding of the pages of a database on the disk: this one leaves them in clear.
 
     Attributes:
         is_keyed: Whether the key of a database may change while it is open.
         beside: Suffixes of the files that may be beside a database.
     """
 
-    is_keyed: bool
-    beside: Sequence[str]
+    is_keyed: bool = False
+    beside: Sequence[str] = BESIDE
 
     def is_there(self, path: Path) -> bool:
         """Return whether there is a database of this codec at a path: a missing or empty file is a new one.
@@ -38,15 +37,21 @@ class PageCodec(Protocol):
             ProviderError: There is something else.
             OSError: The file cannot be read.
         """
-        ...
+        if key_file_of(path).exists() and not starts_in_clear(path):
+            raise StoreUnavailableError(
+                f"{path.name} is encrypted, and nothing was written to it: open it with its key, as in "
+                f"encrypted-sqlite:{path.name}?key_env=FACTMEM_KEY, or give another path"
+            )
+        return check_header(path)
 
     def is_only_begun(self, path: Path) -> bool:
         """Return whether a file has no table yet (see `factmem_sqlite_vec.schema.is_only_begun`)."""
-        ...
+        return is_only_begun(path)
 
     def begin(self, path: Path) -> None:
         """Create the folders of a database, the files that it needs, and an empty file for itself."""
-        ...
+        make_folders(path.parent, durable=False)
+        create_database(path)
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
         """Return the error to raise for a damaged database.
@@ -55,7 +60,7 @@ class PageCodec(Protocol):
             error: Error that was found.
             path: Path of the database.
         """
-        ...
+        return error
 
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
         """Open an existing database, or create an empty one.
@@ -64,9 +69,13 @@ class PageCodec(Protocol):
             ProviderError: It cannot be opened with this codec.
             apsw.Error: it cannot be opened.
         """
-        ...
+        connection = connected(str(path), flags, busy_timeout)
+        # VACUUM rewrites everything: some builds of SQLite would do that in memory.
+        connection.execute("PRAGMA temp_store=FILE")
+        return connection
 
-    def copying(self, target: Path) -> AbstractContextManager[apsw.Connection]:
+    @contextmanager
+    def copying(self, target: Path) -> Iterator[apsw.Connection]:
         """Copy the files beside the database to another path, and open an empty database there to copy it into.
 
         The keys stay as they are meanwhile. What the database is copied from must be read afterwards.
@@ -76,7 +85,9 @@ class PageCodec(Protocol):
             OSError: The copy cannot be written.
             apsw.Error: The copy cannot be opened.
         """
-        ...
+        create_database(target)
+        with closing(self.connect(target, apsw.SQLITE_OPEN_READWRITE, 0)) as connection:
+            yield connection
 
     def ready(self, connection: apsw.Connection, path: Path) -> None:
         """Prepare an open and migrated database for its first write by this process.
@@ -84,62 +95,9 @@ class PageCodec(Protocol):
         Raises:
             OSError: The files beside it cannot be written.
         """
-        ...
 
     def committed(self, connection: apsw.Connection, path: Path) -> None:
         """Note what was committed, before it is acknowledged; this never fails what is committed already."""
-        ...
-
-
-class ClearCodec(PageCodec):
-    """Codec of unencrypted databases."""
-
-    is_keyed: bool = False
-    beside: Sequence[str] = BESIDE
-
-    @override
-    def is_there(self, path: Path) -> bool:
-        if key_file_of(path).exists() and not starts_in_clear(path):
-            raise StoreUnavailableError(
-                f"{path.name} is encrypted, and nothing was written to it: open it with its key, as in "
-                f"encrypted-sqlite:{path.name}?key_env=FACTMEM_KEY, or give another path"
-            )
-        return check_header(path)
-
-    @override
-    def is_only_begun(self, path: Path) -> bool:
-        return is_only_begun(path)
-
-    @override
-    def begin(self, path: Path) -> None:
-        make_folders(path.parent, durable=False)
-        create_database(path)
-
-    @override
-    def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        return error
-
-    @override
-    def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
-        connection = connected(str(path), flags, busy_timeout)
-        # VACUUM rewrites everything: some builds of SQLite would do that in memory.
-        connection.execute("PRAGMA temp_store=FILE")
-        return connection
-
-    @override
-    @contextmanager
-    def copying(self, target: Path) -> Iterator[apsw.Connection]:
-        create_database(target)
-        with closing(self.connect(target, apsw.SQLITE_OPEN_READWRITE, 0)) as connection:
-            yield connection
-
-    @override
-    def ready(self, connection: apsw.Connection, path: Path) -> None:
-        pass
-
-    @override
-    def committed(self, connection: apsw.Connection, path: Path) -> None:
-        pass
 
 
 def create_database(path: Path) -> None:

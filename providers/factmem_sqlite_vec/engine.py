@@ -1,88 +1,990 @@
-"""Blocking half of the provider: every operation as one transaction of the store."""
+"""The log in one SQLite file: reading, writing and erasing, each operation as one transaction.
+
+Tracks hold no words: places, keywords and owners are `keyed`. The words are in the heads, which assertions share.
+
+Rows with words (assertions, heads, changes of state, vectors) are only ever appended, and overwritten with zeros of the
+same length, so that SQLite has no reason to move them and the table holds their bytes once; indexes hold none. So an
+erasure
+
+1. overwrites the rows and leaves a note, in one transaction;
+2. moves the WAL, which keeps its contents until it is truncated, into the file, and deletes the note.
+
+Where rows were moved before, by a migration or by new outlines of old assertions, SQLite may have left copies. Then the
+whole file is rewritten (VACUUM, into the WAL) between these steps. A process that is killed in between leaves the note,
+and the next erasure or closing of the store continues from it.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, assert_never
 
 import apsw
 import attrs
 
-from factmem.abc.capabilities import Access, EmbedderIdentity, EraseReceipt, LogPart
+from factmem.abc.capabilities import Access, EmbedderIdentity, EraseReceipt, LogPart, Receipt
 from factmem.abc.clock import Clock
 from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
+from factmem.facts import FactType
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
+from factmem.providers import TrackIndex
 from factmem.providers.foreign_rows import checked_tenants
-from factmem.providers.planning import SteadyClock
+from factmem.providers.planning import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.providers.rows import (
+    SEQ_BITS,
     SEQ_MASK,
+    NewRow,
+    PreparedRow,
     binds_anew,
+    checksum,
     damaged_vectors,
     in_order,
     microseconds,
     moment_at,
+    new_ids,
     outline_body,
+    own_record_id,
+    pack_id,
+    pack_record_id,
     part_of,
     place_digest,
     prepared_part,
     read_assertion,
     read_embedder,
     read_outlines,
+    row_sum,
+    seq_of,
+    stored_vector,
     unpack_id,
     unpack_moment,
     unpack_record_id,
     written_embedder,
 )
 from factmem.providers.threaded import AppendEach, Request, commit_prepared
-from factmem.records import LogEntry, Place, Recorded, Tombstone
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.values import Shape
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.schema import FORMAT, found_version
-from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.tables import (
-    ACCESSES_THERE,
-    ASSERTION_COLUMNS,
+from factmem_sqlite_vec.faults import is_failed_flush
+from factmem_sqlite_vec.schema import (
+    FORMAT,
     LAST_SEQS,
-    MOVED,
-    OF_RECORD,
-    OF_SLOTS,
     OF_VECTORS,
-    STATE_COLUMNS,
+    SLOTS,
     VECTORS,
     Row,
-    base_of,
-    check_place,
-    check_tenant,
-    copied,
     format_version,
+    found_version,
     keyed,
     newest_seq,
-    of_tenant,
-    outlines_version,
-    read_slots,
-    read_state,
-    record_key,
     select,
-    slots_of,
-    state_changes,
     sum_of_vectors,
-    sum_of_vectors_kept,
-    tenants_with_sums,
-    use_outlines,
 )
-from factmem_sqlite_vec.writing import Batch, Known, head_of, scrub, scrub_is_due, write_batch
+from factmem_sqlite_vec.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["SqliteEngine"]
+
+_ASSERTION_COLUMNS: Final = (
+    f"a.seq & {SEQ_MASK}, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at,"
+    " (SELECT doc FROM heads WHERE id = a.head)"
+)
+"""Columns that `read_assertion` takes, of a table called ``a``."""
+
+_STATE_COLUMNS: Final = "s.seq, s.assertion, s.tenant, s.state, s.recorded_at, s.reason, s.actor"
+"""Columns of a change of state, of a table called ``s``."""
+
+_OF_RECORD: Final = "(record_id = ? OR (seq = ? AND id = ? AND record_id IS NULL))"
+"""Condition on the assertions of a record; see `_record_key`."""
+
+
+def _key_of_id(connection: apsw.Connection, base: int, id: str) -> int | None:
+    """Return the key of a tenant's assertion by its id, or None.
+
+    Args:
+        connection: Connection in a transaction.
+        base: Key of the tenant's first row; see `_base_of`.
+        id: Id; one that another store gave does not name its row, and is looked up.
+    """
+    seq = seq_of(id)
+    own = "SELECT seq FROM assertions WHERE seq = ? AND id = ?"
+    found = select(connection, own, (base + seq, pack_id(id, seq)))
+    if not found:
+        foreign = "SELECT seq FROM assertions WHERE id = ? AND typeof(id) = 'text' AND seq > ? AND seq <= ?"
+        found = select(connection, foreign, (id, base, base + SEQ_MASK))
+    return int(found[0][0]) if found else None
+
+
+def _record_key(record_id: str, base: int) -> tuple[bytes | str, int, bytes | str]:
+    """Return the arguments of `_OF_RECORD`.
+
+    Args:
+        record_id: Id of the record.
+        base: Key of the tenant's first row; see `_base_of`.
+    """
+    seq = seq_of(record_id)
+    try:
+        return pack_id(record_id), base + seq, pack_id(own_record_id(record_id), seq)
+    except ValueError:
+        return record_id, 0, record_id
+
+
+def _state_changes(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
+    """Return the changes of state of a query for an id and `_STATE_COLUMNS`, as `_read_state` takes them."""
+    rows = select(connection, sql, arguments)
+    return [(id, key & SEQ_MASK, assertion & SEQ_MASK, *rest) for id, key, assertion, *rest in rows]
+
+
+def _read_state(row: Row) -> StateChange:
+    """Read a change of state from `_state_changes`.
+
+    Raises:
+        CorruptStoreError: The row was changed.
+    """
+    assertion_id, seq, assertion, _, state, recorded_at, reason, actor = row
+    try:
+        return StateChange(
+            assertion_id=unpack_id(assertion_id, assertion),
+            state=AssertionState(state),
+            seq=seq,
+            recorded_at=dt.datetime.fromisoformat(recorded_at),
+            reason=reason,
+            actor=actor,
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptStoreError(f"the state change number {seq} is damaged: restore the store") from error
+
+
+def _slots_of(connection: apsw.Connection, part: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the keys and the slots of the vectors in a part of a tenant's log, in two rows; see `_of_tenant`."""
+    import numpy as np
+
+    rows = connection.execute(
+        "SELECT seq, vector FROM assertions WHERE seq > ? AND seq <= ? AND vector IS NOT NULL ORDER BY seq", part
+    )
+    numbers = np.fromiter((number for row in rows for number in row), np.int64)
+    return np.ascontiguousarray(numbers.reshape(-1, 2).T)
+
+
+def _read_slots(
+    connection: apsw.Connection, slots: NDArray[np.int64], dimension: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """Yield vectors by their slots: places among these, and their vectors, one a row; nothing for lost ones."""
+    import numpy as np
+
+    order = np.argsort(slots, kind="stable")
+    chunks = slots[order] // SLOTS
+    starts = np.flatnonzero(np.diff(chunks, prepend=-2))
+    parts = np.split(order, starts[1:])
+    rows = connection.executemany(
+        "SELECT (SELECT embeddings FROM vectors WHERE chunk = ?)", [(int(chunk),) for chunk in chunks[starts]]
+    )
+    for places, (found,) in zip(parts, rows, strict=False):
+        if found is not None and len(found) == SLOTS * dimension * 4:
+            yield places, np.frombuffer(found, np.float32).reshape(SLOTS, dimension)[slots[places] % SLOTS]
+
+
+def _read_slot(connection: apsw.Connection, slot: int, size: int) -> bytes:
+    """Return the bytes of one vector."""
+    chunk, place = divmod(slot, SLOTS)
+    found = select(connection, "SELECT embeddings FROM vectors WHERE chunk = ?", (chunk,))
+    return bytes(found[0][0][place * size : (place + 1) * size]) if found else b""
+
+
+def _overwrite(connection: apsw.Connection, slot: int, vectors: bytes, size: int) -> None:
+    """Write one or more vectors of a row in place."""
+    chunk, place = divmod(slot, SLOTS)
+    with connection.blob_open("main", "vectors", "embeddings", chunk, True) as blob:
+        blob.seek(place * size)
+        blob.write(vectors)
+
+
+def _write_slots(connection: apsw.Connection, slot: int, vectors: Sequence[bytes]) -> None:
+    """Write vectors of one length to the slots after the last one in use.
+
+    Args:
+        connection: Connection in a transaction.
+        slot: The first of the slots.
+        vectors: The vectors.
+    """
+    done = 0
+    while done < len(vectors):
+        some = vectors[done : done + SLOTS - (slot + done) % SLOTS]
+        if (slot + done) % SLOTS:
+            _overwrite(connection, slot + done, b"".join(some), len(some[0]))
+        else:
+            row = b"".join(some) + bytes((SLOTS - len(some)) * len(some[0]))
+            connection.execute("INSERT INTO vectors VALUES (?, ?)", ((slot + done) // SLOTS, row))
+        done += len(some)
+
+
+_OF_TENANTS: Final = b""
+"""Placeholder of the place in the sums of tenants; no place has an empty digest."""
+
+_OF_SLOTS: Final = b"slots"
+"""Placeholder of the place of the number of slots; see `_slots_in_use`."""
+
+_MOST_AT_ONCE: Final = 64
+
+
+class _NewSums:
+    """Changes of sums in one transaction."""
+
+    def __init__(self) -> None:
+        self._added: list[tuple[bytes, bytes | str, int]] = []
+
+    def add(self, checksum: int, tenant: str, track: tuple[bytes, bytes] | None = None) -> None:
+        """Add or subtract a row.
+
+        Args:
+            checksum: Checksum of the row, negative for a deleted row.
+            tenant: Tenant of the row.
+            track: `keyed` digests of its place and its keyword, if it is read with a place.
+        """
+        self._added.append((_OF_TENANTS, tenant, checksum))
+        if track is not None:
+            self._added.append((*track, checksum))
+
+    def add_vector(self, seq: int, vector: bytes, tenant: str, sign: int = 1) -> None:
+        """Add a vector of an assertion, or subtract a deleted one; see `sum_of_vectors`."""
+        self._added.append((OF_VECTORS, tenant, sign * zlib.crc32(vector, seq)))
+
+    def advance(self, tenant: str, by: int) -> None:
+        """Raise the last sequence number of a tenant."""
+        self._added += [(place, tenant, by) for place in LAST_SEQS]
+
+    def take_slots(self, number: int) -> None:
+        """Raise the number of slots in use."""
+        self._added.append((_OF_SLOTS, "", number))
+
+    def write(self, connection: apsw.Connection) -> None:
+        """Write the changes. A sum of 0 is deleted, and the keyword with it."""
+        totals: Counter[tuple[bytes, bytes | str]] = Counter()
+        for place, keyword, number in self._added:
+            totals[place, keyword] += number
+        rows = [(*key, total) for key, total in totals.items() if total]
+        for start in range(0, len(rows), _MOST_AT_ONCE):
+            some = rows[start : start + _MOST_AT_ONCE]
+            connection.execute(
+                f"INSERT INTO sums VALUES {', '.join(['(?, ?, ?)'] * len(some))}"
+                " ON CONFLICT DO UPDATE SET sum = sum + excluded.sum",
+                tuple(itertools.chain.from_iterable(some)),
+            )
+        if gone := [row[:2] for row in rows if row[2] < 0]:
+            connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
+
+
+def _sum_of(changed: Iterable[Row]) -> int:
+    """Return the sum of the checksums of changes of state, from `_state_changes`."""
+    return sum(row_sum(*row[1:]) for row in changed)
+
+
+def _check(connection: apsw.Connection, place: bytes, keyword: bytes | str | None, found: int) -> None:
+    """Check that the rows that were read of a place or a tenant are complete and unchanged.
+
+    Args:
+        connection: Connection in a transaction.
+        place: `keyed` digest of the place, or `_OF_TENANTS`.
+        keyword: That of the keyword of the concept that was read, None for all, or the name of the tenant.
+        found: Sum of the checksums of the rows.
+
+    Raises:
+        CorruptStoreError: A row was lost or changed.
+    """
+    if _kept(connection, place, keyword) != found:
+        raise CorruptStoreError("rows of the store were lost or changed: restore it from a backup")
+
+
+def _kept(connection: apsw.Connection, place: bytes, keyword: bytes | str | None) -> int:
+    """Return a sum that the store keeps, or those of all keywords of a place together."""
+    where, wanted = ("", (place,)) if keyword is None else (" AND keyword = ?", (place, keyword))
+    ((kept,),) = select(connection, f"SELECT coalesce(sum(sum), 0) FROM sums WHERE place = ?{where}", wanted)
+    return int(kept)
+
+
+_NO_BASE: Final = (1 << 63) - 1 - SEQ_MASK
+"""Base of a tenant without rows: no key lies in its range."""
+
+
+def _base_of(connection: apsw.Connection, tenant: str | None) -> int:
+    """Return the base of a tenant: of one that has no rows, a base that no row has."""
+    found = select(connection, "SELECT number FROM tenants WHERE name = ?", (tenant or "",))
+    return int(found[0][0]) << SEQ_BITS if found else _NO_BASE
+
+
+def _of_tenant(
+    connection: apsw.Connection, tenant: str | None, since: int = 0, until: int = SEQ_MASK
+) -> tuple[int, int]:
+    """Return the arguments of ``seq > ? AND seq <= ?``: rows of a tenant after a number, up to another one."""
+    base = _base_of(connection, tenant)
+    return base + min(max(since, 0), SEQ_MASK), base + min(until, SEQ_MASK)
+
+
+def _copied(connection: apsw.Connection, tenant: str | None) -> int | None:
+    """Return the number up to which an unfinished copy is complete."""
+    if not select(connection, "SELECT 1 FROM tenants WHERE name = ? AND copying", (tenant or "",)):
+        return None
+    return newest_seq(connection, tenant)
+
+
+_ACCESSES_THERE: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'accesses'"
+
+_MOVED: Final = "INSERT OR REPLACE INTO meta VALUES ('moved', randomblob(8))"
+"""Note that rows grew or shrank, so that SQLite may have left copies of them; see `_scrub`."""
+
+
+def _outlines_version(connection: apsw.Connection) -> int | None:
+    """Return the version of the outlines in the store, or None if it holds none."""
+    found = select(connection, "SELECT value FROM meta WHERE key = 'outlines'")
+    return int(found[0][0]) if found else None
+
+
+def _use_outlines(connection: apsw.Connection, version: int) -> None:
+    """Drop the outlines of other versions; in a transaction."""
+    stored = _outlines_version(connection)
+    if stored != version:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
+    if stored not in (None, version):
+        connection.execute(f"UPDATE assertions SET outline = NULL; UPDATE heads SET shared = NULL; {_MOVED}")
+
+
+_NEWEST: Final = " UNION ALL ".join(
+    f"SELECT * FROM (SELECT recorded_at FROM {table} WHERE seq > ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1)"
+    for table in ("assertions", "state_changes")
+)
+"""Times of the newest assertion and of the newest change of state, between two keys."""
+
+_FIND: Final = (
+    "SELECT (SELECT row FROM assertions WHERE track = ?1 AND said_at = ?2 AND fingerprint = ?3),"
+    " EXISTS (SELECT 1 FROM assertions WHERE track = ?1 AND slot = ?4)"
+)
+"""Row of an equal assertion, and whether any has the same slot."""
+
+_INSERT: Final = f"INSERT INTO assertions VALUES (NULL, {', '.join('?' * 14)})"
+
+_MOST_KNOWN: Final = 4096
+
+
+@attrs.frozen
+class _Track:
+    """The type that the assertions of one keyword, owner and place share.
+
+    Attributes:
+        id: Row of the track.
+        sums: Key of its sums: the `keyed` digests of its place and its keyword.
+        fact_type: None before an assertion counts in it.
+        shapes: Shapes of all assertions that have counted.
+    """
+
+    id: int
+    sums: tuple[bytes, bytes]
+    fact_type: FactType | None
+    shapes: tuple[Shape, ...]
+
+
+@attrs.define(eq=False)
+class _Known:
+    """Knowledge that a connection that writes has of its store, for as long as no other one writes.
+
+    Attributes:
+        connection: The connection.
+        version: See `apsw.Connection.data_version`.
+        key: Key of the `keyed` digests.
+        embedder: Embedder that the store is bound to.
+        outlines: Version of its outlines.
+        bases: Bases of tenants that are in the store.
+        seqs: Last numbers of tenants.
+        slots: Number of slots of vectors in use; -1 for not known.
+        timed: Tenants whose newest time the clock has reached.
+        tracks: Tracks by place, keyword and owner.
+        heads: Rows of heads by track, document and shared outline.
+    """
+
+    connection: apsw.Connection
+    version: int
+    key: bytes
+    embedder: EmbedderIdentity | None
+    outlines: int | None
+    bases: dict[str, int] = attrs.field(factory=dict)
+    seqs: dict[str | None, int] = attrs.field(factory=dict)
+    slots: int = -1
+    timed: set[str | None] = attrs.field(factory=set)
+    tracks: dict[tuple[bytes, str, str], _Track] = attrs.field(factory=dict)
+    heads: dict[tuple[int, str, bytes | None], int] = attrs.field(factory=dict)
+
+    @classmethod
+    def read(cls, connection: apsw.Connection) -> _Known:
+        """Read what is needed for every write; in a transaction."""
+        meta: dict[str, Any] = dict(
+            select(connection, "SELECT key, value FROM meta WHERE key IN ('key', 'embedder', 'outlines')")
+        )
+        return cls(connection, 0, meta["key"], read_embedder(meta.get("embedder")), meta.get("outlines"))
+
+    def holds(self, connection: apsw.Connection) -> bool:
+        """Return whether this is still so; in a transaction."""
+        return self.connection is connection and self.version == connection.data_version()
+
+    def committed(self) -> _Known | None:
+        """Return what is known after a commit; None if it is too much to keep."""
+        if len(self.seqs) + len(self.tracks) + len(self.heads) > _MOST_KNOWN:
+            return None
+        self.version = self.connection.data_version()
+        return self
+
+
+class _Batch:
+    """One write transaction under way: plans each request, and collects its writes for the end.
+
+    Args:
+        known: What is known of the store.
+        clock: Returns the time of recording.
+        bound: Embedder in use in this process, if any.
+        outlines: Version of the outlines in use in this process, if any; a store without outlines gets them.
+
+    Attributes:
+        connection: Connection of the transaction.
+        embedder: Embedder that the store is bound to.
+        sums: Sums that the transaction changes.
+    """
+
+    def __init__(
+        self, known: _Known, clock: SteadyClock, bound: EmbedderIdentity | None, *, outlines: int | None = None
+    ) -> None:
+        self._known = known
+        self.connection: apsw.Connection = known.connection
+        self._clock = clock
+        self._bound = bound
+        self.sums: _NewSums = _NewSums()
+        self.embedder: EmbedderIdentity | None = known.embedder
+        self._index = TrackIndex()
+        self._plan = Planner(clock, lambda _: self._index, self._last_of, new_ids)
+        self._rows: list[Row] = []
+        self._vectors: list[bytes] = []
+        self._digests: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+        self._changing: dict[str, tuple[int, int, Assertion]] = {}
+        if outlines is not None and known.outlines is None:
+            _use_outlines(known.connection, outlines)
+            known.outlines = outlines
+
+    def append(self, rows: Sequence[PreparedRow]) -> list[Receipt]:
+        """Write one request, all or nothing.
+
+        Raises:
+            FactMemError: See `KeepsLog.append`; the batch continues without it.
+        """
+        vectors = {
+            id(row): self.storable(row.vector) for row in rows if isinstance(row, NewRow) and row.vector is not None
+        }
+        self._look_up(rows)
+        receipts, planned = self._plan.plan(rows)
+        for each in planned:
+            match each:
+                case Planned(item=NewRow() as row, entry=Recorded() as recorded):
+                    self._write(row, recorded, vectors.get(id(row)), joined=each.joined)
+                case Planned(entry=StateChange() as change):
+                    self._write_state(change, each.item.tenant, joined=each.joined)
+        return receipts
+
+    def take(self, part: LogPart, rows: Sequence[NewRow], tenant: str | None) -> None:
+        """Append a part of another store's log to an unfinished copy.
+
+        Args:
+            part: The part.
+            rows: Its assertions, prepared.
+            tenant: The tenant.
+
+        Raises:
+            FactMemError: See `KeepsLog.put_log_part`.
+        """
+        check_part(part, tenant, _copied(self.connection, tenant))
+        self.enter(tenant)
+        new = iter(rows)
+        try:
+            for entry in part.entries:
+                self._plan.last[tenant] = entry.seq
+                match entry:
+                    case Recorded():
+                        self._take_assertion(next(new), entry)
+                    case StateChange():
+                        self._clock.reached(entry.recorded_at)
+                        self._look_up_state(entry.assertion_id, tenant)
+                        self._write_state(entry, tenant, joined=self._index.take(entry, tenant))
+                    case Tombstone():
+                        gone = self._by_id(entry.assertion_id, self._base_of(tenant))
+                        self._erase(gone, {entry.assertion_id: entry.seq}, tenant)
+                    case _:
+                        assert_never(entry)
+            self._flush()
+        except apsw.ConstraintError:
+            raise misfit() from None
+        self._plan.last[tenant] = part.until
+
+    def _take_assertion(self, row: NewRow, recorded: Recorded) -> None:
+        self._clock.reached(recorded.recorded_at)
+        self._flush()
+        self._find([row])
+        joined = self._index.take(recorded, row.tenant)
+        self._write(row, recorded, None if row.vector is None else self.storable(row.vector), joined=joined)
+
+    def storable(self, vector: NDArray[np.float32]) -> bytes:
+        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        return stored_vector(vector, self.embedder, self._bound)
+
+    def finish(self) -> None:
+        """Write the collected rows, and the last sequence numbers."""
+        self._flush()
+        if self._vectors:
+            _write_slots(self.connection, self._known.slots, self._vectors)
+            self.sums.take_slots(len(self._vectors))
+            self._known.slots += len(self._vectors)
+        for tenant, seq in self._plan.last.items():
+            if seq != (before := self._last_of(tenant)):
+                self.sums.advance(tenant or "", seq - before)
+                self._known.seqs[tenant] = seq
+        self.sums.write(self.connection)
+
+    def _flush(self) -> None:
+        """Write the collected assertions."""
+        if self._rows:
+            self.connection.executemany(_INSERT, self._rows)
+            self._rows.clear()
+
+    def _last_of(self, tenant: str | None) -> int:
+        if tenant not in self._known.seqs:
+            self._known.seqs[tenant] = newest_seq(self.connection, tenant)
+        return self._known.seqs[tenant]
+
+    def _base_of(self, tenant: str | None) -> int:
+        """Return the base of a tenant: of one that has no rows yet, a base that no row has."""
+        name = tenant or ""
+        if name not in self._known.bases:
+            base = _base_of(self.connection, tenant)
+            if base == _NO_BASE:
+                return base
+            self._known.bases[name] = base
+        return self._known.bases[name]
+
+    def enter(self, tenant: str | None) -> int:
+        """Return the base of a tenant, which is stored if it is new; the one without a name has number 0."""
+        base = self._base_of(tenant)
+        if base == _NO_BASE:
+            number = "(SELECT coalesce(max(number), 0) + 1 FROM tenants)" if tenant else "0"
+            self.connection.execute(f"INSERT INTO tenants(number, name) VALUES ({number}, ?)", (tenant or "",))
+            base = self._known.bases[tenant or ""] = self.connection.last_insert_rowid() << SEQ_BITS
+        return base
+
+    def _look_up(self, rows: Sequence[PreparedRow]) -> None:
+        """Find what the store holds of all that a request depends on, before its first row is planned."""
+        self._digests.clear()
+        for row in rows:
+            self._catch_up_clock(row.tenant)
+        if len(rows) > 1:
+            self._flush()
+        wanted: list[NewRow] = []
+        for row in rows:
+            if isinstance(row, NewRow):
+                wanted.append(row)
+                if (said := self._clock.dated(row.assertion)) is not row.assertion:
+                    wanted.append(row.said_otherwise(said))
+                if row.follows is not None:
+                    self._look_up_followed(row.tenant, row.follows)
+            else:
+                self._look_up_state(row.assertion_id, row.tenant)
+        self._find(wanted)
+
+    def _catch_up_clock(self, tenant: str | None) -> None:
+        """Bring the clock to the newest time of a tenant, which other processes may have written."""
+        if tenant in self._known.timed:
+            return
+        self._known.timed.add(tenant)
+        base = self._base_of(tenant)
+        for (moment,) in select(self.connection, _NEWEST, (base, base + SEQ_MASK)):
+            self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
+
+    def _find(self, rows: Sequence[NewRow]) -> None:
+        """Look for equal assertions, and for the records that hold the same slots."""
+        wanted: list[tuple[NewRow, _Track]] = []
+        keys: list[Row] = []
+        for row in rows:
+            track = self._track(row)
+            if track is not None:
+                self._note_type(row.assertion, track)
+                slot, fingerprint = self._hashed(row)
+                wanted.append((row, track))
+                keys.append((track.id, row.said_at, fingerprint, slot))
+        if not keys:
+            return
+        found = self.connection.executemany(_FIND, keys).fetchall()
+        for (row, track), (same, is_taken) in zip(wanted, found, strict=True):
+            if same is not None:
+                query = f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE row = ?"
+                (columns,) = select(self.connection, query, (same,))
+                self._index.found_same(read_assertion(columns))
+            elif is_taken and (record_id := self._record_id(track, self._hashed(row)[0])) is not None:
+                self._index.found_record(row.assertion, record_id)
+
+    def _note_type(self, said: Assertion, track: _Track) -> None:
+        if track.fact_type is not None and self._index.type_of(said.track) is None:
+            self._index.found_type(said.track, track.fact_type, track.shapes)
+
+    def _record_id(self, track: _Track, slot: bytes) -> str | None:
+        """Return the record that holds a slot: its last one, unless that has moved to another slot since."""
+        self._flush()
+        ((key, id, packed),) = select(
+            self.connection,
+            "SELECT seq, id, record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY row DESC LIMIT 1",
+            (track.id, slot),
+        )
+        record_id = unpack_record_id(packed, unpack_id(id, key & SEQ_MASK))
+        base = key & ~SEQ_MASK
+        last = select(
+            self.connection,
+            f"SELECT track, slot FROM assertions WHERE {_OF_RECORD} AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+            (*_record_key(record_id, base), base, base + SEQ_MASK),
+        )
+        return record_id if last == [(track.id, slot)] else None
+
+    def _look_up_followed(self, tenant: str | None, seq: int) -> None:
+        self._flush()
+        key = self._base_of(tenant) + (seq & SEQ_MASK)
+        if select(self.connection, "SELECT 1 FROM assertions WHERE seq = ?", (key,)):
+            self._index.found_seq(tenant, seq)
+
+    def _look_up_state(self, id: str, tenant: str | None) -> None:
+        self._flush()
+        key = _key_of_id(self.connection, self._base_of(tenant), id)
+        if key is None:
+            return
+        query = f"SELECT a.track, a.joined, {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ?"
+        ((number, joined, *columns),) = select(self.connection, query, (key,))
+        recorded = read_assertion(columns)
+        changed = _state_changes(
+            self.connection,
+            f"SELECT '', {_STATE_COLUMNS} FROM state_changes s WHERE s.assertion = ? ORDER BY s.row DESC LIMIT 1",
+            (key,),
+        )
+        state = _read_state(changed[0]).state if changed else recorded.assertion.state
+        self._index.found_state(recorded, state, joined=bool(joined))
+        self._note_type(recorded.assertion, self._track_numbered(number))
+        self._changing[id] = key, number, recorded.assertion
+
+    def _hashed(self, row: NewRow) -> tuple[bytes, bytes]:
+        """Return the `keyed` digests of the slot and the fingerprint of an assertion."""
+        name = row.slot, row.fingerprint
+        found = self._digests.get(name)
+        if found is None:
+            found = self._digests[name] = keyed(self._known.key, row.slot), keyed(self._known.key, row.fingerprint)
+        return found
+
+    def _track(self, row: NewRow) -> _Track | None:
+        """Return the track that an assertion belongs to, if there is one."""
+        name = _track_name(row)
+        found = self._known.tracks.get(name)
+        if found is None:
+            where = "place = ? AND keyword = ? AND owner = ?"
+            rows = select(self.connection, f"{_TRACK} WHERE {where}", [keyed(self._known.key, part) for part in name])
+            if rows:
+                found = self._known.tracks[name] = _read_track(rows[0])
+        return found
+
+    def _track_numbered(self, id: int) -> _Track:
+        return _read_track(select(self.connection, f"{_TRACK} WHERE id = ?", (id,))[0])
+
+    def _widened(self, track: _Track, said: Assertion) -> _Track:
+        """Return a track with the type of an assertion that counts in it, stored if that is new."""
+        if said.shape in track.shapes:
+            return track
+        wider = attrs.evolve(track, fact_type=said.fact_type, shapes=(*track.shapes, said.shape))
+        self.connection.execute(
+            "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
+            (said.fact_type.value, _written_shapes(wider.shapes), track.id),
+        )
+        return wider
+
+    def _write(self, row: NewRow, recorded: Recorded, vector: bytes | None, *, joined: bool) -> None:
+        said, seq = recorded.assertion, recorded.seq
+        if said is not row.assertion:
+            row = row.said_otherwise(said)
+        name, tenant = _track_name(row), row.tenant
+        track = self._known.tracks.get(name) or self._track(row)
+        if track is None:
+            keys = [keyed(self._known.key, part) for part in name]
+            self.connection.execute("INSERT INTO tracks(place, keyword, owner, shapes) VALUES (?, ?, ?, '[]')", keys)
+            track = _Track(self.connection.last_insert_rowid(), (keys[0], keys[1]), None, ())
+        if joined and said.shape not in track.shapes:
+            track = self._widened(track, said)
+        self._known.tracks[name] = track
+        slot, fingerprint = self._hashed(row)
+        id, record_id, now = recorded.id, recorded.record_id, recorded.recorded_at
+        check = checksum(seq, id, record_id, now.isoformat(), row.partial_checksum)
+        self.sums.add(check, tenant or "", track.sums)
+        outline = row.outline if row.outline is not None and row.outline.version == self._known.outlines else None
+        self._rows.append(
+            (
+                self.enter(tenant) + seq,
+                pack_id(id, seq),
+                pack_record_id(record_id, id),
+                track.id,
+                slot,
+                row.said_at,
+                fingerprint,
+                microseconds(now),
+                check,
+                joined,
+                self._head(track, row.head, None if outline is None else outline.shared),
+                None if vector is None else self._slot(seq, tenant or "", vector),
+                None if outline is None else outline_body(seq, id, record_id, now, outline),
+                row.doc,
+            ),
+        )
+
+    def _head(self, track: _Track, doc: str, shared: bytes | None) -> int:
+        key = (track.id, doc, shared)
+        if key not in self._known.heads:
+            self._known.heads[key] = _head_of(self.connection, track.id, doc, shared)
+        return self._known.heads[key]
+
+    def _write_state(self, change: StateChange, tenant: str | None, *, joined: bool) -> None:
+        key, number, said = self._changing[change.assertion_id]
+        track = self._track_numbered(number)
+        if joined:
+            self._widened(track, said)
+            self._known.tracks.clear()
+            self.connection.execute("UPDATE assertions SET joined = 1 WHERE seq = ?", (key,))
+        at = change.recorded_at.isoformat()
+        written = (tenant or "", change.state.value, at, change.reason, change.actor)
+        self.connection.execute(
+            "INSERT INTO state_changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
+            (self.enter(tenant) + change.seq, key, *written),
+        )
+        self.sums.add(row_sum(change.seq, key & SEQ_MASK, *written), tenant or "", track.sums)
+
+    def replace_vectors(self, tenant: str | None, vectors: Mapping[int, bytes]) -> None:
+        """Replace vectors of a tenant, by sequence number; numbers without an assertion are ignored."""
+        base, name = self._base_of(tenant), tenant or ""
+        for seq, vector in vectors.items():
+            key = base + (seq & SEQ_MASK)
+            for (slot,) in select(self.connection, "SELECT vector FROM assertions WHERE seq = ?", (key,)):
+                if slot is not None:
+                    self._replace(slot, key, name, vector)
+                    continue
+                place = self._slot(key & SEQ_MASK, name, vector)
+                self.connection.execute("UPDATE assertions SET vector = ? WHERE seq = ?", (place, key))
+                self.connection.execute(_MOVED)
+
+    def _replace(self, slot: int, key: int, tenant: str, vector: bytes | None) -> None:
+        """Overwrite a vector with another one, or with zeros."""
+        size = 4 * (0 if self.embedder is None else self.embedder.dimension)
+        self.sums.add_vector(key & SEQ_MASK, _read_slot(self.connection, slot, size), tenant, -1)
+        _overwrite(self.connection, slot, vector or bytes(size), size)
+        if vector is not None:
+            self.sums.add_vector(key & SEQ_MASK, vector, tenant)
+
+    def _slot(self, seq: int, tenant: str, vector: bytes) -> int:
+        """Return the slot of a new vector, which is written at the end."""
+        if self._known.slots < 0:
+            self._known.slots = _kept(self.connection, _OF_SLOTS, "")
+        self.sums.add_vector(seq, vector, tenant)
+        self._vectors.append(vector)
+        return self._known.slots + len(self._vectors) - 1
+
+    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> int:
+        """Erase assertions and everything that belongs to them, leaving tombstones; return their number."""
+        base = self._base_of(tenant)
+        part = base, base + SEQ_MASK
+        of_record = f"{_OF_RECORD} AND seq > ? AND seq <= ?"
+        named = {row for id in set(record_ids) for row in self._named(of_record, (*_record_key(id, base), *part))}
+        named |= {row for id in set(assertion_ids) for row in self._by_id(id, base)}
+        gone = sorted(named)
+        self._erase(gone, {id: self._plan.next_number(tenant) for _, id, _, _ in gone}, tenant)
+        return len(gone)
+
+    def _by_id(self, id: str, base: int) -> list[Row]:
+        return self._named("seq = ?", (_key_of_id(self.connection, base, id),))
+
+    def _named(self, where: str, arguments: Row) -> list[Row]:
+        """Return key, id, record id and track of some assertions."""
+        self._flush()
+        rows = select(self.connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
+        ids = [unpack_id(row[1], row[0] & SEQ_MASK) for row in rows]
+        return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
+
+    def _erase(self, gone: Sequence[Row], graves: Mapping[str, int], tenant: str | None) -> None:
+        """Erase assertions, and write tombstones: the numbers of these by the ids of those."""
+        name = tenant or ""
+        for key, _, _, number in gone:
+            self._overwrite(key, self._track_numbered(number).sums, name)
+        for id, seq in graves.items():
+            self.sums.add(row_sum(id, seq), name)
+            self.connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (self.enter(tenant) + seq, id, name))
+        self._index = TrackIndex()
+        self._known.tracks.clear()
+        self._known.heads.clear()
+        if gone:
+            self._drop_accesses({row[2] for row in gone}, tenant)
+            for statement in (_DROP_HEADS, _DROP_TRACK, _RETYPE):
+                self.connection.executemany(statement, {(row[3],) for row in gone})
+            moved = select(self.connection, "SELECT 1 FROM meta WHERE key = 'moved' OR (key = 'scrub' AND value > 0)")
+            last = self.enter(tenant) + max(graves.values())
+            self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last if moved else -last,))
+
+    def _overwrite(self, key: int, sums: tuple[bytes, bytes], tenant: str) -> None:
+        ((check, slot),) = select(self.connection, "SELECT checksum, vector FROM assertions WHERE seq = ?", (key,))
+        query = f"SELECT '', {_STATE_COLUMNS} FROM state_changes s WHERE s.assertion = ?"
+        changed = _state_changes(self.connection, query, (key,))
+        self.sums.add(-check - _sum_of(changed), tenant, sums)
+        if slot is not None:
+            self._replace(slot, key, tenant, None)
+        self.connection.execute(_OVERWRITE_CHANGES, (key,))
+        self.connection.execute(_OVERWRITE, (key,))
+
+    def _drop_accesses(self, record_ids: Iterable[str], tenant: str | None) -> None:
+        """Delete the counts of records without any assertion."""
+        if select(self.connection, _ACCESSES_THERE):
+            base = self._base_of(tenant)
+            self.connection.executemany(
+                "DELETE FROM accesses WHERE record_id = ?"
+                f" AND NOT EXISTS (SELECT 1 FROM assertions WHERE {_OF_RECORD})",
+                [(id, *_record_key(id, base)) for id in record_ids],
+            )
+
+
+_TRACK: Final = "SELECT id, place, keyword, fact_type, shapes FROM tracks"
+
+
+def _track_name(row: NewRow) -> tuple[bytes, str, str]:
+    return row.place, row.assertion.keyword, row.assertion.details.owner or ""
+
+
+def _read_track(row: Row) -> _Track:
+    id, place, keyword, fact_type, shapes = row
+    return _Track(id, (place, keyword), None if fact_type is None else FactType(fact_type), _read_shapes(shapes))
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(json.loads(text))
+
+
+def _written_shapes(shapes: Iterable[Shape]) -> str:
+    return json.dumps(list(shapes), ensure_ascii=False)
+
+
+def _head_of(connection: apsw.Connection, track: int, doc: str | None, shared: bytes | None) -> int:
+    """Return the row of a head of a track, stored if it is new.
+
+    Args:
+        connection: Connection in a transaction.
+        track: Row of the track.
+        doc: See `factmem.providers.rows.NewRow.head`; None if the documents are whole.
+        shared: Shared part of the outlines, if there is one.
+    """
+    wanted = "SELECT id FROM heads WHERE track = ? AND doc IS ? AND shared IS ?"
+    found = select(connection, wanted, (track, doc, shared))
+    if found:
+        return int(found[0][0])
+    connection.execute("INSERT INTO heads(track, doc, shared) VALUES (?, ?, ?)", (track, doc, shared))
+    return connection.last_insert_rowid()
+
+
+_DROP_HEADS: Final = (
+    "UPDATE heads SET track = NULL, doc = CAST(zeroblob(length(CAST(doc AS BLOB))) AS TEXT),"
+    " shared = zeroblob(length(shared))"
+    " WHERE track = ?1 AND NOT EXISTS (SELECT 1 FROM assertions WHERE head = heads.id)"
+)
+_DROP_TRACK: Final = "DELETE FROM tracks WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM heads WHERE track = ?1)"
+_RETYPE: Final = (
+    "UPDATE tracks SET (fact_type, shapes) = (SELECT min(fact_type), json_group_array(json(shape)) FROM"
+    " (SELECT doc ->> '$.fact_type' AS fact_type, doc -> '$.shape' AS shape FROM heads"
+    " WHERE track = ?1 AND doc IS NOT NULL AND EXISTS (SELECT 1 FROM assertions WHERE head = heads.id AND joined)"
+    " UNION SELECT a.doc ->> '$.assertion.fact_type', a.doc -> '$.assertion.shape'"
+    " FROM heads h CROSS JOIN assertions a ON a.head = h.id AND a.joined WHERE h.track = ?1 AND h.doc IS NULL))"
+    " WHERE id = ?1"
+)
+"""Type of a track, from what is left in it."""
+
+
+_TRIES: Final = 6
+"""An erasure takes two attempts; more are for concurrent erasures."""
+
+_IN_THE_WAY: Final = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError)
+
+
+def _zeros(*columns: str) -> str:
+    """Return the assignments that overwrite columns of text with zeros of the same length."""
+    return ", ".join(f"{name} = CAST(zeroblob(length(CAST({name} AS BLOB))) AS TEXT)" for name in columns)
+
+
+_OVERWRITE: Final = (
+    "UPDATE assertions SET seq = NULL, id = zeroblob(length(CAST(id AS BLOB))), record_id = NULL, track = NULL,"
+    " slot = zeroblob(length(slot)), said_at = 0, fingerprint = zeroblob(length(fingerprint)), recorded_at = 0,"
+    f" checksum = 0, joined = 0, head = NULL, vector = NULL, outline = zeroblob(length(outline)), {_zeros('doc')}"
+    " WHERE seq = ?"
+)
+_OVERWRITE_CHANGES: Final = (
+    f"UPDATE state_changes SET seq = NULL, assertion = NULL, {_zeros('tenant', 'state', 'recorded_at')},"
+    f" {_zeros('reason', 'actor')} WHERE assertion = ?"
+)
+
+_DROP_OVERWRITTEN: Final = """
+BEGIN IMMEDIATE;
+DELETE FROM assertions WHERE seq IS NULL;
+DELETE FROM state_changes WHERE seq IS NULL;
+DELETE FROM heads WHERE track IS NULL;
+COMMIT;
+"""
+
+
+def _scrub_is_due(connection: apsw.Connection) -> bool:
+    """Return whether bytes of erased assertions may still be in the files."""
+    return _due(connection) is not None
+
+
+def _scrub(connection: apsw.Connection) -> bool:
+    """Finish erasures and migrations; return whether they are finished.
+
+    An older transaction of another process keeps the WAL, and with it the bytes; so does a full disk. Nothing is lost
+    then, and the next call continues.
+    """
+    try:
+        for _ in range(_TRIES):
+            due = _due(connection)
+            if due is None:
+                return True
+            if due > 0:
+                moved = select(connection, "SELECT value FROM meta WHERE key = 'moved'")
+                connection.execute(_DROP_OVERWRITTEN)
+                connection.execute("VACUUM")
+                # A concurrent erasure leaves a note of its own, which must stay.
+                connection.execute("UPDATE meta SET value = ? WHERE key = 'scrub' AND value = ?", (-due, due))
+                connection.executemany("DELETE FROM meta WHERE key = 'moved' AND value = ?", moved)
+            else:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                connection.execute("DELETE FROM meta WHERE key = 'scrub' AND value = ?", (due,))
+    except _IN_THE_WAY as error:
+        if is_failed_flush(error):
+            raise
+        return False
+    return not _scrub_is_due(connection)
+
+
+def _due(connection: apsw.Connection) -> int | None:
+    """Return the note: the number of an erasure, or minus that if the file need not be rewritten (any more)."""
+    found = select(connection, "SELECT value FROM meta WHERE key = 'scrub'")
+    return int(found[0][0]) if found else None
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,7 +1033,7 @@ def _reads(
     return read
 
 
-def _writes(work: Callable[Concatenate[SqliteEngine, Batch, P], None]) -> Callable[Concatenate[SqliteEngine, P], None]:
+def _writes(work: Callable[Concatenate[SqliteEngine, _Batch, P], None]) -> Callable[Concatenate[SqliteEngine, P], None]:
     """Give a function a write transaction of its own."""
 
     @functools.wraps(work)
@@ -157,13 +1059,38 @@ class SqliteEngine:
         self._clock = SteadyClock(clock)
         self._bound: EmbedderIdentity | None = None
         self._outlines: int | None = None
-        self._known: Known | None = None
+        self._known: _Known | None = None
 
     def _batch(
-        self, connection: apsw.Connection, work: Callable[[Batch], Any], known: Known | None = None
-    ) -> Known | None:
+        self, connection: apsw.Connection, work: Callable[[_Batch], Any], known: _Known | None = None
+    ) -> _Known | None:
+        """Call ``work`` in one transaction that is durable when this returns.
+
+        Args:
+            connection: Connection that writes.
+            work: Called with the transaction.
+            known: What was known of the store after an earlier transaction, if anything.
+
+        Returns:
+            What is known of the store now, if ``work`` did nothing but append.
+
+        Raises:
+            apsw.Error: nothing was written.
+        """
         self._known = None
-        return write_batch(connection, self._clock, self._bound, work, outlines=self._outlines, known=known)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if known is None or not known.holds(connection):
+                known = _Known.read(connection)
+            batch = _Batch(known, self._clock, self._bound, outlines=self._outlines)
+            work(batch)
+            batch.finish()
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return known.committed()
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
@@ -180,14 +1107,19 @@ class SqliteEngine:
         wanted = [keyed(key, place_digest(place)), *([] if keyword is None else [keyed(key, keyword)])]
         here = "FROM tracks t CROSS JOIN assertions a ON a.track = t.id"
         where = "WHERE t.place = ?" if keyword is None else "WHERE t.place = ? AND t.keyword = ?"
-        said = select(connection, f"SELECT {ASSERTION_COLUMNS} {here} {where}", wanted)
-        changed = state_changes(
+        said = select(connection, f"SELECT {_ASSERTION_COLUMNS} {here} {where}", wanted)
+        changed = _state_changes(
             connection,
-            f"SELECT a.id, {STATE_COLUMNS} {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
+            f"SELECT a.id, {_STATE_COLUMNS} {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
             wanted,
         )
         log = _log(said, changed)
-        check_place(connection, *wanted, said=said, changed=changed)
+        _check(
+            connection,
+            wanted[0],
+            None if keyword is None else wanted[1],
+            sum(row[4] for row in said) + _sum_of(changed),
+        )
         return log
 
     @_reads
@@ -212,15 +1144,15 @@ class SqliteEngine:
         self._bound = identity
 
     @_writes
-    def _bind(self, batch: Batch, identity: EmbedderIdentity, *, replace: bool) -> None:
+    def _bind(self, batch: _Batch, identity: EmbedderIdentity, *, replace: bool) -> None:
         if binds_anew(batch.embedder, identity, replace=replace):
             connection = batch.connection
-            connection.execute(f"DROP TABLE vectors; {VECTORS}; UPDATE assertions SET vector = NULL; {MOVED}")
-            connection.execute("DELETE FROM sums WHERE place IN (?, ?)", (OF_VECTORS, OF_SLOTS))
+            connection.execute(f"DROP TABLE vectors; {VECTORS}; UPDATE assertions SET vector = NULL; {_MOVED}")
+            connection.execute("DELETE FROM sums WHERE place IN (?, ?)", (OF_VECTORS, _OF_SLOTS))
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written_embedder(identity),))
 
     @_writes
-    def put_vectors(self, batch: Batch, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+    def put_vectors(self, batch: _Batch, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors of a tenant's assertions."""
         batch.replace_vectors(tenant, {seq: batch.storable(unit_vector(vector)) for seq, vector in vectors.items()})
 
@@ -237,17 +1169,18 @@ class SqliteEngine:
         return seqs, rows
 
     @_writes
-    def add_accesses(self, batch: Batch, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+    def add_accesses(self, batch: _Batch, tenant: str | None, accesses: Mapping[str, Access]) -> None:
         """Add to the counts of records."""
         batch.connection.execute(_ACCESSES)
-        base = base_of(batch.connection, tenant)
+        base = _base_of(batch.connection, tenant)
         batch.connection.executemany(
-            f"INSERT INTO accesses SELECT ?, ?, ?, ? FROM assertions WHERE {OF_RECORD} AND seq > ? AND seq <= ? LIMIT 1"
+            f"INSERT INTO accesses SELECT ?, ?, ?, ? FROM assertions WHERE {_OF_RECORD} AND seq > ? AND seq <= ?"
+            " LIMIT 1"
             " ON CONFLICT(record_id) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)",
             [
                 (
                     *(id, tenant or "", access.count, microseconds(access.last)),
-                    *record_key(id, base),
+                    *_record_key(id, base),
                     *(base, base + SEQ_MASK),
                 )
                 for id, access in accesses.items()
@@ -260,7 +1193,7 @@ class SqliteEngine:
         self, connection: apsw.Connection, tenant: str | None, record_ids: Collection[str]
     ) -> Mapping[str, Access]:
         """Return the counts of records."""
-        if not select(connection, ACCESSES_THERE):
+        if not select(connection, _ACCESSES_THERE):
             return {}
         rows = select(
             connection,
@@ -274,7 +1207,7 @@ class SqliteEngine:
         """Erase assertions, then every copy of their bytes."""
         erased: list[int] = []
 
-        def delete(batch: Batch) -> None:
+        def delete(batch: _Batch) -> None:
             erased[:] = [batch.erase(record_ids, assertion_ids, tenant)]
 
         def erase(connection: apsw.Connection) -> EraseReceipt:
@@ -284,7 +1217,7 @@ class SqliteEngine:
                 # Once its pages are in the file, the log is written over from its beginning, and need not grow.
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
                 self._batch(connection, delete)
-            pending = scrub_is_due(connection) and not scrub(connection)
+            pending = _scrub_is_due(connection) and not _scrub(connection)
             return EraseReceipt(erased=erased[0], pending=pending)
 
         return self.store.write(erase)
@@ -306,7 +1239,7 @@ class SqliteEngine:
         return _part(connection, tenant, since, limit, vectors=vectors)
 
     @_writes
-    def mark_copies(self, batch: Batch, tenants: Sequence[str | None], *, unfinished: bool) -> None:
+    def mark_copies(self, batch: _Batch, tenants: Sequence[str | None], *, unfinished: bool) -> None:
         """Mark tenants as unfinished or finished copies."""
         for tenant in tenants if unfinished else ():
             batch.enter(tenant)
@@ -315,7 +1248,7 @@ class SqliteEngine:
 
     def copied(self, tenant: str | None) -> int | None:
         """Return the number up to which an unfinished copy is complete."""
-        return self.store.read(partial(copied, tenant=tenant)) if self.store.is_there() else None
+        return self.store.read(partial(_copied, tenant=tenant)) if self.store.is_there() else None
 
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
         """Append a part to an unfinished copy."""
@@ -333,7 +1266,7 @@ class SqliteEngine:
             progress(0, 2)
             self.store.write(lambda connection: None)  # opening it for writing does it
             progress(1, 2)
-            self.store.write(scrub)
+            self.store.write(_scrub)
         progress(2, 2)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
@@ -360,12 +1293,12 @@ class SqliteEngine:
         self._outlines = version
         if self.store.read_only or not self.store.is_there():
             return  # the first write creates them
-        if self.store.read(outlines_version) != version:
+        if self.store.read(_outlines_version) != version:
             self._use_outlines(version)
 
     @_writes
-    def _use_outlines(self, batch: Batch, version: int) -> None:
-        use_outlines(batch.connection, version)
+    def _use_outlines(self, batch: _Batch, version: int) -> None:
+        _use_outlines(batch.connection, version)
 
     def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
         """Store outlines; do nothing if the store is read-only."""
@@ -373,9 +1306,9 @@ class SqliteEngine:
             self._put_outlines(tenant, outlines)
 
     @_writes
-    def _put_outlines(self, batch: Batch, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+    def _put_outlines(self, batch: _Batch, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
         connection = batch.connection
-        version, base = outlines_version(connection), base_of(connection, tenant)
+        version, base = _outlines_version(connection), _base_of(connection, tenant)
         for seq, outline in outlines.items():
             key = base + (seq & SEQ_MASK)
             found = select(
@@ -390,9 +1323,9 @@ class SqliteEngine:
             id = unpack_id(packed_id, seq)
             recorded_at = dt.datetime.fromisoformat(unpack_moment(at))
             body = outline_body(seq, id, unpack_record_id(record_id, id), recorded_at, outline)
-            head = head_of(connection, track, doc, outline.shared)
+            head = _head_of(connection, track, doc, outline.shared)
             connection.execute("UPDATE assertions SET head = ?, outline = ? WHERE seq = ?", (head, body, key))
-        connection.execute(MOVED)
+        connection.execute(_MOVED)
 
     @_reads
     def outlined(self, connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> Outlined:
@@ -402,8 +1335,8 @@ class SqliteEngine:
             _check_complete(connection, tenant)
         # Each number is of one entry, so that the part holds no more assertions than numbers.
         until = min(newest_seq(connection, tenant), since + min(limit, _LARGEST - since))
-        part = of_tenant(connection, tenant, since, until)
-        usable = version is not None and outlines_version(connection) == version
+        part = _of_tenant(connection, tenant, since, until)
+        usable = version is not None and _outlines_version(connection) == version
         seqs: list[int] = []
         numbers: list[int] = []
         bodies: list[bytes] = []
@@ -423,7 +1356,7 @@ class SqliteEngine:
         )
         ahead = 0
         if since <= 0 and usable:
-            behind = of_tenant(connection, tenant, until)
+            behind = _of_tenant(connection, tenant, until)
             ((ahead,),) = select(connection, "SELECT count(*) FROM assertions WHERE seq > ? AND seq <= ?", behind)
         return read_outlines(
             seqs,
@@ -440,9 +1373,9 @@ class SqliteEngine:
         self, connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]
     ) -> tuple[Sequence[Recorded | None], int]:
         """Return assertions of a tenant by sequence number, and its newest one."""
-        base = base_of(connection, tenant)
+        base = _base_of(connection, tenant)
         rows = connection.executemany(  # for ten rows, twice as fast as a join with their keys
-            f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ?", [(base + seq,) for seq in seqs]
+            f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ?", [(base + seq,) for seq in seqs]
         ).fetchall()
         found = {item.seq: item for item in map(read_assertion, rows)}
         return [found.get(seq) for seq in seqs], newest_seq(connection, tenant)
@@ -454,7 +1387,7 @@ class SqliteEngine:
 
         if _bound_embedder(connection) is None:
             return np.empty(0, np.int64)
-        keys: NDArray[np.int64] = slots_of(connection, of_tenant(connection, tenant, since))[0]
+        keys: NDArray[np.int64] = _slots_of(connection, _of_tenant(connection, tenant, since))[0]
         return keys & SEQ_MASK
 
     @_reads
@@ -464,9 +1397,9 @@ class SqliteEngine:
         """See `ScansVectors.products`."""
         import numpy as np
 
-        keys, slots = slots_of(connection, of_tenant(connection, tenant))
+        keys, slots = _slots_of(connection, _of_tenant(connection, tenant))
         dots = np.zeros(len(keys), np.float32)
-        for places, rows in read_slots(connection, slots, len(vector)):
+        for places, rows in _read_slots(connection, slots, len(vector)):
             dots[places] = rows @ vector
         return keys & SEQ_MASK, dots
 
@@ -481,7 +1414,7 @@ class SqliteEngine:
             connection,
             "SELECT coalesce(a.vector, -1) FROM json_each(?) j LEFT JOIN assertions a ON a.seq = j.value"
             " ORDER BY j.key",
-            (json.dumps((seqs + base_of(connection, tenant)).tolist()),),
+            (json.dumps((seqs + _base_of(connection, tenant)).tolist()),),
         )
         return _gathered(connection, np.array([slot for (slot,) in rows], np.int64), dimension)
 
@@ -495,42 +1428,36 @@ def _part(connection: apsw.Connection, tenant: str | None, since: int, limit: in
     """See `factmem.providers.threaded.Engine.log_part`."""
     if since <= 0:
         _check_complete(connection, tenant)
-    entries = _log(*_rows(connection, of_tenant(connection, tenant, since), -1 if limit is None else limit + 1))
+    log, most = _of_tenant(connection, tenant, since), -1 if limit is None else limit + 1
+    said = select(
+        connection,
+        f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
+        (*log, most),
+    )
+    entries = _log(said, _changed(connection, log, most), _erased(connection, log, most))
     part = part_of(entries, {}, since=since, limit=limit, newest=newest_seq(connection, tenant))
     identity = _bound_embedder(connection) if vectors else None
     if identity is None:
         return part
     found: dict[int, NDArray[np.float32]] = {}
-    keys, slots = slots_of(connection, of_tenant(connection, tenant, since, part.until))
+    keys, slots = _slots_of(connection, _of_tenant(connection, tenant, since, part.until))
     seqs = (keys & SEQ_MASK).tolist()
-    for places, rows in read_slots(connection, slots, identity.dimension):
+    for places, rows in _read_slots(connection, slots, identity.dimension):
         found.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
     return attrs.evolve(part, vectors=found)
 
 
-def _rows(
-    connection: apsw.Connection, part: tuple[int, int], limit: int = -1
-) -> tuple[list[Row], list[Row], list[Row]]:
-    """Return the assertions, changes of state and tombstones in a part of a log, at most some of each."""
-    said = select(
-        connection,
-        f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
-        (*part, limit),
-    )
-    return said, _changed(connection, part, limit), _erased(connection, part, limit)
-
-
 def _changed(connection: apsw.Connection, part: tuple[int, int], limit: int = -1) -> list[Row]:
-    return state_changes(
+    return _state_changes(
         connection,
-        f"SELECT a.id, {STATE_COLUMNS} FROM state_changes s CROSS JOIN assertions a ON a.seq = s.assertion"
+        f"SELECT a.id, {_STATE_COLUMNS} FROM state_changes s CROSS JOIN assertions a ON a.seq = s.assertion"
         " WHERE s.seq > ? AND s.seq <= ? ORDER BY s.seq LIMIT ?",
         (*part, limit),
     )
 
 
 def _erased(connection: apsw.Connection, part: tuple[int, int], limit: int = -1) -> list[Row]:
-    """Return the ids and sequence numbers of tombstones in a part of a tenant's log; see `of_tenant`."""
+    """Return the ids and sequence numbers of tombstones in a part of a tenant's log; see `_of_tenant`."""
     where = "seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
     rows = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {where}", (*part, limit))
     return [(id, key & SEQ_MASK) for id, key in rows]
@@ -539,19 +1466,19 @@ def _erased(connection: apsw.Connection, part: tuple[int, int], limit: int = -1)
 def _log(said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row] = ()) -> list[LogEntry]:
     return in_order(
         map(read_assertion, said),
-        map(read_state, changed),
+        map(_read_state, changed),
         (Tombstone(assertion_id=id, seq=seq) for id, seq in erased),
     )
 
 
 def _check_complete(connection: apsw.Connection, tenant: str | None) -> None:
     """Raise if rows of a tenant were lost; those that are there are checked when they are read."""
-    log = of_tenant(connection, tenant)
+    log = _of_tenant(connection, tenant)
     total = "SELECT coalesce(sum(checksum), 0) FROM assertions WHERE seq > ? AND seq <= ?"
-    ((of_assertions,),) = select(connection, total, log)
-    query = f"SELECT '', {STATE_COLUMNS} FROM state_changes s WHERE seq > ? AND seq <= ?"
-    changed = state_changes(connection, query, log)
-    check_tenant(connection, tenant or "", [(0, 0, 0, 0, of_assertions)], changed, _erased(connection, log))
+    ((found,),) = select(connection, total, log)
+    query = f"SELECT '', {_STATE_COLUMNS} FROM state_changes s WHERE seq > ? AND seq <= ?"
+    found += _sum_of(_state_changes(connection, query, log))
+    _check(connection, _OF_TENANTS, tenant or "", found + sum(row_sum(*row) for row in _erased(connection, log)))
 
 
 def _vectors(
@@ -563,11 +1490,11 @@ def _vectors(
     """
     import numpy as np
 
-    kept = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
+    kept = _kept(connection, OF_VECTORS, tenant or "") if since <= 0 else None
     identity = _bound_embedder(connection)
     if identity is None:
         return [], np.empty((0, 0), dtype=np.float32), not kept
-    keys, slots = slots_of(connection, of_tenant(connection, tenant, since))
+    keys, slots = _slots_of(connection, _of_tenant(connection, tenant, since))
     seqs = (keys & SEQ_MASK).tolist()
     matrix = _gathered(connection, slots, identity.dimension)
     return seqs, matrix, kept in (None, sum_of_vectors(seqs, matrix))
@@ -578,7 +1505,7 @@ def _gathered(connection: apsw.Connection, slots: NDArray[np.int64], dimension: 
     import numpy as np
 
     matrix = np.zeros((len(slots), dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
-    for places, rows in read_slots(connection, slots, dimension):
+    for places, rows in _read_slots(connection, slots, dimension):
         matrix[places] = rows
     return matrix
 
@@ -593,8 +1520,8 @@ def _astray(connection: apsw.Connection, name: str) -> Iterator[Finding]:
 
 def _all_tenants(connection: apsw.Connection) -> list[str | None]:
     """Return the tenants that anything is kept of."""
-    names = {name for (name,) in select(connection, "SELECT name FROM tenants")} | tenants_with_sums(connection)
-    return [name or None for name in sorted(names)]
+    wanted = "SELECT name FROM tenants UNION SELECT keyword FROM sums WHERE place = ? ORDER BY 1"
+    return [name or None for (name,) in select(connection, wanted, (_OF_TENANTS,))]
 
 
 def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:
@@ -611,7 +1538,7 @@ def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:
             problem=f"it is of format {version}, and {FORMAT} is the present one",
             advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
         )
-    if scrub_is_due(connection):
+    if _scrub_is_due(connection):
         yield Finding(
             kind=FindingKind.PENDING_ERASURE,
             part=name,
@@ -631,6 +1558,6 @@ def _exposed(path: Path) -> Finding:
 
 def _tidy(connection: apsw.Connection) -> None:
     """Finish an erasure or a migration, without waiting for other processes."""
-    if scrub_is_due(connection):
+    if _scrub_is_due(connection):
         connection.set_busy_timeout(0)
-        scrub(connection)
+        _scrub(connection)

@@ -14,7 +14,7 @@ from factmem.abc.capabilities import KeepsFiles, ScansVectors, StoreLocation
 from factmem.abc.clock import Clock
 from factmem.names import checked_path
 from factmem.providers.threaded import DatabaseProvider, flag_option, seconds_option
-from factmem_sqlite_vec.codecs import ClearCodec, PageCodec
+from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.engine import SqliteEngine
 from factmem_sqlite_vec.store import Store
 
@@ -107,4 +107,4 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
 
     def _codec(self) -> PageCodec:
         """Return the codec of the file."""
-        return ClearCodec()
+        return PageCodec()

@@ -8,27 +8,115 @@ it touches.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem.providers.rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
-from factmem_sqlite_vec.tables import OF_VECTORS, SLOTS, VECTORS, keyed, select, sum_of_vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "APPLICATION_ID",
     "FORMAT",
+    "LAST_SEQS",
     "MAGIC",
+    "OF_VECTORS",
+    "SLOTS",
+    "VECTORS",
+    "Row",
     "check_header",
+    "format_version",
     "found_version",
     "is_only_begun",
+    "keyed",
+    "last_write",
     "migrate",
+    "newest_seq",
+    "select",
+    "sum_of_vectors",
 ]
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
+    """Return all rows of a query."""
+    return connection.execute(sql, arguments).fetchall()
+
+
+def format_version(connection: apsw.Connection) -> int:
+    """Return the version of the file's format."""
+    ((found,),) = select(connection, "PRAGMA user_version")
+    return int(found)
+
+
+def keyed(key: bytes, value: bytes | str) -> bytes:
+    """Return the 16 bytes by which a store looks up a value, which without its key says nothing about it."""
+    return hashlib.blake2b(value if isinstance(value, bytes) else value.encode(), key=key, digest_size=16).digest()
+
+
+VECTORS: Final = "CREATE TABLE vectors(chunk INTEGER PRIMARY KEY, embeddings BLOB NOT NULL) STRICT"
+"""Empty table of vectors."""
+
+SLOTS: Final = 16
+"""Number of vectors in a row."""
+
+
+OF_VECTORS: Final = b"vectors"
+"""Placeholder of the place in the sums of the vectors of tenants; digests of places are longer."""
+
+
+LAST_SEQS: Final = (b"seq", b"again")
+"""Placeholders of the place of the last sequence number of a tenant, which is kept twice."""
+
+
+def sum_of_vectors(seqs: Iterable[int], rows: Iterable[bytes] | NDArray[np.float32]) -> int:
+    """Return the sum of the checksums of vectors, each with the number of its assertion."""
+    return sum(map(zlib.crc32, rows, seqs))
+
+
+def newest_seq(connection: apsw.Connection, tenant: str | None) -> int:
+    """Return the newest sequence number of a tenant.
+
+    Raises:
+        CorruptStoreError: Its two copies differ.
+    """
+    wanted = "SELECT sum FROM sums WHERE place IN (?, ?) AND keyword = ?"
+    return _agreed([found for (found,) in select(connection, wanted, (*LAST_SEQS, tenant or ""))])
+
+
+def last_write(connection: apsw.Connection) -> int:
+    """Return the number of the store's last write, counted over all tenants; it only grows, also by a migration.
+
+    Raises:
+        CorruptStoreError: Its two copies differ.
+    """
+    copies = select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")  # before format 8
+    if not copies:
+        copies = select(connection, "SELECT sum(sum) FROM sums WHERE place IN (?, ?) GROUP BY place", LAST_SEQS)
+    return _agreed([number for (number,) in copies])
+
+
+def _agreed(copies: Sequence[Any]) -> int:
+    """Return a sequence number from its copies, 0 from none.
+
+    Raises:
+        CorruptStoreError: They differ.
+    """
+    if copies and (len(copies) != len(LAST_SEQS) or len(set(copies)) != 1):
+        raise CorruptStoreError("the number of the last change is damaged: restore the store from a backup")
+    return int(copies[0]) if copies else 0
+
 
 APPLICATION_ID: Final = 0x666D656D
 """SQLite's application id of a factmem store: ``fmem``."""
@@ -38,9 +126,9 @@ FORMAT: Final = 8
 
 In formats before 2, changes of state had no actor; before 3, there were no sums; before 4, none of vectors. In 5,
 documents got heads, and ids and times were packed. In 6, each tenant got a sequence of its own, and ``seq`` became a
-key; see `factmem_sqlite_vec.tables`. In 7, tenants could be unfinished copies. In 8, rows with words are only appended
-and overwritten in place, outlines are beside their assertions, and places, keywords, owners, slots and fingerprints are
-keyed digests.
+key that begins with the number of the tenant. In 7, tenants could be unfinished copies. In 8, rows with words are only
+appended and overwritten in place, outlines are beside their assertions, and places, keywords, owners, slots and
+fingerprints are keyed digests.
 """
 
 _TABLES: Final = """

@@ -31,8 +31,7 @@ from factmem_sqlite_vec.faults import (
     is_failed_flush,
     own_errors,
 )
-from factmem_sqlite_vec.schema import FORMAT, found_version, migrate
-from factmem_sqlite_vec.tables import format_version
+from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
 
 __all__ = ["Store"]
 

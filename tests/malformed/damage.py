@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import apsw
 import psycopg
-from factmem_postgres.rows import assertion_id, record_of
+from factmem_postgres.engine import assertion_id, record_of
 from factmem_postgres.schema import TABLES
 
 from factmem.providers.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id

@@ -109,7 +109,7 @@ texts = st.one_of(
     st.sampled_from(UPDATES),
 )
 queries = st.lists(
-    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "Zoe"]), min_size=1, max_size=6
+    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "who", "Zoe"]), min_size=1, max_size=6
 ).map(" ".join)
 statements = st.builds(
     Said,

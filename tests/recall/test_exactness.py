@@ -152,6 +152,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         by_words = lexical_weight > 0
         lead = by_words and said.leads in asked
         somebody_elses = not (viewer is None and individuals_only) and said.about not in (None, viewer)
+        somebody_elses = somebody_elses and "who" not in query.split()
         other = said.typed and (not lead if named else somebody_elses)
         strange = said.typed and bool(strangers) and not any(occurrences(term, terms[seq]) for term in strangers)
         other = other or strange

@@ -86,6 +86,8 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
         ("Wann ist mein Geburtstag?", []),
         ("Wann ist das Fest?", []),
         ("What is the user allergic to?", []),
+        ("Which of my friends has a dog?", []),
+        ("Who of us has a dog?", []),
     ],
 )
 def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, people: list[str]) -> None:
@@ -120,6 +122,9 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
     ("query", "first"),
     [
         ("Where does my sister live?", {"Carla"}),
+        ("Wo wohnt meine Schwester, in welcher city?", {"Carla"}),
+        ("Where does my mum live?", {"Eva"}),
+        ("Where does my papá live?", {"Ole"}),
         ("In which city is my brother's home?", {"Jonas", "Tim"}),
         ("Where does my brother Tim live?", {"Tim"}),
         ("Where do I live?", {"Ann"}),
@@ -130,11 +135,40 @@ async def test_a_word_of_kinship_names_the_individuals_of_the_subject_that_is_ca
     query: str, first: set[str]
 ) -> None:
     async with Memory("memory:", viewer="Ann") as memory:
-        for subject in ("brother:Jonas", "brother:Tim", "user:Ann", "sister:Carla"):
+        for subject in ("brother:Jonas", "brother:Tim", "user:Ann", "sister:Carla", "mother:Eva", "vater:Ole"):
             await memory.save(SingleFact(HOME, f"Oslo of {subject.partition(':')[2]}"), subject=subject)
         await memory.save(SingleFact(EMPLOYER, "Globex"), subject="sister:Carla")
         matches = await memory.recall(query)
     assert {match.record.value for match in matches[: len(first)]} == {f"Oslo of {name}" for name in first}
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Who is allergic to peanuts?", "nora"),
+        ("Which of my friends is allergic to peanuts?", "nora"),
+        ("Who of us is allergic to peanuts?", "nora"),
+        ("Wer ist allergic to peanuts?", "nora"),
+        ("Am I allergic to peanuts?", "ann"),
+        ("Who is my dentist?", "ann"),
+        ("Who is the dentist?", "ann"),
+        ("Who is Ben's dentist?", "ben"),
+    ],
+)
+async def test_a_question_for_the_one_of_whom_something_holds_prefers_nobody(query: str, first: str) -> None:
+    allergy = Concept.single("allergy", "Food that somebody is allergic to")
+    dentist = Concept.single("dentist", "The dentist of somebody")
+    async with Memory("memory:", viewer="ann") as memory:
+        for name, food, who in (
+            ("nora", "peanuts", "Dr. Wold"),
+            ("ann", "kiwis", "Dr. Moe"),
+            ("ben", "milk", "Dr. Eng"),
+        ):
+            subject = PERSON.individual(name)
+            for fact in (SingleFact(allergy, food), SingleFact(dentist, who)):
+                await memory.save(fact, subject=subject)
+        matches = await memory.recall(query)
+    assert matches[0].record.subject.individual_name == first
 
 
 @pytest.mark.parametrize(("keyword", "first"), [("first_name", "shellfish"), ("sister_name", "Hannah loves oysters.")])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,12 +14,13 @@ from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.scoring import idf
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import Term, topics_of
+from factmem.recall.text.signs import people_asked, relation
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConceptIndex", "SubjectIndex", "concept_text"]
+__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms"]
 
 _SPLIT: Final = "\0"
 """Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
@@ -27,6 +29,15 @@ _SPLIT: Final = "\0"
 def concept_text(keyword: str, description: str) -> str:
     """Return the text that stands for a concept; an empty one for statements."""
     return "" if keyword == STATEMENT.keyword else f"{keyword}{_SPLIT}{description}"
+
+
+def people_terms(query: str) -> dict[int, int]:
+    """Return the terms that stand for somebody else than the speaker, each with that of its `relation`; by number."""
+    return {
+        term: related
+        for word in people_asked(query)
+        for term, related in zip(*(term_numbers(analyse(text)) for text in (word, relation(word))), strict=False)
+    }
 
 
 class ConceptIndex:
@@ -92,35 +103,36 @@ class SubjectIndex:
         self._guard = threading.Lock()
         self._known = 0
         self._called: dict[int, list[tuple[int, frozenset[int]]]] = {}
-        self._kin: dict[int, list[tuple[int, frozenset[int]]]] = {}
+        self._related: dict[int, list[tuple[int, frozenset[int]]]] = {}
 
     def named(
-        self, subjects: Sequence[str], terms: Collection[int], visible: NDArray[np.bool_], people: Collection[int] = ()
+        self,
+        subjects: Sequence[str],
+        terms: Collection[int],
+        visible: NDArray[np.bool_],
+        people: Mapping[int, int] = MappingProxyType({}),
     ) -> tuple[list[int], set[int]]:
         """Return the subjects that a query names, by number, and the terms that name them.
 
         A subject is named by the first word of its name, unless the query has more words of another one's name: "Ann
-        Berg" does not name Ann Dahl. An individual is also named by a word for people that its subject is called by:
-        "my sister" names ``sister:carla``.
+        Berg" does not name Ann Dahl. An individual is also named by a word for the relation that its subject is called
+        by: "my sister" and "meine Schwester" name ``sister:carla``.
 
         Args:
             subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
             terms: The numbers of the query's terms.
             visible: Which subjects the caller sees, by number.
-            people: The numbers of those terms that stand for people other than the speaker.
+            people: Those terms that stand for people other than the speaker, each with that of its `relation`.
         """
         self._learn(subjects)
-        said, kin = frozenset(terms), frozenset(people)
-        found = [
-            *((self._called, term, said) for term in said),
-            *((self._kin, term, said & kin) for term in said & kin),
+        said = frozenset(terms)
+        found = [(number, words & said) for term in said for number, words in self._called.get(term, ())]
+        found += [
+            (number, words.intersection(people) | {term})
+            for term in said & people.keys()
+            for number, words in self._related.get(people[term], ())
         ]
-        called = [
-            (number, words & within)
-            for index, term, within in found
-            for number, words in index.get(term, ())
-            if number < len(visible) and visible[number]
-        ]
+        called = [(number, words) for number, words in found if number < len(visible) and visible[number]]
         names = {words for _, words in called}
         whole = {words for words in names if not any(words < others for others in names)}
         return [number for number, words in called if words in whole], set().union(*whole)
@@ -132,6 +144,7 @@ class SubjectIndex:
                 words = term_numbers(analyse(individual or spaced(name)))
                 if words and (individual or name != MemorySubject.EVERYTHING.name):
                     self._called.setdefault(words[0], []).append((number, frozenset(words)))
-                for word in term_numbers(analyse(spaced(name))) if individual else ():
-                    self._kin.setdefault(word, []).append((number, frozenset([word, *words])))
+                for word in spaced(name).split() if individual else ():
+                    for term in term_numbers(analyse(relation(word))):
+                        self._related.setdefault(term, []).append((number, frozenset(words)))
             self._known = max(self._known, len(subjects))

@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "asking_words",
     "asks_for_assistant",
+    "asks_whom",
     "capitalized",
     "ends_with_question",
     "kinds_asked",
@@ -32,6 +33,7 @@ __all__ = [
     "nameless",
     "naming_words",
     "people_asked",
+    "relation",
 ]
 
 _LONGEST_LOOK: Final = 4096
@@ -40,15 +42,19 @@ _LONGEST_LOOK: Final = 4096
 _TABLE: Final = table("recall/text/questions")
 """Words by which a question shows what it asks for."""
 
-_YOU, _I, _NO_SUBJECT, _MINE, _PEOPLE = (
-    frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine", "people")
+_YOU, _I, _NO_SUBJECT, _MINE = (
+    frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
+_PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
 _FIRST_PERSON: Final = _I | _MINE
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
+_WHO: Final = lazy_pattern(_TABLE["who"], re.IGNORECASE)
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
 _NUMBER_ANYWHERE: Final = lazy_pattern(_TABLE["number"])  # the engines differ in the letters of some scripts
-_REST: Final = lazy_pattern(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
+_REST: Final = lazy_pattern(
+    r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b|(?<=\w )(?:somebody|someone|they|people)\b"
+)
 """End of the part of a description that names the value."""
 
 
@@ -90,14 +96,21 @@ def nameless(query: str) -> str:
     return " ".join([first, *[word for word in rest if word not in left_out]]) if left_out else query
 
 
-def people_asked(query: str) -> list[str]:
-    """Return the words of a query that stand for somebody else than its speaker: kinship and the like, and names.
+def relation(word: str) -> str:
+    """Return the English name of a relation, by any word for it that is known: "mother" for "mum" and for "Mutter"."""
+    word = word.lower()
+    return _PEOPLE.get(word) or _PEOPLE.get(word.rstrip("s").rstrip("'’")) or word
 
-    A capitalized word is a name unless the speaker asks in the first person, or the language writes nouns so.
+
+def people_asked(query: str) -> list[str]:
+    """Return the words of a query that stand for somebody else than its speaker: relations, such as kin, and names.
+
+    A capitalized word is a name unless the speaker asks in the first person, or the language writes nouns so. The words
+    that ask of whom something holds stand for nobody: "which of my friends".
     """
-    look = query[:_LONGEST_LOOK]
+    look = _WHO.sub(" ", query[:_LONGEST_LOOK])
     words = [found[0].lower() for found in _WORD.finditer(look)]
-    people = [word for word in words if word in _PEOPLE or word.rstrip("s").rstrip("'’") in _PEOPLE]
+    people = [word for word in words if relation(word) in _TABLE["people"]]
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
         people += capitalized(look)
     return people
@@ -107,6 +120,12 @@ def kinds_asked(query: str) -> Kind:
     """Return the kinds of values that would answer a query: a number for "How many?", a person for "Who?"."""
     look = query[:_LONGEST_LOOK]
     return _kinds_in(look, "asks")
+
+
+def asks_whom(query: str) -> bool:
+    """Return whether a query asks of whom something holds: "Who is allergic to nuts?", but not "Who is my dentist?"."""
+    rest, found = _WHO.subn(" ", query[:_LONGEST_LOOK])
+    return bool(found) and _FIRST_PERSON.isdisjoint(word[0].lower() for word in _WORD.finditer(rest))
 
 
 @functools.cache

@@ -12,8 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from factmem_file import LocalFileMemoryProvider
-from factmem_file.frames import DamagedFrameError, framed, parse
-from factmem_file.log_storage import LocalLogStorage
+from factmem_file.log_storage import DamagedFrameError, LocalLogStorage, framed, parse
 
 from factmem.codec import FORMAT_VERSION
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StoreUnavailableError

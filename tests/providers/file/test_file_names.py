@@ -6,8 +6,7 @@ import unicodedata
 from pathlib import Path, PurePosixPath
 
 import pytest
-from factmem_file.log_storage import LocalLogStorage
-from factmem_file.names import encoded, file_path
+from factmem_file.log_storage import LocalLogStorage, encoded, file_path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

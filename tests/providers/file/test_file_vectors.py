@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from factmem_file import LocalFileMemoryProvider
-from factmem_file.frames import framed
+from factmem_file.log_storage import framed
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.facts import Concept
