@@ -221,14 +221,9 @@ class Recorded:
     seq: int
     recorded_at: dt.datetime
 
-    @property
-    def record(self) -> FactRecord[Any]:
-        """The record that people see while it is current, read by its shape; each caller may change only their own."""
-        return self._shared or record_of(self)
-
     @functools.cached_property
-    def _shared(self) -> FactRecord[Any] | None:
-        """The record, made once for all callers; None if a part of it can be changed."""
+    def shared_record(self) -> FactRecord[Any] | None:
+        """The record of this alone, read by its shape and made once for all callers; None if it can be changed."""
         details = self.assertion.details
         made: FactRecord[Any] | None = None if details.metadata or details.labels else record_of(self)
         return made if made is not None and isinstance(made.value, str | int | float) else None

@@ -36,8 +36,6 @@ def shown_record(
     """
     said = recorded.assertion
     declared = concepts.get(said.keyword)
-    if declared is None and details is None and state is AssertionState.ACTIVE:
-        return recorded.record
     if declared is not None and declared.fact_type is said.fact_type and accepts(said.shape, declared.shape):
         with contextlib.suppress(InvalidDataError):
             return record_of(recorded, declared, details=details, state=state)

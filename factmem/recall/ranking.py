@@ -259,14 +259,10 @@ class CorpusQuery:
 def _levels(query: Query, found: Occurrences, seen: Seen) -> list[Level]:
     """Weigh terms; those that no visible document holds only raise the attainable score."""
     weights = np.array([of.weights for of in found.figures])
-    weights *= np.array([[_weight(term)] for term in query.terms])
+    asking = _asking_terms()
+    weights *= np.array([[scoring.ASKING if term.number in asking else 1.0] for term in query.terms])
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
     return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
-
-
-def _weight(term: Term) -> float:
-    """Return the weight of a term beside its idf."""
-    return scoring.ASKING if term.number in _asking_terms() else 1.0
 
 
 @functools.cache
@@ -301,7 +297,10 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         about = np.ones(len(columns.subjects), np.bool_)
     else:
         about = ~columns.other_individuals(viewer)
-    terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
+    asking = _asking_terms()
+    terms = [
+        (term, scoring.ASKING if term.number in asking else 1.0) for term in query.terms if term.number not in names
+    ]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
     others = ~about.take(heads["subject"], mode="clip") & typed
@@ -398,7 +397,7 @@ class _Words(NamedTuple):
     own: Floats
     exchange: Floats
     conversation: Floats
-    question: Floats
+    question: Floats | None
 
 
 class _Meaning(NamedTuple):
@@ -406,44 +405,44 @@ class _Meaning(NamedTuple):
 
     own: Floats
     near: Floats
-    question: Floats
+    question: Floats | None
 
 
 def _words(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> _Words:
     """Return the evidence of words; that of context counts in conversations only."""
+    layout = corpus.layout
     if not asked.levels:
         none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
         return _Words(none, none, none, none)
-    layout, lengths = corpus.layout, corpus.lengths if rows is not None else corpus.short_lengths
+    if corpus.single:
+        only = asked.levels[0]
+        lengths = corpus.short_lengths.own if rows is None else corpus.lengths.own
+        alone: Floats = only.all_shares(lengths) if rows is None else only.exact_shares(rows, lengths)
+        return _Words(alone, alone, alone, None)
     if rows is None:
-        if corpus.single:
-            own = asked.levels[0].all_shares(lengths.own)
-            return _Words(own, own, own, own)
-        own, exchange, conversation = map(Level.all_shares, asked.levels, lengths)
-        return _Words(own, exchange, conversation[layout.session], own[layout.before])
-    before = np.maximum(layout.before[rows], 0)
-    both = asked.levels[0].exact_shares(np.concatenate([rows, before]), lengths.own)
-    return _Words(
-        own=both[: len(rows)],
-        exchange=asked.levels[1].exact_shares(rows, lengths.exchange),
-        conversation=asked.levels[2].exact_shares(layout.session[rows], lengths.session),
-        question=both[len(rows) :],
-    )
+        own, exchange, conversation = map(Level.all_shares, asked.levels, corpus.short_lengths)
+        question = None if corpus.answers is None else own[layout.before]
+        return _Words(own, exchange, conversation[layout.session], question)
+    texts = rows if corpus.answers is None else np.concatenate([rows, np.maximum(layout.before[rows], 0)])
+    documents = (texts, rows, layout.session[rows])
+    of_texts, near, around = map(Level.exact_shares, asked.levels, documents, corpus.lengths)
+    return _Words(of_texts[: len(rows)], near, around, None if texts is rows else of_texts[len(rows) :])
 
 
 def _meaning(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> _Meaning:
     """Return the evidence of meaning."""
     vector, layout = asked.query.vector, corpus.layout
+    if vector is None or (rows is None and (asked.dots is None or asked.query.lexical_weight == 1)):
+        none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
+        return _Meaning(none, none, none)
     if rows is None:
-        if asked.dots is None or asked.query.lexical_weight == 1:
-            none: Floats = np.zeros(1, np.float32)
-            return _Meaning(none, none, none)
+        assert asked.dots is not None
         cosine = corpus.cosines(asked.dots)
         np.maximum(cosine, 0, out=cosine)
-        return _Meaning(cosine, corpus.near(cosine), cosine if corpus.single else cosine[layout.before])
-    if vector is None:
-        nothing = np.zeros(len(rows))
-        return _Meaning(nothing, nothing, nothing)
+        return _Meaning(cosine, corpus.near(cosine), None if corpus.answers is None else cosine[layout.before])
+    if corpus.single:
+        exact = np.maximum(corpus.vectors.exact(np.maximum(corpus.slots[rows], 0), vector), 0)
+        return _Meaning(exact, exact, None)
     before, after = layout.before[rows], layout.after[rows]
     has_before, has_after = before >= 0, after >= 0
     # A row stands in for a missing neighbour.
@@ -512,7 +511,8 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     alike = scoring.similarity(evidence, query.lexical_weight)
     said_at, none = corpus.said_at[rows], np.zeros(len(rows))
     recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
-    lead, named = (none if sign is None else sign > 0 for sign in (evidence.lead, evidence.named))
+    lead = none if evidence.lead is None else evidence.lead > 0
+    named = none if evidence.named is None else evidence.named > 0
     return Scored(
         rows=rows,
         counts=corpus.layout.counts[rows].astype(np.intp),
@@ -593,9 +593,13 @@ def _candidates(scores: NDArray[np.float32], limit: int, slack: float) -> tuple[
     return cut, rows[best >= cut]
 
 
-def _last_of_best(scores: NDArray[np.float32], limit: int) -> float:
+def _last_of_best(scores: Floats, limit: int) -> float:
     """Return the last of the best scores, or minus infinity if there are not more than these."""
-    return float(np.partition(scores, -limit)[-limit]) if limit < len(scores) else -math.inf
+    if limit >= len(scores):
+        return -math.inf
+    ordered = scores.copy()
+    ordered.partition(-limit)
+    return float(ordered[-limit])
 
 
 def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
@@ -680,8 +684,7 @@ def _best(
 def _top(scored: Scored, limit: int, min_score: float) -> Rows:
     """Return the places of the first rows by score and time, with all that equal the last of them in both."""
     score, said_at = scored.score, scored.said_at
-    if limit < len(score):
-        min_score = max(min_score, float(np.partition(score, len(score) - limit)[len(score) - limit]))
+    min_score = max(min_score, _last_of_best(score, limit))
     (rows,) = (score >= min_score).nonzero()
     order: Rows = rows[np.lexsort((-said_at[rows], -score[rows]))]
     if limit >= len(order):
@@ -705,7 +708,7 @@ def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> li
     scored = ranking.scored
     columns = [getattr(scored, name).tolist() for name in _PARTS]
     parts = [ScoreParts(**dict(zip(_PARTS, of_one, strict=True))) for of_one in zip(*columns, strict=True)]
-    held = np.stack(
+    held = np.array(
         [
             scored.lexical > 0,
             scored.cosine >= 0.3,

@@ -176,5 +176,7 @@ class RecallMatches(list[RecallMatch]):
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
     """Return a current record as users see it, read as its declared concept if that fits."""
-    details = None if len(current.said) == 1 else current.details
-    return shown_record(current.recorded, concepts, details=details)
+    recorded = current.recorded
+    alone = len(current.said) == 1 and recorded.assertion.keyword not in concepts
+    shared = recorded.shared_record if alone else None
+    return shown_record(recorded, concepts, details=current.details) if shared is None else shared

@@ -341,7 +341,7 @@ class Evidence(Generic[Floats]):
         question: The share ``own`` of the statement before. None if no record answers a question, as for the next two.
         question_cosine: The cosine of the statement before.
         answered: ``g'``, the `context_weight` of the statement before; 0 if the record does not answer it.
-        little: Whether the record says hardly anything; see `says_little`.
+        little: Whether the record says hardly anything; see `says_little`. None for no record.
         misfit: How far the record is of a role that the query does not ask for; None for no record.
         lead: Whether the query names the speaker or the subject; None for no record.
         concept: How far the query asks for the concept, 0 to 1; None for no record.
@@ -363,7 +363,7 @@ class Evidence(Generic[Floats]):
     question: Floats | None = None
     question_cosine: Floats | None = None
     answered: Floats | None = None
-    little: Any = False
+    little: Any = None
     misfit: Any = None
     lead: Any = None
     concept: Floats | None = None
@@ -477,7 +477,7 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
     steep = meaning / (meaning + lexical_weight * ALONE) / (1 - evidence.unrelated)
     if evidence.answered is not None:
         steep *= 1.5
-    steep *= (1 + SIGN) ** sum(sign is not None for sign in (evidence.lead, evidence.dated, evidence.kind))
+    steep *= (1 + SIGN) ** len([sign for sign in (evidence.lead, evidence.dated, evidence.kind) if sign is not None])
     match settings.composite:
         case Boost(recency_weight=w_r, importance_weight=w_i):
             return steep * (1 + w_r) * (1 + w_i)

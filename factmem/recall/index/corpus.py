@@ -35,7 +35,7 @@ from factmem.recall.index.outline_codec import (
 from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
-from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
+from factmem.recall.scoring import DAY, context_weight, idf, recency, says_little, words_weight
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
@@ -60,6 +60,11 @@ _KNOWN_QUERY: Final = 4000
 
 _FEW: Final = 16
 """A caller sees few rows if they see less than one in this many."""
+
+_MOST_RAISED: Final = 1e6
+"""Factor above which the recency of a moment before the newest row is not computed from that of its own time."""
+
+_NOTHING: Final = np.zeros(1, np.float32)
 
 _VIEWS_ROOM: Final = 4_000_000
 """Maximum size of the cache of visible rows, in bytes, unless that holds fewer than `_LEAST_VIEWS` views."""
@@ -185,14 +190,14 @@ class RowWeights:
         words: The weight of its words.
         answered: The weight of the row before, if the row answers it: that one ends with a question, or the assistant
             replies to somebody; None if no row answers one.
-        little: Whether the row says hardly anything.
+        little: Whether the row says hardly anything, 1 or 0; None if none does.
         importance: From 0 to 1.
     """
 
     context: NDArray[Any]
     words: NDArray[Any]
     answered: NDArray[Any] | None
-    little: Mask
+    little: NDArray[Any] | None
     importance: NDArray[Any]
 
 
@@ -320,6 +325,7 @@ class Corpus:
     pairs: Pairs = NO_PAIRS
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
     _known: _Known = attrs.field(factory=_Known, init=False)
+    _recencies: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return int(self.layout.current.sum())
@@ -516,7 +522,7 @@ class Corpus:
         return self.weights(slice(None), np.float32)
 
     @functools.cached_property
-    def _answers(self) -> Mask | None:
+    def answers(self) -> Mask | None:
         """Whether each row answers the row before; None if none does. See `RowWeights.answered`."""
         before, signs = self.layout.before, self._column("signs")
         answers: Mask = (before >= 0) & ((signs[before] & ASKS) != 0)
@@ -524,32 +530,43 @@ class Corpus:
             answers |= (before >= 0) & self.assistant & ~self.assistant[before]
         return answers if answers.any() else None
 
+    @functools.cached_property
+    def _little(self) -> Mask | None:
+        """Whether each row says hardly anything; None if none does."""
+        little: Mask = says_little(self.lengths.own, self._column("tells") != 0)
+        return little if little.any() else None
+
     def weights(self, rows: Rows | slice, precision: type[np.floating[Any]] = np.float64) -> RowWeights:
         """Return the weights of some rows."""
         own, grouped = self.lengths.own, self.grouped[rows]
         length = own[rows].astype(precision)
         context = context_weight(grouped, length)
         answered: NDArray[Any] | None = None
-        if self._answers is not None:
-            answered = context_weight(self._answers[rows], own[self.layout.before[rows]].astype(precision))
+        if self.answers is not None:
+            answered = context_weight(self.answers[rows], own[self.layout.before[rows]].astype(precision))
         return RowWeights(
             context=context,
             words=words_weight(grouped, context).astype(precision),
             answered=answered,
-            little=says_little(length, self._column("tells")[rows] != 0),
+            little=None if self._little is None else self._little[rows].astype(precision),
             importance=self._column("importance")[rows].astype(precision),
         )
 
     @functools.cached_property
-    def _ages(self) -> tuple[float, NDArray[np.float32]]:
-        """The time of the newest row, and the seconds from each row to it in single precision."""
-        newest = float(self.said_at.max())
-        return newest, (newest - self.said_at).astype(np.float32)
+    def _newest(self) -> float:
+        """When the newest row was said, in seconds since 1970."""
+        return float(self.said_at.max())
 
     def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
-        """Return the recency of all rows, in single precision."""
-        newest, ages = self._ages
-        return recency(ages + np.float32(now - newest), half_life_days)
+        """Return the recency of all rows, in single precision: that when the newest was said, lowered since."""
+        lowered = 2 ** ((self._newest - now) / (DAY * half_life_days))
+        if lowered > _MOST_RAISED:
+            return recency((now - self.said_at).astype(np.float32), half_life_days)
+        if half_life_days not in self._recencies:
+            self._recencies.clear()
+            self._recencies[half_life_days] = recency((self._newest - self.said_at).astype(np.float32), half_life_days)
+        found: NDArray[np.float32] = np.minimum(self._recencies[half_life_days] * np.float32(lowered), np.float32(1))
+        return found
 
     def cosines(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the inner products of the rows, from those of all slots; a copy."""
@@ -567,7 +584,7 @@ class Corpus:
         """Return the mean of each row's value and its neighbours'."""
         if self.single:
             return values
-        padded = np.append(values, np.float32(0))  # -1 is the place of the last one
+        padded: NDArray[np.float32] = np.concatenate([values, _NOTHING])  # -1 is the place of the last one
         mean = values + padded[self.layout.before]
         mean += padded[self.layout.after]
         mean *= self._shares_of_neighbours

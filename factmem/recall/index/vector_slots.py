@@ -241,7 +241,7 @@ def _encoded(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
     np.maximum(scales, np.finfo(np.float32).tiny, out=scales)
     wholes = np.rint(rows / scales[:, None])
     left_out = rows - wholes * scales[:, None]
-    return wholes.astype(np.int8), scales, float(np.einsum("ij,ij->i", left_out, left_out).max()) ** 0.5
+    return wholes.astype(np.int8), scales, float(np.add.reduce(left_out * left_out, axis=1).max()) ** 0.5
 
 
 def _rounding(query: NDArray[np.float32]) -> float:
@@ -273,7 +273,7 @@ class _HeldView(VectorsView):
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
-        block_of = np.searchsorted(self.starts, slots, "right") - 1
+        block_of = self.starts.searchsorted(slots, "right") - 1
         first, last = (int(block_of.min()), int(block_of.max())) if len(slots) else (0, 0)
         rows: NDArray[np.float32]
         if first == last:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Term", "term_of", "topics_of"]
 
 _STEP: Final = np.float32(1 / 256)
+_ONE: Final = np.full(1, 1, np.float32)
 
 
 @attrs.frozen(eq=False)
@@ -58,8 +59,8 @@ def term_of(number: int, topics: Sequence[int] = ()) -> Term:
         return term
     return Term(
         term.number,
-        np.append(term.numbers, np.array(topics, np.uint64)),
-        np.append(term.weights, np.ones(len(topics), np.float32)),
+        np.concatenate([term.numbers, np.array(topics, np.uint64)]),
+        np.concatenate([term.weights, np.full(len(topics), 1, np.float32)]),
     )
 
 
@@ -68,7 +69,7 @@ def _known(number: int) -> Term:
     own = np.array([number], np.uint64)
     at = int(terms.searchsorted(own[0]))
     if at == len(terms) or terms[at] != own[0]:
-        return Term(number, own, np.ones(1, np.float32))
+        return Term(number, own, _ONE)
     return _related(at)
 
 
@@ -89,8 +90,8 @@ def _related(at: int) -> Term:
     part = slice(table.starts[at], table.starts[at + 1])
     return Term(
         int(table.terms[at]),
-        np.append(table.terms[at], table.terms[table.related[part]]),
-        np.append(np.float32(1), table.weights[part] * _STEP),
+        np.concatenate([table.terms[at : at + 1], table.terms[table.related[part]]]),
+        np.concatenate([_ONE, table.weights[part] * _STEP]),
     )
 
 
