@@ -182,7 +182,7 @@ def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp
 def _plain_text(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp: dt.datetime) -> Assertion | None:
     """Return an assertion of a text with plain details, as nearly all are; None for any other, or if it is malformed.
 
-    It is the one that the strict reading would return, in a tenth of the time.
+    It is the one that the strict reading would return, in little more than half of the time.
     """
     if type(rest) is not dict:
         return None

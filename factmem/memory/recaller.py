@@ -165,7 +165,9 @@ class Recaller(ReadingPart):
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
         def rank(corpus: Corpus) -> _Found:
-            asked = functools.cache(lambda text: search.query(corpus, text, vectors.get(text)))
+            def asked(text: str) -> Query:
+                return search.query(corpus, text, vectors.get(text))
+
             whole = timed(asked(query), happened, lambda phrase: self._dating(corpus, asked(phrase)), search.now)
             whole = less_named(corpus, whole, query, vectors.get(nameless(query)))
             linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))

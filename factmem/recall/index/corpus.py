@@ -617,7 +617,7 @@ class Corpus:
             beside: Other rows, to be read with them because they may be needed next.
         """
         rows = records.rows.tolist()
-        several = np.flatnonzero(records.counts > 1).tolist()
+        several = (records.counts > 1).nonzero()[0].tolist()
         same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
         read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
         said = iter(read[len(rows) :])
