@@ -10,17 +10,14 @@ without an ``"end"`` that follows from ``"start"``. Documents of version 1 are r
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-import attrs
-
 from factmem.details import MediumPart
 from factmem.errors import CodecError, FactMemError, NewerVersionError
-from factmem.facts import STATEMENT, FactType, check_interval, utc
+from factmem.facts import FactType, check_interval, utc
 from factmem.names import checked_name
 from factmem.records import (
     Assertion,
@@ -38,7 +35,6 @@ from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
 from factmem.validators import check_text
 from factmem.values import (
-    MAX_VALUE_BYTES,
     check_json,
     check_value,
     decode_value,
@@ -89,8 +85,6 @@ _JOB_KEY: Final = "errand"
 
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
-
-_TEXT: Final = STATEMENT.shape
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -171,99 +165,9 @@ def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp
     Raises:
         CodecError: the rest is malformed; the path says where.
     """
-    plain = _plain_text(head, rest, timestamp)
-    if plain is not None:
-        return plain
     assertion = _structured({**rest, **head, "timestamp": timestamp}, _rest_reader)
     _check_assertion(assertion)
     return assertion
-
-
-def _plain_text(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp: dt.datetime) -> Assertion | None:
-    """Return an assertion of a text with plain details, as nearly all are; None for any other, or if it is malformed.
-
-    It is the one that the strict reading would return, in little more than half of the time.
-    """
-    if type(rest) is not dict:
-        return None
-    data, details = rest.get("data"), rest.get("details", {})
-    if head["shape"] != _TEXT or type(data) is not str or type(details) is not dict or len(rest) > 2:
-        return None
-    if len(rest) != 1 + ("details" in rest) or not data.strip() or 6 * len(data) + 2 > MAX_VALUE_BYTES:
-        return None
-    try:
-        data.encode()
-        evidence = details.get("evidence", [])
-        given = {name: value for name, value in details.items() if name != "evidence"}
-        cited = (
-            [_plain(Evidence, _with_quote(item, data), "quote") for item in evidence]
-            if type(evidence) is list
-            else [None]
-        )
-        about = None if None in cited else _plain(FactDetails, given)
-        checked_name(head["keyword"], what="a concept's keyword")
-    except (FactMemError, UnicodeEncodeError):
-        return None
-    if about is None or not 0 <= about.importance <= 1:
-        return None
-    for name, value in (("evidence", tuple(cited)), ("metadata", {}), ("labels", {})):
-        object.__setattr__(about, name, value)
-    said: Mapping[str, Any] = {
-        **_DEFAULTS[Assertion],
-        **head,
-        "data": data,
-        "details": about,
-        "timestamp": utc(timestamp),
-    }
-    made = Assertion.__new__(Assertion)
-    for name, value in said.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
-_PLAIN: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
-    Evidence: {
-        **dict.fromkeys(("quote", "message_id", "role", "speaker", "conversation_id"), str),
-        **dict.fromkeys(("position", "start", "end"), int),
-    },
-    FactDetails: {"importance": float, "source": str, "doubt": str},
-}
-"""Fields whose values are stored as they are, with their types."""
-
-_DEFAULTS: Final[Mapping[type[Any], Mapping[str, Any]]] = {
-    cls: {
-        field.name: field.default
-        for field in attrs.fields(cls)
-        if field.default is None or isinstance(field.default, str | float | bool | tuple | enum.Enum)
-    }
-    for cls in (Assertion, Evidence, FactDetails)
-}
-"""Defaults of fields, but for those that are made for each instance."""
-
-
-def _plain(cls: type[Any], document: Any, *needed: str) -> Any:
-    """Return an instance with plain fields and the defaults of the others; None if a field is of another type.
-
-    Args:
-        cls: The class.
-        document: The fields.
-        needed: Names of those that have no default.
-
-    Raises:
-        UnicodeEncodeError: A text holds a lone surrogate.
-    """
-    types = _PLAIN[cls]
-    if type(document) is not dict or not document.keys() >= {*needed}:
-        return None
-    for name, value in document.items():
-        if type(value) is not types.get(name):
-            return None
-        if type(value) is str:
-            value.encode()
-    made, put = object.__new__(cls), object.__setattr__
-    for name, value in {**_DEFAULTS[cls], **document}.items():
-        put(made, name, value)
-    return made
 
 
 def _check_version(version: int) -> None:

@@ -13,18 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem import codec
-from factmem.codec import (
-    FORMAT_VERSION,
-    decode_assertion,
-    decode_entry,
-    decode_head,
-    dump_entry,
-    encode_entry,
-    encode_head,
-    encode_rest,
-    load_entry,
-)
+from factmem.codec import FORMAT_VERSION, decode_entry, dump_entry, encode_entry, load_entry
 from factmem.errors import CodecError, NewerVersionError
 from factmem.facts import Concept
 from factmem.fold import Moment, fold
@@ -104,64 +93,6 @@ def test_an_entry_keeps_its_identity(assertion: Any) -> None:
     assert isinstance(read, Recorded)
     assert read.assertion.fingerprint == assertion.fingerprint
     assert (read.assertion.track, read.assertion.slot) == (assertion.track, assertion.slot)
-
-
-@given(strategies.assertions(), st.integers(0, 3), st.randoms(use_true_random=False))
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_plain_texts_are_read_as_strictly_as_any_value(assertion: Any, changes: int, chance: random.Random) -> None:
-    """Whether the short way is taken or not, the same assertion or a typed error comes out."""
-    head = decode_head(json.loads(json.dumps(encode_head(assertion))))
-    rest = json.loads(json.dumps(encode_rest(assertion)))
-    for _ in range(changes):
-        _replace_one(rest, chance)
-
-    def outcome() -> object:
-        try:
-            return decode_assertion(head, rest, assertion.timestamp)
-        except CodecError:
-            return CodecError
-
-    shortly = outcome()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "_plain_text", lambda *given: None)
-        assert outcome() == shortly
-
-
-@pytest.mark.parametrize(
-    "rest",
-    [
-        {"data": " "},
-        {"data": "\ud800"},
-        {"data": "tea", "details": {"importance": 2.0}},
-        {"data": "tea", "details": {"importance": 1}},
-        {"data": "tea", "details": {"source": "\ud800"}},
-        {"data": "tea", "details": {"evidence": [{"role": "user"}]}},
-        {"data": "tea", "details": {"evidence": [{"quote": "tea", "position": True}]}},
-        {"data": "tea", "details": {"evidence": [{"verbatim": True, "start": 3, "speaker": "Ann"}], "doubt": "d"}},
-        {"data": "tea", "details": {"evidence": ["tea"]}},
-        {"data": "tea", "details": {"metadata": {"a": 1}}},
-        {"data": "tea", "details": []},
-        {"data": "tea", "other": 1},
-    ],
-)
-def test_the_short_way_takes_nothing_that_the_long_one_reads_otherwise(
-    rest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (said,) = assertions_of(
-        Concept.multiple("statement", "d").fact(["tea"], timestamp=NOON),
-        Place(MemorySubject("user"), MemoryScope.agent("p")),
-    )
-    head = decode_head(json.loads(json.dumps(encode_head(said))))
-
-    def outcome() -> object:
-        try:
-            return decode_assertion(head, rest, NOON)
-        except CodecError:
-            return CodecError
-
-    shortly = outcome()
-    monkeypatch.setattr(codec, "_plain_text", lambda *given: None)
-    assert outcome() == shortly
 
 
 def test_a_document_names_no_class_and_no_module() -> None:
