@@ -100,6 +100,7 @@ async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
 
 async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factmem.recall.index.corpus, "_KNOWN_ROWS", 100)
+    monkeypatch.setattr(factmem.recall.index.corpus, "_KNOWN_TERMS", 8)
     async with opened() as memory:
         for text in SAID:
             await memory.remember(text)
@@ -116,6 +117,10 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         assert 0 < sum(len(hits.keys) for hits in held) <= 100
         assert others == [first] * 3
         assert documents(callers[0], together=False) == documents(callers[0], together=True) == first
+        for term in memory._backend.mirror.terms(" ".join(f"nobody{number}" for number in range(20))):
+            corpus.occurrences([term], callers[0])
+        assert len(corpus._known.queries) <= 8
+        assert len(corpus._known.figures) <= 8 + 1
 
 
 async def test_who_overtakes_whom_is_the_same_found_one_by_one_at_once_and_after_an_erasure() -> None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Corpus", "Documents", "Figures", "Layout", "Lengths", "Occurrences", "RowWeights", "Seen"]
 
 _KNOWN_TERMS: Final = 4096
-"""Number of terms whose figures are cached."""
+"""Number of terms whose figures are cached, and of queries whose occurrences are."""
 
 _KNOWN_ROWS: Final = 250_000
 """Number of rows, of 12 bytes each, that the cached occurrences of queries hold."""
@@ -291,7 +291,7 @@ class _Known:
         size = sum([len(hits.keys) for hits in found.levels])
         if size * 4 > _KNOWN_ROWS:
             return
-        if self._rows + size > _KNOWN_ROWS:
+        if self._rows + size > _KNOWN_ROWS or len(self.queries) >= _KNOWN_TERMS:
             self.queries.clear()
             self._rows = 0
         self.queries[key] = found
