@@ -88,6 +88,7 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
         ("What is the user allergic to?", []),
         ("Which of my friends has a dog?", []),
         ("Who of us has a dog?", []),
+        ("Where does Wen live?", ["Wen"]),
     ],
 )
 def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, people: list[str]) -> None:
@@ -149,6 +150,7 @@ async def test_a_word_of_kinship_names_the_individuals_of_the_subject_that_is_ca
         ("Which of my friends is allergic to peanuts?", "nora"),
         ("Who of us is allergic to peanuts?", "nora"),
         ("Wer ist allergic to peanuts?", "nora"),
+        ("¿Quién es allergic to peanuts?", "nora"),
         ("Am I allergic to peanuts?", "ann"),
         ("Who is my dentist?", "ann"),
         ("Who is the dentist?", "ann"),

@@ -39,6 +39,9 @@ __all__ = [
 _LONGEST_LOOK: Final = 4096
 """Number of characters of a query that are searched; this runs on the event loop."""
 
+_FIRST_LETTERS: Final = 2
+"""Number of characters in which a query begins: "¿Q"."""
+
 _TABLE: Final = table("recall/text/questions")
 """Words by which a question shows what it asks for."""
 
@@ -48,7 +51,7 @@ _YOU, _I, _NO_SUBJECT, _MINE = (
 _PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
 _FIRST_PERSON: Final = _I | _MINE
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
-_WHO: Final = lazy_pattern(_TABLE["who"], re.IGNORECASE)
+_WHO: Final = lazy_pattern(_TABLE["who"])
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
 _NUMBER_ANYWHERE: Final = lazy_pattern(_TABLE["number"])  # the engines differ in the letters of some scripts
@@ -108,12 +111,18 @@ def people_asked(query: str) -> list[str]:
     A capitalized word is a name unless the speaker asks in the first person, or the language writes nouns so. The words
     that ask of whom something holds stand for nobody: "which of my friends".
     """
-    look = _WHO.sub(" ", query[:_LONGEST_LOOK])
+    look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
     people = [word for word in words if relation(word) in _TABLE["people"]]
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
         people += capitalized(look)
     return people
+
+
+def _without_who(query: str) -> tuple[str, int]:
+    """Return a query without the words that ask for a person, and their number; "Wen" within it is a name."""
+    first, look = query[:_FIRST_LETTERS].lower(), query[_FIRST_LETTERS:_LONGEST_LOOK]
+    return _WHO.subn(" ", first + look)
 
 
 def kinds_asked(query: str) -> Kind:
@@ -124,7 +133,7 @@ def kinds_asked(query: str) -> Kind:
 
 def asks_whom(query: str) -> bool:
     """Return whether a query asks of whom something holds: "Who is allergic to nuts?", but not "Who is my dentist?"."""
-    rest, found = _WHO.subn(" ", query[:_LONGEST_LOOK])
+    rest, found = _without_who(query)
     return bool(found) and _FIRST_PERSON.isdisjoint(word[0].lower() for word in _WORD.finditer(rest))
 
 
