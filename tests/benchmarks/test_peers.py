@@ -130,6 +130,7 @@ def test_an_installer_that_says_nothing_is_reported(part: Part, monkeypatch: pyt
 def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An interrupted comparison resumes; with the option it starts anew."""
     driving = part("driving")
+    monkeypatch.setattr(driving, "SHORT", driving.SHORT[:1])
     file = tmp_path / "tiny.jsonl"
     file.write_text(json.dumps(STORE) + "\n", encoding="utf-8")
     plan = driving.Plan(peers=("scan",), sizes=(), files=(file,))
@@ -149,6 +150,7 @@ def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.M
 def test_a_peer_that_cannot_be_installed_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every peer is in the report."""
     driving, page = part("driving"), part("page")
+    monkeypatch.setattr(driving, "SHORT", ())
 
     def refuse(requirements: str | None) -> Path:
         if requirements is None:

@@ -127,7 +127,7 @@ async def test_the_first_page_shows_scopes_with_counts_and_the_newest_facts(memo
 
 @pytest.mark.parametrize(
     "size",
-    [(40, 12), *(pytest.param(size, marks=pytest.mark.big) for size in ((80, 24), (120, 30))), (220, 60)],
+    [(40, 12), *(pytest.param(size, marks=pytest.mark.big) for size in ((80, 24), (120, 30), (220, 60)))],
     ids=str,
 )
 async def test_every_page_fits_every_size(memory: Memory, size: tuple[int, int]) -> None:

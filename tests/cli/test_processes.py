@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from factmem.testing import FakeClock
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
+    from tests.fork_server import ForkServer
 
 
 def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: Talk) -> None:
@@ -28,11 +30,14 @@ def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: T
     assert match["record"]["evidence"][0]["speaker"] == "Maya"
 
 
-def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine) -> None:
+def test_the_demo_is_right_now_and_will_be_in_many_years(
+    processes: CommandLine, fork_server: ForkServer, tmp_path: Path
+) -> None:
     """The demo's answers must not depend on recency."""
-    done = processes.spawn("--json", "demo", "--keep", str(processes.store))
-    assert done.code == 0, done.err
-    report = json.loads(done.out)
+    words = ["-m", "factmem", "--json", "demo", "--keep", str(processes.store)]
+    done = fork_server.run(*words, cwd=tmp_path, env=os.environ, timeout=100, outputs=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
     assert [answer["rank"] for answer in report["answers"]] == [1] * len(report["answers"])
     assert report["leaks"] == []
     assert report["taken_in"]["redacted"] == {"password": 1}

@@ -20,6 +20,7 @@ from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
+    from tests.fork_server import ForkServer
 
 SEATS = {"seats": [{"quote": "120 seats", "message": 1, "value": 120}]}
 SAID = "The venue has 120 seats."
@@ -103,7 +104,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_broken_off_is_finished_by_resuming(
-    processes: CommandLine, talk: Talk, concepts: Path, end: signal.Signals
+    processes: CommandLine, talk: Talk, concepts: Path, end: signal.Signals, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     files = [str(talk(SAID, id=f"talk-{number}", name=f"{number}.json")) for number in range(3)]
     with LoopbackOpenAIServer(slow_at(3)) as server:
@@ -121,7 +122,9 @@ def test_a_run_that_is_broken_off_is_finished_by_resuming(
             assert f"factmem --store {processes.store} --model '{at(server)}' resume\n" in err
             assert "Traceback" not in err
         assert len(processes.data("recall", "venue seats")) == 1, "pending words can be recalled"
-        resumed = json.loads(processes.spawn("--json", "--model", at(server), "resume").out)
+        words = ["-m", "factmem", "--store", str(processes.store), "--json", "--model", at(server), "resume"]
+        done = fork_server.run(*words, cwd=Path.cwd(), env=os.environ, timeout=100, outputs=tmp_path)
+        resumed = json.loads(done.stdout)
     assert (resumed["resumed"], resumed["created"], resumed["dead_letters"]) == (3, 2, 0)
     assert len(server.requests) == 6
     assert processes.data("load", "seats")["value"] == 120

@@ -165,7 +165,7 @@ MODELS: Mapping[str, Callable[[dict[str, Any]], int]] = {
 }
 
 
-@pytest.mark.parametrize("number", [30, pytest.param(60, marks=pytest.mark.big), 150])
+@pytest.mark.parametrize("number", [60, *(pytest.param(number, marks=pytest.mark.big) for number in (30, 150))])
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 @pytest.mark.parametrize("most", MODELS.values(), ids=MODELS.keys())
 async def test_a_long_list_is_read_on_in_parts_until_all_of_it_is_kept(

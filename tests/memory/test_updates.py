@@ -19,6 +19,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """The answers do not depend on the event loop."""
+    return "asyncio"
+
+
+@pytest.fixture
 def updates(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module("typed_updates")
