@@ -9,8 +9,11 @@ import os
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from hypothesis import settings
 
@@ -203,6 +206,18 @@ def promise(request: pytest.FixtureRequest) -> Promise:
                 file.write(line + "\n")
 
     return keep
+
+
+@pytest.fixture
+def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run work of threads at once: threads are irrelevant here, and switching between them takes most of the time."""
+
+    async def run_sync(work: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return work(*args)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)
+    monkeypatch.setattr(anyio.from_thread, "check_cancelled", lambda: None)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -19,7 +19,7 @@ from tests.conftest import Promise
 from tests.providers.encrypted.answers import Answers, Attacks, Verdict, answers_of
 from tests.providers.encrypted.worlds import PLACES, Files, filling, framed, frames_of, opened, save
 
-pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
+pytestmark = [pytest.mark.usefixtures("without_flushes", "without_threads"), pytest.mark.timeout(40_000)]
 
 REMADE = ("sequence.note", "embedder.note")
 MANIFEST = "store.manifest"
