@@ -56,6 +56,12 @@ BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observin
 The other folders test results that do not depend on the event loop. They run on trio only with `--big`.
 """
 
+SAME_ON_BOTH_LOOPS = {"ValueSpecs", "SetSpecs", "TypeSpecs", "ReadingSpecs", "WallSpecs", "ViewSpecs"}
+"""Specs of the conformance kit that run on trio only with `--big`: those of values and walls, by the four verbs.
+
+The specs of closing, cancelling and concurrent calls, and those of every capability, run on both event loops.
+"""
+
 Promise: TypeAlias = Callable[[str, str], None]
 """Callback that records a promise, as listed in `benchmarks/trust.py`, and its measured figure."""
 
@@ -153,18 +159,22 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests on trio that add nothing to the same test on asyncio.
 
     `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only, and the stores
-    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit. A
-    test with parameters runs on trio with the first of them.
+    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit, but
+    for `SAME_ON_BOTH_LOOPS`. A test with parameters runs on trio with the first of them.
     """
     here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
     def repeats(item: pytest.Item) -> bool:
-        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            return False
+        params: Mapping[str, object] = item.callspec.params
         twin = item.nodeid.replace("trio", "asyncio")
         if params.get("anyio_backend") != "trio" or twin not in there or not item.path.is_relative_to(here):
             return False
         folder, test = item.path.relative_to(here).parts[0], item.nodeid.partition("[")[0]
         if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
+            return True
+        if item.function.__qualname__.partition(".")[0] in SAME_ON_BOTH_LOOPS:
             return True
         seen = test in tried
         tried.add(test)
