@@ -9,8 +9,11 @@ import os
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from hypothesis import settings
 
@@ -51,6 +54,12 @@ BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observin
 """Folders whose tests run on trio as well as on asyncio.
 
 The other folders test results that do not depend on the event loop. They run on trio only with `--big`.
+"""
+
+SAME_ON_BOTH_LOOPS = {"ValueSpecs", "SetSpecs", "TypeSpecs", "ReadingSpecs", "WallSpecs", "ViewSpecs"}
+"""Specs of the conformance kit that run on trio only with `--big`: those of values and walls, by the four verbs.
+
+The specs of closing, cancelling and concurrent calls, and those of every capability, run on both event loops.
 """
 
 Promise: TypeAlias = Callable[[str, str], None]
@@ -150,18 +159,22 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests on trio that add nothing to the same test on asyncio.
 
     `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only, and the stores
-    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit. A
-    test with parameters runs on trio with the first of them.
+    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit, but
+    for `SAME_ON_BOTH_LOOPS`. A test with parameters runs on trio with the first of them.
     """
     here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
     def repeats(item: pytest.Item) -> bool:
-        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            return False
+        params: Mapping[str, object] = item.callspec.params
         twin = item.nodeid.replace("trio", "asyncio")
         if params.get("anyio_backend") != "trio" or twin not in there or not item.path.is_relative_to(here):
             return False
         folder, test = item.path.relative_to(here).parts[0], item.nodeid.partition("[")[0]
         if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
+            return True
+        if item.function.__qualname__.partition(".")[0] in SAME_ON_BOTH_LOOPS:
             return True
         seen = test in tried
         tried.add(test)
@@ -203,6 +216,18 @@ def promise(request: pytest.FixtureRequest) -> Promise:
                 file.write(line + "\n")
 
     return keep
+
+
+@pytest.fixture
+def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run work of threads at once: threads are irrelevant here, and switching between them takes most of the time."""
+
+    async def run_sync(work: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return work(*args)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)
+    monkeypatch.setattr(anyio.from_thread, "check_cancelled", lambda: None)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

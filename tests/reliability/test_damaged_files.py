@@ -114,7 +114,7 @@ async def test_a_flipped_bit_is_an_error_or_changes_no_answer(
     """The bit may be anywhere in any file, and a later save does not hide the damage."""
     original = await victim(store, tmp_path)
     outcomes: Counter[str] = Counter()
-    for file, offset, content in flips(original, 0 if big else 12):
+    for file, offset, content in flips(original, 0 if big else 8):
         folder = original.damaged(file, content)
         found = await original.ask(folder)
         assert await wrong(found, original.truth) == [], (str(file), offset)

@@ -36,7 +36,7 @@ from tests.reliability.workers import Workers
 
 MISSING = reason_not_to_trace()
 OLD, FIRST, SECOND = "city 0", "city 1", "city 2"
-SAMPLE = 2
+SAMPLE = 1
 """Number of faults of each kind to try without `--big`."""
 
 pytestmark = [

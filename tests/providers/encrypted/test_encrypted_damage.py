@@ -20,7 +20,7 @@ from tests.conftest import Promise
 from tests.providers.encrypted.answers import Answers, Attacks, Verdict
 from tests.providers.encrypted.worlds import Files, framed, frames_of
 
-pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
+pytestmark = [pytest.mark.usefixtures("without_flushes", "without_threads"), pytest.mark.timeout(40_000)]
 
 HARMLESS = ("sequence.note", "embedder.note", "factmem.json")
 """Files that `verify` does not read: numbers and a name that are found again, and white space of the marker."""

@@ -37,7 +37,7 @@ from tests.providers.encrypted.worlds import (
     statements,
 )
 
-pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
+pytestmark = [pytest.mark.usefixtures("without_flushes", "without_threads"), pytest.mark.timeout(40_000)]
 
 MANY: Final = [Place(MemorySubject(f"subject{n % 10}"), MemoryScope.agent(f"agent{n // 10}")) for n in range(50)]
 

@@ -89,7 +89,7 @@ def _check(one: LogName, other: LogName) -> None:
 
 @pytest.mark.timeout(1_800)
 def test_names_never_collide_nor_escape(big: bool, promise: Promise) -> None:
-    pairs = 100_000 if big else 1_000
+    pairs = 100_000 if big else 300
 
     @settings(max_examples=pairs, deadline=None, suppress_health_check=SLOW, database=None)
     @given(LOGS, LOGS)

@@ -60,7 +60,7 @@ class _Work:
 async def test_a_killed_server_loses_nothing_that_was_acknowledged(
     durable_server: PostgresServer, address: str, big: bool, promise: Promise
 ) -> None:
-    kills = 100 if big else 4
+    kills = 100 if big else 2
     async with Memory(address, embedder=HashEmbedder()) as memory:
         work = _Work(memory)
         async with anyio.create_task_group() as tasks:

@@ -19,6 +19,9 @@ from tests.postgres import connected, postgres_address
 
 CITY = Concept.single("city", "Where the user lives")
 
+# The server ends these waits, whatever the event loop; that a wait is cancelled is tested on both.
+on_one_loop = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
 
 @contextmanager
 def locked(address: str) -> Iterator[None]:
@@ -32,6 +35,7 @@ def locked(address: str) -> Iterator[None]:
         yield
 
 
+@on_one_loop
 async def test_reads_of_locked_tables_end_with_an_error_and_work_afterwards(tmp_path: Path) -> None:
     address = postgres_address(tmp_path, timeout="1")
     async with Memory(address, embedder=HashEmbedder()) as memory:
@@ -44,6 +48,7 @@ async def test_reads_of_locked_tables_end_with_an_error_and_work_afterwards(tmp_
         assert len(await memory.recall("Oslo")) == 1
 
 
+@on_one_loop
 async def test_a_store_with_locked_tables_is_opened_with_an_error(tmp_path: Path) -> None:
     address = postgres_address(tmp_path, timeout="1")
     async with Memory(address, embedder=HashEmbedder()) as memory:
