@@ -24,7 +24,7 @@ from tests.providers.encrypted_sqlite.test_rotation import STAGES
 from tests.providers.sealed import KEY, append, numbers_in, opened
 
 CHANGES = 6
-SHORT = 0.5
+SHORT = 1.0
 """Seconds to wait for the seal, which a rotation that halts at its last stage keeps locked; saves do not need it."""
 
 pytestmark = pytest.mark.timeout(120)
