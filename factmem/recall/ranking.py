@@ -258,11 +258,14 @@ class CorpusQuery:
 
 def _levels(query: Query, found: Occurrences, seen: Seen) -> list[Level]:
     """Weigh terms; those that no visible document holds only raise the attainable score."""
-    weights = np.array([of.weights for of in found.figures])
-    asking = _asking_terms()
-    weights *= np.array([[scoring.ASKING if term.number in asking else 1.0] for term in query.terms])
+    weights = np.array([of.weights for of in found.figures]) * np.array([[_weight(term)] for term in query.terms])
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
     return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
+
+
+def _weight(term: Term) -> float:
+    """Return the weight of a term beside its idf."""
+    return scoring.ASKING if term.number in _asking_terms() else 1.0
 
 
 @functools.cache
@@ -297,10 +300,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         about = np.ones(len(columns.subjects), np.bool_)
     else:
         about = ~columns.other_individuals(viewer)
-    asking = _asking_terms()
-    terms = [
-        (term, scoring.ASKING if term.number in asking else 1.0) for term in query.terms if term.number not in names
-    ]
+    terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
     others = ~about.take(heads["subject"], mode="clip") & typed

@@ -35,7 +35,7 @@ from factmem.recall.index.outline_codec import (
 from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
-from factmem.recall.scoring import DAY, context_weight, idf, recency, says_little, words_weight
+from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
@@ -60,9 +60,6 @@ _KNOWN_QUERY: Final = 4000
 
 _FEW: Final = 16
 """A caller sees few rows if they see less than one in this many."""
-
-_MOST_RAISED: Final = 1e6
-"""Factor above which the recency of a moment before the newest row is not computed from that of its own time."""
 
 _NOTHING: Final = np.zeros(1, np.float32)
 
@@ -559,13 +556,13 @@ class Corpus:
 
     def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
         """Return the recency of all rows, in single precision: that when the newest was said, lowered since."""
-        lowered = 2 ** ((self._newest - now) / (DAY * half_life_days))
-        if lowered > _MOST_RAISED:
+        if now < self._newest:
             return recency((now - self.said_at).astype(np.float32), half_life_days)
         if half_life_days not in self._recencies:
             self._recencies.clear()
             self._recencies[half_life_days] = recency((self._newest - self.said_at).astype(np.float32), half_life_days)
-        found: NDArray[np.float32] = np.minimum(self._recencies[half_life_days] * np.float32(lowered), np.float32(1))
+        lowered = recency(np.array([now - self._newest], np.float32), half_life_days)
+        found: NDArray[np.float32] = self._recencies[half_life_days] * lowered
         return found
 
     def cosines(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Term", "term_of", "topics_of"]
 
 _STEP: Final = np.float32(1 / 256)
-_ONE: Final = np.full(1, 1, np.float32)
+_ONE: Final = np.ones(1, np.float32)
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +60,7 @@ def term_of(number: int, topics: Sequence[int] = ()) -> Term:
     return Term(
         term.number,
         np.concatenate([term.numbers, np.array(topics, np.uint64)]),
-        np.concatenate([term.weights, np.full(len(topics), 1, np.float32)]),
+        np.concatenate([term.weights, np.ones(len(topics), np.float32)]),
     )
 
 
