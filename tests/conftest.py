@@ -22,7 +22,7 @@ from hypothesis import settings
 from tests.fork_server import ForkServer
 from tests.postgres import drop_schemas, end_of_tests, start_of_tests
 
-settings.register_profile("usual", deadline=None, max_examples=50)  # no deadline: a machine may be busy
+settings.register_profile("usual", deadline=None, max_examples=30)  # no deadline: a machine may be busy
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("big", deadline=None, max_examples=500)
 settings.load_profile("usual")
@@ -60,7 +60,7 @@ depend on the event loop; they run on trio only with `--big`.
 """
 
 IN_TURNS = ("file", "sqlite-vec")
-"""Stores of which a test in `memory` runs over one, beside the store in memory; over all of them only with `--big`."""
+"""Stores of which a test in `memory` with a `provider` runs over one, beside the store in memory."""
 
 ENCRYPTED = {"encrypted": "file", "encrypted-sqlite": "sqlite-vec"}
 """Stores that are another one over encrypted storage."""
@@ -164,8 +164,8 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[py
 def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
     """Return the tests over a store or on trio that add nothing to the same test over another one or on asyncio.
 
-    `Memory` awaits every store in the same way, so its tests run over one durable store each, in turns, and on trio
-    over the in-memory store only. The stores share the adapter that waits. On trio they are tested by their own tests,
+    `Memory` awaits every store in the same way, so its tests, but for those that name stores themselves, run over one
+    durable store each, in turns, and on trio over the in-memory store only. The stores share the adapter that waits. On trio they are tested by their own tests,
     and SQLite's by the conformance kit. A test with parameters runs on trio with the first of them.
     """
     here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
@@ -180,9 +180,8 @@ def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
         folder, (test, _, variant) = item.path.relative_to(here).parts[0], item.nodeid.partition("[")
         if not (guard or folder in OF_STORAGE) and any(is_there(test, variant, *pair) for pair in ENCRYPTED.items()):
             return True
-        turn = IN_TURNS[zlib.crc32(test.encode()) % len(IN_TURNS)]
-        others = [store for store in IN_TURNS if store != turn and _is_of(params, [store])]
-        if folder == "memory" and any(is_there(test, variant, store, turn) for store in others):
+        store, turn = params.get("provider"), IN_TURNS[zlib.crc32(test.encode()) % len(IN_TURNS)]
+        if folder == "memory" and store in IN_TURNS and store != turn and is_there(test, variant, str(store), turn):
             return True
         if params.get("anyio_backend") != "trio" or not is_there(test, variant, "trio", "asyncio"):
             return False
@@ -212,7 +211,9 @@ def _is_quick(item: pytest.Item) -> bool:
 
 
 def _is_of(params: Mapping[str, object], variants: Collection[str]) -> bool:
-    return any(value in variants for value in params.values() if isinstance(value, str))
+    """Return whether a parameter is one of the variants, or has the name of one."""
+    names = (getattr(value, "name", value) for value in params.values())
+    return any(isinstance(name, str) and name in variants for name in names)
 
 
 @pytest.fixture

@@ -169,6 +169,7 @@ def test_a_file_is_read_again_with_the_same_times_and_reports_its_progress(tmp_p
     assert file.bytes_read == file.size
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
     """The first conversation is returned after a small part of the file was read."""
     path = tmp_path / "many.jsonl"

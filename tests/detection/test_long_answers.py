@@ -78,6 +78,7 @@ async def test_items_beyond_what_the_text_can_hold_are_counted() -> None:
     assert 10 < len(found.candidates) < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "ab ", "a.", "é", "no "])
 async def test_quotes_are_found_in_time_linear_in_periodic_text(unit: str) -> None:
     def taken(length: int) -> float:

@@ -387,6 +387,7 @@ def test_every_method_that_waits_is_called_here() -> None:
     assert methods == CALLS.keys()
 
 
+@pytest.mark.slow
 def test_questions_to_a_model_all_go_the_same_way() -> None:
     """Code that calls a model directly would notify no observer."""
     package = Path(factmem.__file__).parent
