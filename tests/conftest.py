@@ -165,8 +165,9 @@ def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
     """Return the tests over a store or on trio that add nothing to the same test over another one or on asyncio.
 
     `Memory` awaits every store in the same way, so its tests, but for those that name stores themselves, run over one
-    durable store each, in turns, and on trio over the in-memory store only. The stores share the adapter that waits. On trio they are tested by their own tests,
-    and SQLite's by the conformance kit. A test with parameters runs on trio with the first of them.
+    durable store each, in turns, and on trio over the in-memory store only. The stores share the adapter that waits.
+    On trio they are tested by their own tests, and SQLite's by the conformance kit. A test with parameters runs on
+    trio with the first of them.
     """
     here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
