@@ -51,7 +51,10 @@ from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 
 FOLDER: Final = Path(__file__).with_name("evidence_cases")
-SAID_AT: Final = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
+WRITTEN_ON: Final = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
+"""When the messages of ``evidence_cases`` are said."""
+PACKED_ON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+"""When those of the sets in two halves are said, as their authors were told."""
 USER: Final = MemorySubject("user", "the person who writes")
 Fate: TypeAlias = Literal["believed", "waiting", "dropped"]
 VERIFIERS: Final = ("none", "label", "yes")
@@ -155,6 +158,7 @@ class Case:
         messages: the messages.
         cited: number of the message that is quoted.
         quote: the words quoted.
+        said_at: when the conversation begins.
         subject: what the fact is about.
     """
 
@@ -166,6 +170,7 @@ class Case:
     messages: Sequence[Message]
     cited: int
     quote: str
+    said_at: dt.datetime
     subject: MemorySubject = USER
 
 
@@ -200,6 +205,7 @@ def _written(name: str) -> Iterator[Case]:
                 cited=len(before) + 1,
                 messages=[*before, Message(content=text.replace("[[", "").replace("]]", ""))],
                 quote=text[text.index("[[") + 2 : text.index("]]")],
+                said_at=WRITTEN_ON,
             )
 
 
@@ -217,6 +223,7 @@ def _packed(case: Mapping[str, Any]) -> Case:
         messages=[Message(content=message["text"], role=message["role"]) for message in case["messages"]],
         cited=case["said_in"] + 1,
         quote=case["quote"],
+        said_at=PACKED_ON,
         subject=MemorySubject(case["subject"]["name"], case["subject"]["description"]),
     )
 
@@ -240,7 +247,7 @@ async def detect(case: Case) -> Detection:
         request = DetectionRequest(concepts=[concept], subjects=[case.subject])
         answer = {concept.keyword: [{**cited, **({"values": [case.value]} if several else {"value": case.value})}]}
     detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
-    found = await detector.detect(Conversation(messages=case.messages, id="c", started_at=SAID_AT), request)
+    found = await detector.detect(Conversation(messages=case.messages, id="c", started_at=case.said_at), request)
     said = tuple(item for item in found.candidates if item.fact.concept.keyword == concept.keyword)
     return attrs.evolve(found, candidates=said)
 

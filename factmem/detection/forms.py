@@ -26,6 +26,7 @@ __all__ = [
     "UNITS",
     "Found",
     "behind_place",
+    "coming_places",
     "day_places",
     "distances",
     "is_amount",
@@ -253,6 +254,9 @@ def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
 
 # Days, times, lengths
 
+_YEAR: Final = dt.timedelta(days=365)
+_MONTH: Final = dt.timedelta(days=28)
+_WEEK: Final = dt.timedelta(days=7)
 _WRITTEN_DAY: Final = re.compile(
     r"(?<!\d)(\d{1,4})(?:[./-]|\s?[年년]\s?)(\d{1,2})(?:[./-]|\s?[月월]\s?)(\d{1,4})(?!\d)"
 )
@@ -262,9 +266,19 @@ _WRITTEN_TIME: Final = re.compile(
 
 
 def day_places(
-    day: dt.date, text: str, words: Sequence[Word], language: Language | None, asked: Sequence[Word] = ()
+    day: dt.date,
+    text: str,
+    words: Sequence[Word],
+    language: Language | None,
+    *,
+    asked: Sequence[Word] = (),
+    said_on: dt.date | None = None,
 ) -> list[Found]:
-    """Return where a day is said in full: with its month and its year, which the question before it may have."""
+    """Return where a day is said by its date.
+
+    The question before it may have its month or its year. Without either, the date is the first one from the day on
+    which it is said.
+    """
     if not words:
         return []
     found: list[Found] = []
@@ -275,10 +289,12 @@ def day_places(
         return found
     days = [*_part_places(day.day, words, language), *_spelled_days(day, words, language)]
     months, years = _months(day, words, language), list(_part_places(day.year, words, language))
-    if not years and not _years(words) and _years(asked) == {day.year}:
-        if not months and _months(day, asked, language) and not _months(None, words, language):
+    if not years and not _years(words) and _years(asked) <= {day.year}:
+        others = _months(None, words, language)
+        if not months and not others and _years(asked) and _months(day, asked, language):
             return found + [place for place in days if len({first for first, _ in days}) == 1]
-        years = months
+        if _years(asked) or (said_on is not None and said_on <= day < said_on + _YEAR):
+            years = months
     found += [
         (min(one[0], month[0], year[0]), max(one[1], month[1], year[1]))
         for month in months
@@ -295,10 +311,9 @@ def day_places(
 
 def _months(day: dt.date | None, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a day's month is named, or any month."""
-    months = [entry.split() for entry in str(language.table["months"]).split(", ")]
-    named = months if day is None else [months[day.month - 1]]
-    names = {words_of(name)[0].text for month in named for name in month if not name[:1].isdigit()}
-    return [(at, at) for at, word in enumerate(words) if word.text in names]
+    months = language.calendar("months")
+    named = itertools.chain(*months) if day is None else months[day.month - 1]
+    return search(language.pattern(name for name in named if not name[:1].isdigit()), words, 0, len(words) - 1)
 
 
 def _years(words: Sequence[Word]) -> set[int]:
@@ -320,6 +335,32 @@ def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> It
     yield from (place for place in found if not _is_counted(place, words, language))
     if (day + dt.timedelta(days=1)).month != day.month:
         yield from language.find("last_day", words, 0, len(words) - 1)
+
+
+def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where a day soon after it is said is named by its weekday, or by its number of the month alone.
+
+    "Next Friday" may be one of two.
+    """
+    found = list[Found]()
+    if said_on < day <= said_on + _WEEK:
+        names = language.pattern(language.calendar("weekdays")[day.weekday()])
+        unclear = {
+            at for name in ("days", "every") for place in language.find(name, words, 0, len(words) - 1) for at in place
+        }
+        named = search(names, words, 0, len(words) - 1)
+        found += [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
+    if said_on < day < said_on + _MONTH and not _months(None, words, language):
+        numbered = language.pattern(f"{day.day} {ending}" for ending in language.words("ordinals"))
+        alone = [*_spelled_days(day, words, language), *search(numbered, words, 0, len(words) - 1)]
+        found += [place for place in alone if not _is_before_a_noun(place, words, language)]
+    return found
+
+
+def _is_before_a_noun(place: Found, words: Sequence[Word], language: Language) -> bool:
+    behind = place[1] + 1
+    known = behind >= len(words) or words[behind].is_mark
+    return not (known or any(language.find(name, words, behind, behind) for name in ("fill", "breaks")))
 
 
 def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:

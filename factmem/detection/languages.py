@@ -73,6 +73,11 @@ class Language:
         """Return the entries of each list of a group: units, measures or nouns."""
         return {name: entries(text) for name, text in self.table.get(group, {}).items()}
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019
+    def calendar(self, name: str) -> Sequence[Sequence[str]]:
+        """Return the names of each month, or of each of the weekdays, in their order."""
+        return [entries(text.replace(" ", ",")) for text in self.table[name].split(", ")]
+
     def find(self, name: str, words: Sequence[Word], first: int, last: int) -> list[tuple[int, int]]:
         """Return the first and last positions of the entries of a list among some words.
 
@@ -117,7 +122,9 @@ def _languages() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-_TELLING: Final = tuple(entries("self, my, verbs, fill, deny, others, past, maybe, plan, months, days, breaks, you"))
+_TELLING: Final = tuple(
+    entries("self, my, verbs, fill, deny, others, past, maybe, plan, months, weekdays, days, breaks, you")
+)
 """Lists whose words show a language beside its common ones, with half of their weight."""
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -46,6 +47,7 @@ _HEARD: Final = 5_000
 """Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 NOT_SAID: Final = "not said in these words"
 _ESTIMATED: Final = "said as an estimate or a range"
+_PART: Final = "said of a part, or as a difference"
 _CORRECTED: Final = "corrected or doubted right after"
 _WORKED_ON: Final = "said in a text to be worked on, or in a story"
 _WORDY: Final = "not said in plain words"
@@ -53,6 +55,7 @@ _NO_SPEAKER: Final = "not plainly said about the speaker"
 _SEVERAL: Final = "one of several"
 _UNIT: Final = "said in another unit"
 _COUNTS_ELSE: Final = "said of something else"
+_NAME: Final = "said as a name"
 
 _QUESTION_MARKS: Final = frozenset("?？؟")
 _OPENING, _CLOSING = frozenset("([（"), frozenset(")]）")
@@ -85,16 +88,20 @@ class Topic:
         subjects: the names of its subject.
         language: the language.
         units: the units and measures that its keyword and description name.
+        choices: the words of its choices, if it has some.
     """
 
     words: frozenset[str]
     subjects: frozenset[str]
     language: Language
     units: frozenset[str] = frozenset()
+    choices: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, keyword: str, description: str, subjects: frozenset[str], language: Language) -> Topic:
-        """Return the topic of a concept by its keyword and description."""
+    def of(
+        cls, keyword: str, description: str, subjects: frozenset[str], language: Language, choices: Iterable[str] = ()
+    ) -> Topic:
+        """Return the topic of a concept by its keyword, its description and its choices."""
         words = words_of(f"{keyword.replace('_', ' ')} {description}")
         found = frozenset(word.text for word in words if not word.is_mark)
         english = language_named("en")
@@ -102,7 +109,8 @@ class Topic:
         units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
         units |= found & {*language.group("units"), *language.group("measures")}
         light = _LIGHT - {keyword}
-        return cls((found | subjects) - light, subjects, language, frozenset(units))
+        offered = frozenset(word.text for choice in choices for word in words_of(choice) if not word.is_mark)
+        return cls((found | subjects) - light, subjects, language, frozenset(units), offered)
 
     def has(self, word: str) -> bool:
         """Return whether a word is one of the topic, in any inflection that English has."""
@@ -203,7 +211,9 @@ class Citation:
         words, language = self.heard, self.language
         if language is None or any(is_amount(word, language) for word in words):
             return True
-        return any(language.find(name, words, 0, len(words) - 1) for name in ("days", "months"))
+        names = itertools.chain(*language.calendar("months"), *language.calendar("weekdays"))
+        named = search(language.pattern(names), words, 0, len(words) - 1)
+        return bool(named or language.find("days", words, 0, len(words) - 1))
 
     @property
     def quoted(self) -> str:
@@ -268,7 +278,7 @@ class Reading:
             text: whether it is a text, beside which a word may be unknown.
             truth: the truth that the place's words say of the concept; None for a value of their own.
             whole: whether the place has other words between the parts of a value, which may hold cues.
-            dated: whether the value itself tells when something happened.
+            dated: whether the value is the day on which something happened.
         """
         if structure := self.structure(place):
             yield structure
@@ -319,10 +329,10 @@ class Reading:
             return
         inner = set(range(place[0], place[1] + 1))
         first, last = clause[0], place[0] - 1
-        beside = self.entries("beside", place[1] + 1, clause[1])
-        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner):
+        beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
+        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner - subject):
             yield CUES["others"]
-        unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
+        unknown = self._unknown(first, last, *(("negate",) if truth is False else ())) - subject
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
@@ -330,6 +340,7 @@ class Reading:
             self.entries("self", first, min(first + _SHORT, last))
             or self._begins_with_verb(place, clause)
             or self._names_topic(first, last)
+            or subject
         )
         related = self.topic.places(self.words, *clause) - inner
         most = 1 + text + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
@@ -359,9 +370,39 @@ class Reading:
             return True
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
-        before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
-        named = any(self.words[at].text in self.topic.subjects for at in range(first, place[0]))
+        named = any(at < place[0] for at in self._subject(clause))
+        before = named or self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
+
+    def _subject(self, clause: Found) -> set[int]:
+        """Return the positions in a clause of a subject that is not the speaker.
+
+        These are its names, the relation before one ("my sister Eva"), and a pronoun where the words before it, from
+        the last sentence on, name the subject and nobody else.
+        """
+        if not self.topic.is_of_a_thing:
+            return set()
+        found = self._named_subject(*clause)
+        if not found and clause[0] > 0:
+            start = self.passage.sentence(clause[0] - 1, clause[0] - 1)[0]
+            before = self._named_subject(start, clause[0] - 1)
+            others = {at for at in range(start + 1, clause[0]) if self.words[at].is_name and not self._is_first(at)}
+            if before and not (others | self.entries("others", start, clause[0] - 1)) - before:
+                found = self.entries("they", *clause)
+        return found
+
+    def _named_subject(self, first: int, last: int) -> set[int]:
+        names = self.topic.subjects - self.language.words("fill")
+        found = {at for at in range(first, last + 1) if self.words[at].text in names}
+        if unspaced := self.language.is_unspaced:  # a character of a name is none
+            found = {at for at in found if found & {at - 1, at + 1}}
+        if self.language.table.get("construct"):  # "sister Eva" is a sister of Eva's
+            return found
+        reach = range(1, 2 + unspaced)
+        return found | {at for at in self.entries("others", first, last) if any(at + far in found for far in reach)}
+
+    def _is_first(self, at: int) -> bool:
+        return at == 0 or at - 1 in self.passage.ends
 
     def _names_topic(self, first: int, last: int) -> bool:
         """Return whether words begin with what is the speaker's ("my ..."), or with a thing, and name the topic."""
@@ -398,9 +439,14 @@ class Reading:
         first = next(before, -1) + 1
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
-        others |= set() if "past" in self.topic.themes else self._within("past", asked, first, marks[0])
-        alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or bool(self.entries("verbs", *clause))
-        return not others and (bool(yours) or (alone and bool(self.topic.places(asked, first, marks[0]))))
+        if "past" not in self.topic.themes:
+            others |= self._within("past", asked, first, marks[0]) - self._within("allowed", asked, first, marks[0])
+        rest = clause[1] + 1, self.passage.sentence(*clause)[1]
+        alone = bool(self.entries("verbs", *clause)) or not any(
+            self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition")
+        )
+        offered = {word.text for word in asked[first : marks[0]]} & self.topic.choices
+        return not others and bool(yours or len(offered) > 1 or (alone and self.topic.places(asked, first, marks[0])))
 
     def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
         return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
@@ -577,6 +623,8 @@ class Reading:
         inner = set(range(place[0], place[1] + 1))
         if self.cues("about", *clause) - inner:
             return _ESTIMATED
+        if self.entries("part", place[1] + 1, min(place[1] + _AFTER, clause[1])):
+            return _PART
         if {at for at in self._said(*clause) if numbers_at(self.words[at], self.language)} - inner:
             return _SEVERAL
         return self._reason_of_unit(place, clause) if counts else None
@@ -601,12 +649,17 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months", "tail")
+        unknown = self._unknown(behind, clause[1], "instead", "beside", "weekdays", "days", "months", "tail")
         return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
-    def reason_of_text(self, place: Found) -> str | None:
+    def reason_of_text(self, place: Found, text: str) -> str | None:
         """Return why a text is not plainly the one that the concept asks for; None if it is."""
-        return None if self.language.is_unspaced else self._reason_of_next(place, self.clause(place))
+        if self.language.is_unspaced:
+            return None
+        said = self.words[place[0]]
+        if said.is_name and text.islower() and not (self._is_first(place[0]) or self.language.table.get("nouns_large")):
+            return _NAME
+        return self._reason_of_next(place, self.clause(place))
 
     def reason_of_topic(self, place: Found, *, choice: bool) -> str | None:
         """Return why a day, or one of several choices, is not plainly that of what the concept is about.
