@@ -52,9 +52,9 @@ from factmem.testing import ScriptedModel
 
 FOLDER: Final = Path(__file__).with_name("evidence_cases")
 WRITTEN_ON: Final = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
-"""When the messages of ``evidence_cases`` are said."""
+"""The time of the messages of ``evidence_cases``."""
 PACKED_ON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
-"""When those of the sets in two halves are said, as their authors were told."""
+"""The time of the messages of the sets in two halves."""
 USER: Final = MemorySubject("user", "the person who writes")
 Fate: TypeAlias = Literal["believed", "waiting", "dropped"]
 VERIFIERS: Final = ("none", "label", "yes")

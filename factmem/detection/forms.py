@@ -33,6 +33,7 @@ __all__ = [
     "length_places",
     "number_places",
     "numbers_at",
+    "ordinal_places",
     "text_places",
     "time_places",
 ]
@@ -260,6 +261,7 @@ _WEEK: Final = dt.timedelta(days=7)
 _WRITTEN_DAY: Final = re.compile(
     r"(?<!\d)(\d{1,4})(?:[./-]|\s?[年년]\s?)(\d{1,2})(?:[./-]|\s?[月월]\s?)(\d{1,4})(?!\d)"
 )
+_WRITTEN_MONTH: Final = re.compile(r"(?<!\d)(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日号號일]")
 _WRITTEN_TIME: Final = re.compile(
     r"(?<![\d.,])(\d{1,2})[:.hH](\d{2})(?:[:.]\d{2})?\s*([ap]\.?m\b)?(?!\d)", re.IGNORECASE
 )
@@ -285,15 +287,20 @@ def day_places(
     for match in _WRITTEN_DAY.finditer(text, words[0].start, words[-1].end):
         if _days_of(match[1], match[2], match[3], language) == {day}:
             found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
-    if language is None or language.is_unspaced:
+    if language is None:
         return found
+    to_come = said_on is not None and said_on <= day < said_on + _YEAR
+    if language.is_unspaced:
+        written = _WRITTEN_MONTH.finditer(text, words[0].start, words[-1].end) if to_come and not found else ()
+        same = (match for match in written if (int(match[1]), int(match[2])) == (day.month, day.day))
+        return found + [_covering(words, *match.span()) for match in same]
     days = [*_part_places(day.day, words, language), *_spelled_days(day, words, language)]
     months, years = _months(day, words, language), list(_part_places(day.year, words, language))
     if not years and not _years(words) and _years(asked) <= {day.year}:
         others = _months(None, words, language)
         if not months and not others and _years(asked) and _months(day, asked, language):
             return found + [place for place in days if len({first for first, _ in days}) == 1]
-        if _years(asked) or (said_on is not None and said_on <= day < said_on + _YEAR):
+        if _years(asked) or to_come:
             years = months
     found += [
         (min(one[0], month[0], year[0]), max(one[1], month[1], year[1]))
@@ -330,8 +337,7 @@ def _part_places(part: int, words: Sequence[Word], language: Language) -> Iterat
 
 def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> Iterator[Found]:
     """Yield where a day of a month is said by its ordinal, or as the last one."""
-    ordinal = _spelled(language.name, day.day, ordinal=True)
-    found = search(ordinal, words, 0, len(words) - 1) if ordinal is not None else []
+    found = ordinal_places(day.day, words, language)
     yield from (place for place in found if not _is_counted(place, words, language))
     if (day + dt.timedelta(days=1)).month != day.month:
         yield from language.find("last_day", words, 0, len(words) - 1)
@@ -351,10 +357,16 @@ def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], languag
         named = search(names, words, 0, len(words) - 1)
         found += [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
     if said_on < day < said_on + _MONTH and not _months(None, words, language):
-        numbered = language.pattern(f"{day.day} {ending}" for ending in language.words("ordinals"))
-        alone = [*_spelled_days(day, words, language), *search(numbered, words, 0, len(words) - 1)]
+        alone = [place for place in ordinal_places(day.day, words, language) if not _is_counted(place, words, language)]
         found += [place for place in alone if not _is_before_a_noun(place, words, language)]
     return found
+
+
+def ordinal_places(number: int, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where the ordinal of a number is said."""
+    spelled = _spelled(language.name, number, ordinal=True)
+    written = language.pattern(f"{number} {ending}" for ending in language.words("ordinals"))
+    return [place for pattern in (spelled, written) if pattern for place in search(pattern, words, 0, len(words) - 1)]
 
 
 def _is_before_a_noun(place: Found, words: Sequence[Word], language: Language) -> bool:

@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at
+from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at, ordinal_places
 from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
@@ -192,7 +192,8 @@ class Citation:
     @functools.cached_property
     def passage(self) -> Passage:
         """The words around the quote."""
-        return self.text.passage(*self.quote)
+        language = self.language
+        return self.text.passage(*self.quote, dotted=language is not None and bool(language.table.get("dotted")))
 
     @functools.cached_property
     def language(self) -> Language | None:
@@ -386,7 +387,8 @@ class Reading:
         if not found and clause[0] > 0:
             start = self.passage.sentence(clause[0] - 1, clause[0] - 1)[0]
             before = self._named_subject(start, clause[0] - 1)
-            others = {at for at in range(start + 1, clause[0]) if self.words[at].is_name and not self._is_first(at)}
+            unknown = self._unknown(start, clause[0] - 1, "common", "weekdays", "months")
+            others = {at for at in unknown if self.words[at].is_name and not self._is_first(at)}
             if before and not (others | self.entries("others", start, clause[0] - 1)) - before:
                 found = self.entries("they", *clause)
         return found
@@ -603,6 +605,9 @@ class Reading:
         citation, whole = self.citation, self.citation.text.text
         if self._names("material", whole[: self.words[clause[1]].end][-_LONGEST_TASK:]):
             return True
+        greetings = self.entries("greet", _SHORT, clause[0] - 1)
+        if any(self._is_first(at) or self.passage.is_pause(at - 1) for at in greetings):  # of a letter in the message
+            return True
         texts = (whole, citation.asked, *citation.earlier[:2])
         return any(self._names("frame", text[:_LONGEST_TASK]) for text in texts)
 
@@ -698,7 +703,10 @@ class Reading:
         return [word for word in wanted if stemmer()(word) not in stems]
 
     def measured(self, number: float) -> list[Found]:
-        """Return where a number is said as a length of time, in a unit that the concept names."""
+        """Return where a number is said as the ordinal of a word of the topic, or as a length of time in its unit."""
+        ordinals = ordinal_places(int(number), self.words, self.language) if number == int(number) else []
+        if counted := [place for place in ordinals if self.topic.named(self.words, place[1] + 1, place[1] + 1)]:
+            return counted
         lengths = (dt.timedelta(seconds=UNITS[name] * number) for name in self.topic.units & set(UNITS))
         return [place for length in lengths for place in length_places(length, self.words, self.language)]
 

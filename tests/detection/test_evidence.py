@@ -66,7 +66,7 @@ def judged(
     return doubt_of(value, concept, citation)
 
 
-def reason(text: str, value: Any, concept: Concept[Any, Any] = CITY, **options: str) -> str | None:
+def reason(text: str, value: Any, concept: Concept[Any, Any] = CITY, **options: Any) -> str | None:
     doubt = judged(text, value, concept, **options)
     return None if doubt is None else doubt.reason
 
