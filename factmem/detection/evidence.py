@@ -217,6 +217,7 @@ class _Judge:
                 return []
             case int() | float() | Decimal():
                 found = forms.number_places(Decimal(str(value)), words, language)
+                found += self.reading.numbered(value) if self.reading else []
                 return found or (self.reading.measured(float(value)) if self.reading else [])
             case dt.datetime():
                 return _joined(self._day_places(value.date()), forms.time_places(value.time(), text, words, language))

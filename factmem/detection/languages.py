@@ -64,11 +64,12 @@ class Language:
         """Whether entries are found within words."""
         return bool(self.table.get("unspaced"))
 
+    @functools.lru_cache(maxsize=256)  # noqa: B019 - languages live as long as the process
     def words(self, name: str) -> frozenset[str]:
         """Return the entries of a list; none if the table does not have it."""
         return frozenset(entries(self.table.get(name, "")))
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - languages live as long as the process
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def group(self, group: str) -> Mapping[str, Sequence[str]]:
         """Return the entries of each list of a group: units, measures or nouns."""
         return {name: entries(text) for name, text in self.table.get(group, {}).items()}

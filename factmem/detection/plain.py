@@ -17,6 +17,7 @@ import functools
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 import attrs
@@ -137,15 +138,8 @@ class Topic:
     @functools.cached_property
     def themes(self) -> frozenset[str]:
         """The lists of cues that the concept itself is about: what somebody dislikes, or did before."""
-        words, english = words_of(" ".join(sorted(self.words))), language_named("en")
-        found = {
-            name
-            for name in _THEMES
-            if search(
-                english.pattern(entry for entry in english.words(name) if REST not in entry), words, 0, len(words)
-            )
-        }
-        return frozenset(found)
+        words = words_of(" ".join(sorted(self.words)))
+        return frozenset(name for name in _THEMES if search(_whole_entries(name), words, 0, len(words)))
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
@@ -163,6 +157,13 @@ class Topic:
         if stemmer()(noun) in self._stems or noun.replace("-", " ") in self.words:
             return True
         return len(noun) > _SHORTEST_ROOT and any(word.startswith(noun) for word in self.words)
+
+
+@functools.cache
+def _whole_entries(name: str) -> re.Pattern[str]:
+    """Return a pattern of the English entries of a list that are no beginnings of words."""
+    english = language_named("en")
+    return english.pattern(entry for entry in english.words(name) if REST not in entry)
 
 
 @attrs.frozen(kw_only=True)
@@ -246,9 +247,15 @@ class Reading:
         """The words of the passage."""
         return self.passage.words
 
-    def cues(self, name: str, first: int, last: int) -> set[int]:
-        """Return the positions of a list's entries, without those that are allowed, or the topic's."""
-        found = self.entries(name, first, last)
+    def cues(self, name: str, first: int, last: int, inner: Collection[int] = ()) -> set[int]:
+        """Return the positions of a list's entries, without those that are allowed, or the topic's.
+
+        They are outside a value, whose positions are `inner`. In an unspaced script a cue may begin within one.
+        """
+        places = (range(one, two + 1) for one, two in self._find(name, first, last))
+        if self.language.is_unspaced:
+            places = (place for place in places if not any(at in inner for at in place))
+        found = {at for place in places for at in place}.difference(inner)
         if not found or name in self.topic.themes:
             return set()
         found -= self.entries("allowed", first, last)
@@ -331,7 +338,7 @@ class Reading:
         inner = set(range(place[0], place[1] + 1))
         first, last = clause[0], place[0] - 1
         beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
-        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner - subject):
+        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ())) - subject
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
@@ -389,7 +396,8 @@ class Reading:
             before = self._named_subject(start, clause[0] - 1)
             unknown = self._unknown(start, clause[0] - 1, "common", "weekdays", "months")
             others = {at for at in unknown if self.words[at].is_name and not self._is_first(at)}
-            if before and not (others | self.entries("others", start, clause[0] - 1)) - before:
+            others |= self.entries("others", start, clause[0] - 1) - self.entries("their", start, clause[0] - 1)
+            if before and not others - before:
                 found = self.entries("they", *clause)
         return found
 
@@ -401,7 +409,9 @@ class Reading:
         if self.language.table.get("construct"):  # "sister Eva" is a sister of Eva's
             return found
         reach = range(1, 2 + unspaced)
-        return found | {at for at in self.entries("others", first, last) if any(at + far in found for far in reach)}
+        apart = {at for at in found if at > first and self.words[at - 1].text in _COMMAS}
+        beside = found | {at - 1 for at in apart}
+        return found | {at for at in self.entries("others", first, last) if any(at + far in beside for far in reach)}
 
     def _is_first(self, at: int) -> bool:
         return at == 0 or at - 1 in self.passage.ends
@@ -478,7 +488,7 @@ class Reading:
             if self._speaks((last, last), (first, last), ()):
                 reach = (first, clause[1])
                 inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
-                against = (self.cues(name, *reach) - inner for name in (*_IN_CLAUSE, "others"))
+                against = (self.cues(name, *reach, inner) for name in (*_IN_CLAUSE, "others"))
                 return len(unknown) <= _SHORT and not any(against)
             if len(self._said(first, last)) > _SHORT:
                 return False
@@ -494,7 +504,7 @@ class Reading:
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
                 reach = clause[1] + 1, self.passage.sentence(*clause)[1]
-            found = self.cues(name, *reach) - inner
+            found = self.cues(name, *reach, inner)
             if name == "deny":  # "rather than" speaks against what follows it
                 found -= {at for at in self.entries("instead", *clause) if at > min(inner, default=clause[1])}
             if name == "deny" and truth is False:
@@ -512,14 +522,14 @@ class Reading:
         for name in _BEFORE:
             if self.cues(name, sentence[0], place[0] - 1):
                 yield CUES[name]
-        if self.cues("condition", *clause) - inner:
+        if self.cues("condition", *clause, inner):
             yield CUES["condition"]
         pauses = (at for at in range(clause[1] + 2, sentence[1] + 1) if self.passage.is_pause(at))
         near = next(pauses, sentence[1])
         contrasts = self.entries("contrast", sentence[0], place[0] - 1) & self._breaks(sentence)
         for name in _NEARBY:
             start = max(contrasts, default=sentence[0]) if name == "said" else sentence[0]
-            if self.cues(name, start, near) - inner:
+            if self.cues(name, start, near, inner):
                 yield CUES[name]
         if self._is_behind_colon(clause, sentence) and not self._is_labelled(clause, sentence):
             yield "said behind a colon"
@@ -586,6 +596,8 @@ class Reading:
         ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
         end = next(ends, len(self.words) - 1)
         said = self._said(at, end)
+        if self._is_first(at) and self._is_a_question(at):
+            return False
         contrast = at in self.entries("contrast", at, at)
         unknown = self._unknown(at, end, "common", "back", "contrast", *(_IN_CLAUSE if contrast else ("deny", "maybe")))
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
@@ -599,6 +611,11 @@ class Reading:
         allowed = self.entries("allowed", at, end)
         back = [place for place in self._find("back", at, at + _SHORT) if place[0] == at and at not in allowed]
         return any(not self._find("negate", *place) or not self._said(place[1] + 1, end) for place in back)
+
+    def _is_a_question(self, at: int) -> bool:
+        """Return whether a sentence is a question with a matter of its own."""
+        first, last = self.passage.sentence(at, at)
+        return self.words[last].text in _QUESTION_MARKS and len(self._said(first, last)) > 2 * _SHORT
 
     def _is_worked_on(self, clause: Found) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""
@@ -626,7 +643,7 @@ class Reading:
         """
         clause = self.clause(place)
         inner = set(range(place[0], place[1] + 1))
-        if self.cues("about", *clause) - inner:
+        if self.cues("about", *clause, inner):
             return _ESTIMATED
         if self.entries("part", place[1] + 1, min(place[1] + _AFTER, clause[1])):
             return _PART
@@ -702,11 +719,13 @@ class Reading:
         wanted = {word.text for word in words_of(text) if not word.is_mark} - light - said
         return [word for word in wanted if stemmer()(word) not in stems]
 
+    def numbered(self, number: float | Decimal) -> list[Found]:
+        """Return where the ordinal of a whole number stands before a word of the topic: "fifth floor"."""
+        found = ordinal_places(int(number), self.words, self.language) if number == int(number) else []
+        return [place for place in found if self.topic.named(self.words, place[1] + 1, place[1] + 1)]
+
     def measured(self, number: float) -> list[Found]:
-        """Return where a number is said as the ordinal of a word of the topic, or as a length of time in its unit."""
-        ordinals = ordinal_places(int(number), self.words, self.language) if number == int(number) else []
-        if counted := [place for place in ordinals if self.topic.named(self.words, place[1] + 1, place[1] + 1)]:
-            return counted
+        """Return where a number is said as a length of time, in a unit that the concept names."""
         lengths = (dt.timedelta(seconds=UNITS[name] * number) for name in self.topic.units & set(UNITS))
         return [place for length in lengths for place in length_places(length, self.words, self.language)]
 

@@ -127,6 +127,11 @@ def test_a_plain_statement_is_believed_in_every_language(language: str) -> None:
         ("Oslo is my sister's city.", None),
         ("On weekdays I live in Oslo.", "Oslo"),
         ("My badge says Bergen but I live in Oslo.", "Oslo"),
+        ("I live in Oslo. If I moved to Bergen next year, would I still be insured?", "Oslo"),
+        ("I live in Oslo. If I only knew.", None),
+        ("I had a letter: Hi all, I live in Oslo and need help.", None),
+        ("I live in Oslo. Explain the difference between 은 and 이.", "Oslo"),
+        ("저는 대전에 살아요.", "대전"),
         ("As I said, I live in Oslo.", "Oslo"),
         ("I live in Oslo but own no car.", "Oslo"),
         ("I live in Oslo. Not any more.", None),
@@ -583,6 +588,7 @@ EXAM: Final = Concept.single("exam_date", "Day of the exam", dt.date)
         ("My exam is on the fifth.", dt.date(2026, 3, 5), True),
         ("My exam is on the 5th.", dt.date(2026, 3, 5), True),
         ("My exam is on the fifth floor.", dt.date(2026, 3, 5), False),
+        ("私の試験は3月19日です。", dt.date(2026, 3, 19), True),
         ("Meine Prüfung ist am Donnerstag.", dt.date(2026, 3, 5), True),
         ("Mon examen est jeudi.", dt.date(2026, 3, 5), True),
         ("Mój egzamin jest w czwartek.", dt.date(2026, 3, 5), True),
@@ -602,6 +608,8 @@ def test_a_day_said_in_part_is_the_next_one(text: str, value: dt.date, believed:
         ("My sister lives in Oslo, like Eva.", False),
         ("I'll send it to Eva, she lives in Oslo.", True),
         ("Eva is coming to stay. She lives in Oslo.", True),
+        ("It's for my mum, Eva. She lives in Oslo.", True),
+        ("Eva wants boots for her birthday. She lives in Oslo.", True),
         ("Eva married Tom. He lives in Oslo.", False),
         ("Eva is coming with her brother. He lives in Oslo.", False),
         ("Eva is coming to stay. Her boss lives in Oslo.", False),
@@ -645,3 +653,17 @@ def test_what_the_assistant_offers_is_chosen_in_a_word(asked: str, text: str, be
 )
 def test_a_part_a_difference_and_a_name_are_not_plain(text: str, value: Any, concept: Concept[Any, Any]) -> None:
     assert judged(text, value, concept) is not None
+
+
+def test_a_sentence_may_end_with_a_number() -> None:
+    assert judged("I'm 34. Is that too old to learn the violin?", 34, AGE, quote="I'm 34") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["I live on the fifth floor.", "I live on the 5th floor.", "Ich wohne im fünften Stock."]
+)
+def test_an_ordinal_numbers_what_the_concept_is_about(text: str) -> None:
+    floor = Concept.single("floor", "Floor (Stock) on which the user lives", int)
+    assert judged(text, 5, floor) is None
+    assert judged(text, 4, floor) is not None
+    assert judged(text, 5, Concept.single("children", "How many children the user has", int)) is not None
