@@ -15,7 +15,8 @@ The sets:
 - *unseen*: cases that nobody has looked at one by one since.
 - *dangers*: forgeries that each mechanism invites, written before it, with honest counterparts.
 - *new*: written apart from the code. It was built with one half in view; the other was opened once, and is spent.
-- *second*: written apart from the code and from the other sets, after it, and opened in two halves; both are spent.
+- *second*, *third*, *fourth*: written apart from the code and from the other sets, one after the other. One half was
+  built with, the other opened once; all are spent.
 
 A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between
 ``[[`` and ``]]``. ``A: ... >>`` before it is the assistant's previous message. A line that begins with ``#`` names the
@@ -181,7 +182,8 @@ def sets() -> dict[str, list[Case]]:
         "unseen": [*_written("unseen")],
         "dangers": [*_written("fourth")],
     }
-    for name, file in (("new", "evidence"), ("second", "evidence_second"), ("third", "evidence_third")):
+    for name in ("new", "second", "third", "fourth"):
+        file = "evidence" if name == "new" else f"evidence_{name}"
         found[name] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read(file, half)]
     return found
 
@@ -335,7 +337,7 @@ def misses(found: Mapping[str, Count]) -> list[str]:
         if rest in ("known", "unseen", "dangers"):
             continue
         if sort == "forged":
-            good = count.share("believed") <= (4 / 150 if rest.startswith(("new", "second")) else 0.01)
+            good = count.share("believed") <= (0.01 if rest == "old" else 4 / 150)
         else:
             least = {"English": 0.7, "languages": 0.55}.get(rest.rpartition(" ")[2], 0)
             good = count.share("dropped") <= 0.005 and count.share("believed") >= least

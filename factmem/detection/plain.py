@@ -721,7 +721,7 @@ class Reading:
 
     def numbered(self, number: float | Decimal) -> list[Found]:
         """Return where the ordinal of a whole number stands before a word of the topic: "fifth floor"."""
-        found = ordinal_places(int(number), self.words, self.language) if number == int(number) else []
+        found = ordinal_places(int(number), self.words, self.language) if float(number).is_integer() else []
         return [place for place in found if self.topic.named(self.words, place[1] + 1, place[1] + 1)]
 
     def measured(self, number: float) -> list[Found]:
