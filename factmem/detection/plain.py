@@ -161,7 +161,7 @@ class Topic:
 
 @functools.cache
 def _whole_entries(name: str) -> re.Pattern[str]:
-    """Return a pattern of the English entries of a list that are no beginnings of words."""
+    """Return a pattern of the English entries of a list that are whole words."""
     english = language_named("en")
     return english.pattern(entry for entry in english.words(name) if REST not in entry)
 
