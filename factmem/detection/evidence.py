@@ -25,6 +25,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc.detector import Doubt
+from factmem.class_fields import fields_of
 from factmem.detection import forms
 from factmem.detection.forms import Found
 from factmem.detection.languages import language_named
@@ -317,10 +318,7 @@ def _parts_of(value: Any) -> list[Any]:
             return list(value.values())
         case list() | tuple() | set() | frozenset():
             return list(value)
-    if attrs.has(type(value)):
-        fields = [(getattr(value, item.name), item.default) for item in attrs.fields(type(value))]
-    else:
-        fields = [(getattr(value, name), None) for name in getattr(value, "__dataclass_fields__", ())]
+    fields = [(getattr(value, field.name), field.default) for field in fields_of(type(value)) or ()]
     return [item for item, default in fields if item is not None and item != default]
 
 

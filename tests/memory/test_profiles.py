@@ -194,11 +194,11 @@ async def test_a_profile_lasts_as_long_as_is_said(memory: Memory, clock: FakeClo
 
 
 def test_only_classes_with_storable_fields_are_profiles() -> None:
-    class Nested(pydantic.BaseModel):
-        inner: UserModel
-
     class Plain:
         name: str
+
+    class Nested(pydantic.BaseModel, arbitrary_types_allowed=True):
+        inner: Plain
 
     unfit: list[Any] = [Nested, Plain, dict, "name", UserModel(fullName="Maya", likes=set())]
     for wrong in unfit:
