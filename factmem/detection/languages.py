@@ -64,7 +64,7 @@ class Language:
         """Whether entries are found within words."""
         return bool(self.table.get("unspaced"))
 
-    @functools.lru_cache(maxsize=256)  # noqa: B019 - languages live as long as the process
+    @functools.lru_cache(maxsize=1_024)  # noqa: B019 - languages live as long as the process
     def words(self, name: str) -> frozenset[str]:
         """Return the entries of a list; none if the table does not have it."""
         return frozenset(entries(self.table.get(name, "")))
