@@ -19,7 +19,6 @@ from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope, 
 from factmem.abc.capabilities import Access, KeepsFiles, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
-from factmem.facts import STATEMENT
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.telling import CITY, PETS, SEATS
 
@@ -177,21 +176,6 @@ async def test_counts_are_sealed(store: str, tmp_path: Path) -> None:
         assert not isinstance(provider, EncryptedMemoryProvider) or await provider.verify() >= 2
 
 
-async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
-    """Another viewer, a view and another organization get no statistics of records they do not see."""
-    async with counting(provider) as memory:
-        (mine,) = await memory.save(SingleFact(SEATS, 5), private=True, scope="/product/alpha")
-        await memory.recall("seats")
-    async with counting(provider, organization="acme") as elsewhere:
-        for reader in (memory.view(viewer="bob"), memory.scope("/product/beta"), elsewhere):
-            with pytest.raises(RecordNotFoundError):
-                await reader.admin.accesses(mine.id)
-    assert isinstance(provider, KeepsLog)
-    await provider.add_accesses("acme", {mine.id: Access(count=9, last=dt.datetime.now(dt.UTC))})
-    assert await provider.accesses("acme", [mine.id]) == {}
-    assert (await provider.accesses(None, [mine.id]))[mine.id].count == 1
-
-
 async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvider) -> None:
     """Counts made by other memories can still be read."""
     async with counting(provider, access_statistics=False) as memory:
@@ -271,15 +255,3 @@ async def test_counting_without_the_capability_is_an_error() -> None:
         Memory(NoMemory(), access_statistics=True)
     with pytest.raises(InvalidDataError, match="read-only"):
         Memory(InMemoryProvider(), access_statistics=True, read_only=True)
-
-
-async def test_records_of_many_places_are_counted_together(provider: AgentMemoryProvider) -> None:
-    """One batch covers all of them."""
-    async with counting(provider) as memory:
-        for number in range(4):
-            await memory.save(MultipleFacts(STATEMENT, (f"Note {number}.",)), scope=f"/product/p{number}")
-        found = await memory.recall("note", limit=9)
-        ids = [match.record.id for match in found]
-    async with counting(provider) as memory:
-        assert {access.count for access in (await memory.admin.accesses(*ids)).values()} == {1}
-        assert len(ids) == 4

@@ -215,17 +215,6 @@ async def test_a_time_that_the_question_names_counts_without_a_model_saying_so()
     assert not [match for match in found.matches if ("time" in match.reasons) != (match.record.timestamp.month == 5)]
 
 
-async def test_plain_recall_knows_the_time_that_a_question_names() -> None:
-    memory = remembering()
-    for month in (4, 5, 6):
-        when = dt.datetime(2026, month, 10, tzinfo=dt.UTC)
-        await memory.remember(Message(content=f"The budget grew by {month}.", timestamp=when))
-    found = await memory.recall("Did the budget grow last May?")
-    assert (values(found)[0], found[0].parts.dated) == ("The budget grew by 5.", 1)
-    by_meaning = await memory.recall("Did the budget grow last May?", lexical=False)
-    assert {match.parts.dated for match in by_meaning} == {0}
-
-
 async def test_a_time_may_be_given_by_an_event() -> None:
     """The search uses the date of the event: the move is recorded, the wedding is not."""
     memory = remembering(ScriptedAnalyst())

@@ -14,7 +14,6 @@ import pydantic
 import pytest
 
 from factmem import (
-    AgentMemoryProvider,
     BlockingMemory,
     Concept,
     InMemoryProvider,
@@ -26,7 +25,7 @@ from factmem import (
     Topic,
 )
 from factmem.abc import DetectionRequest
-from factmem.errors import ConceptConflictError, FactMemError, IncompleteProfileError, InvalidDataError, ReadOnlyError
+from factmem.errors import ConceptConflictError, FactMemError, IncompleteProfileError, InvalidDataError
 from factmem.facts import FactType
 from factmem.memory import concepts_of
 from factmem.memory.profiles import ProfileSchema
@@ -153,21 +152,6 @@ async def test_a_profile_of_another_time_holds_what_was_said_by_then(memory: Mem
     await memory.save(SingleFact(Concept.single("name", "n"), "Mia", timestamp=clock()), subject=USER, scope=ALPHA)
     assert (await memory.view(as_of=then).profile(UserProfile)).name == "Maya"
     assert (await memory.profile(UserProfile)).name == "Mia"
-
-
-async def test_a_profile_stays_behind_the_walls(
-    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
-) -> None:
-    await memory.save_profile(UserModel(fullName="Maya", likes={"secret"}), subject=USER, private=True)
-    other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
-    for outsider in (memory.view(viewer="bob"), other):
-        assert (await outsider.profile(UserModel, subject=USER, partial=True)).known == {}
-    assert (await memory.profile(UserModel, subject=USER, scope=ALPHA, partial=True)).known == {}
-    assert (await memory.profile(UserModel, subject=USER)).likes == {"secret"}
-    with pytest.raises(ReadOnlyError):
-        await Memory(provider, read_only=True, embedder=HashEmbedder()).save_profile(
-            UserModel(fullName="M", likes=set())
-        )
 
 
 async def test_all_of_a_profile_is_kept_or_nothing(memory: Memory) -> None:

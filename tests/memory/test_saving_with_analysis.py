@@ -219,16 +219,6 @@ async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) ->
     assert embedder.calls == [3]
 
 
-@pytest.mark.parametrize("texts", [["The sky is blue."] * 3, ["The sky is blue.", "the sky is  blue"]])
-async def test_what_a_batch_says_twice_is_kept_once(texts: list[str]) -> None:
-    """Only vectors are compared, without a model. The first one is kept."""
-    deciding = Deciding()
-    async with opened(InMemoryProvider(), consolidator=deciding) as memory:
-        await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
-        assert words(await memory.list_records()) == [texts[0]]
-    assert deciding.asked == []
-
-
 async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() -> None:
     texts = [*BATCH, "Room 12 is booked.", "Room 13 is booked."]
     async with opened(InMemoryProvider(), consolidator=Deciding()) as memory:

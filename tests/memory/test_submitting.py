@@ -90,18 +90,6 @@ async def test_a_save_goes_on_while_the_model_thinks(provider: AgentMemoryProvid
         assert fact.value == "Bergen"
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-async def test_so_many_questions_are_asked_at_a_time(concurrency: int) -> None:
-    model = Gated()
-    talks = [talk(f"We booked {number} seats.", id=str(number)) for number in range(12)]
-    async with opened(InMemoryProvider(), model, background=Background(concurrency=concurrency)) as memory:
-        submission = await memory.remember_many(talks, subject=USER)
-        await until(lambda: model.under_way == concurrency)
-        model.gate.set()
-        await submission.wait()
-    assert (model.most, model.asked) == (concurrency, 12)
-
-
 async def test_listeners_are_notified_of_every_submission_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
     """One submission finishes and one fails; a listener's own errors neither stop the reading nor are quoted."""
     heard: list[MemoryEvent] = []

@@ -13,7 +13,7 @@ import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.errors import FactMemError, MissingPackageError, UnknownProviderError
+from factmem.errors import MissingPackageError, UnknownProviderError
 from factmem.facts import Concept, SingleFact
 from factmem.providers import registry
 from factmem.providers.memory import InMemoryProvider, NoMemory
@@ -145,12 +145,6 @@ def test_an_invalid_address_is_an_error_without_python_terms(address: str, expec
     with pytest.raises(UnknownProviderError) as error:
         open_provider(address)
     assert str(error.value) == expected
-
-
-@pytest.mark.parametrize("address", ["none:somewhere", "memory:somewhere", "memory:?clock=now"])
-def test_a_provider_without_a_place_takes_none(address: str) -> None:
-    with pytest.raises(FactMemError):
-        open_provider(address)
 
 
 def test_a_missing_package_is_an_error_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
