@@ -17,7 +17,7 @@ from factmem.recall.text.analysis import indexed_text
 from factmem.records import Evidence, FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise
-from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, files_of, hits, likes, vector_of, word
+from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, hits, vector_of, word
 from tests.memory.telling import CITY, CONCEPTS, USER, talk, well
 
 if TYPE_CHECKING:
@@ -164,17 +164,3 @@ async def test_a_text_of_many_pages_is_gone_from_each(
         await memory.forget(record.id)
         assert hits(folder, long.split()[:: max(1, length // 3000)]) == []
         assert kind in STAYS_PENDING or (await verify_erased(provider, traces)).clean
-
-
-async def test_the_beginnings_of_words_that_part_the_pages_of_an_index_are_gone(
-    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
-) -> None:
-    """FTS5 keeps such prefixes after the words themselves are deleted."""
-    long = word("alike") + word("alike again")
-    values = [f"{long}{number:04}" for number in range(1500)]
-    async with opened() as provider:
-        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
-        records = await memory.save(likes(*values))
-        await memory.forget(*(record.id for record in records[1::2]))
-        content = files_of(folder)
-        assert [value for value in values[1::2] if value.encode() in content] == []

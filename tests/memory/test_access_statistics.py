@@ -20,6 +20,7 @@ from factmem.abc.capabilities import Access, KeepsFiles, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.testing import FakeClock, HashEmbedder
+from tests.memory.shelves import two_of
 from tests.memory.telling import CITY, PETS, SEATS
 
 KEY = SecretKey(b"k" * 32)
@@ -34,7 +35,7 @@ STORES: Mapping[str, Opener] = {
 DURABLE = [name for name in STORES if name != "memory"]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=two_of(STORES))
 async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
     """Every store that keeps access statistics."""
     async with STORES[request.param](tmp_path) as opened:
@@ -115,6 +116,7 @@ async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -
         assert (await memory.admin.accesses(record.id))[record.id].count == 7
 
 
+@pytest.mark.parametrize("provider", STORES, indirect=True)
 async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
     """The sums are the same however a store groups the batches."""
     assert isinstance(provider, KeepsLog)

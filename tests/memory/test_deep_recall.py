@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from factmem import BlockingMemory, Concept, Memory, MemorySubject, Message, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.errors import (
@@ -321,18 +321,6 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         DeepSettings(**wrong)
-
-
-def test_programs_without_an_event_loop_have_the_same() -> None:
-    analyst = ScriptedAnalyst(parts("Where does Ana live?"))
-    with BlockingMemory(remembering(analyst)) as memory:
-        memory.remember("Ana lives in Faro.", scope="/product/alpha")
-        view = memory.scope("/product/alpha", read_only=True)
-        for reader in (memory, view, memory.view(as_of=NOW), memory.view(known_at=NOW)):
-            found = reader.recall("And Ana?", depth="deep", deep=ALWAYS)
-            assert found.deep is not None
-            assert values(found) == ["Ana lives in Faro."] == values(found.deep.matches)
-            assert found.deep.questions == ("And Ana?", "Where does Ana live?")
 
 
 # Hints of a model in deep recall: they open no wall, hide no match, and have the same effect every time.

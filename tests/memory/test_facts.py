@@ -123,6 +123,8 @@ async def test_a_read_only_memory_refuses_every_write(provider: AgentMemoryProvi
         reader.retract(record.id),
         reader.restore(record.id),
         reader.forget(record.id),
+        reader.rollback(record),
+        reader.admin.expire(),
         reader.admin.reembed(),
         reader.admin.import_("nowhere.jsonl"),
     ]

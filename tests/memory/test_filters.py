@@ -15,7 +15,7 @@ from factmem import STATEMENT, Concept, FactDetails, Memory, Message, MultipleFa
 from factmem.errors import InvalidDataError
 from factmem.memory.filters import Filters, RecordOrder
 from factmem.patterns import linear_search
-from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
+from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.testing import FakeClock
 from factmem.values import Json
 
@@ -289,17 +289,3 @@ async def test_an_empty_list_keeps_nothing(filters: Filters) -> None:
         await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)))
         assert await memory.recall("cellar", **filters) == []
         assert await memory.list_records(**filters) == []
-
-
-@pytest.mark.parametrize("filters", EMPTY, ids=lambda filters: next(iter(filters)))
-async def test_none_keeps_everything(filters: Filters) -> None:
-    async with Memory("memory:") as memory:
-        await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)))
-        (name,) = filters
-        everything: Filters = {name: None}  # type: ignore[misc]
-        assert len(await memory.recall("cellar", **everything)) == 1
-
-
-def test_a_filter_of_an_empty_list_is_not_empty() -> None:
-    assert RecallFilter().empty
-    assert not RecallFilter(categories=[]).empty

@@ -9,12 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, ChangeKind, Conversation, InMemoryProvider, Memory, Message, Origin
+from factmem import AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.llm import InstructorModel
-from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
@@ -233,9 +232,3 @@ async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMe
         await memory.remember(SPOKEN, subject=USER)
         assert await memory.inbox.quarantine.list() == ()
         assert words(await memory.list_records()) == []
-
-
-async def test_words_can_be_kept_beside_what_was_found_in_them() -> None:
-    async with opened(InMemoryProvider(), ScriptedModel(well), policies=Policies(keep_words=True)) as memory:
-        await memory.remember(talk("I live in Oslo."), subject=USER)
-        assert await known(memory) == {"city": ["Oslo"], "statement": ["I live in Oslo."]}

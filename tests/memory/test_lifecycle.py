@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pytest
 
 from factmem import (
-    AgentMemoryProvider,
     ChangeKind,
     Concept,
     FactDetails,
@@ -17,7 +16,7 @@ from factmem import (
     MemorySubject,
     SingleFact,
 )
-from factmem.errors import CapabilityError, InvalidDataError, ReadOnlyError, RecordNotFoundError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.providers.memory import NoMemory
 from factmem.records import MetadataMerge
 from factmem.testing import FakeClock, HashEmbedder
@@ -95,18 +94,6 @@ async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: Fake
     with pytest.raises(RecordNotFoundError, match="expired"):
         await memory.rollback(record)
     assert await city(memory) == "Faro"
-
-
-async def test_a_read_only_memory_neither_rolls_back_nor_erases(
-    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
-) -> None:
-    record = await saved(memory, "Porto", clock)
-    reader = Memory(provider, read_only=True, embedder=HashEmbedder(), clock=clock)
-    for write in (reader.rollback(record), reader.admin.expire(), reader.forget(concepts=[CITY])):
-        with pytest.raises(ReadOnlyError):
-            await write
-    assert len(await reader.forget(concepts=[CITY], dry_run=True)) == 1
-    assert (await reader.admin.expire(dry_run=True)).expired == 0
 
 
 async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:

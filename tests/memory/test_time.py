@@ -21,15 +21,6 @@ async def city(memory: Memory) -> str | None:
     return fact.value if fact else None
 
 
-async def test_recall_as_of_a_time_finds_only_what_had_been_said(memory: Memory) -> None:
-    await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER)
-    await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    then = await memory.view(as_of=MARCH + DAY).recall("where does the user live")
-    now = await memory.recall("where does the user live")
-    assert [match.record.value for match in then] == ["Lisbon"]
-    assert [match.record.value for match in now] == ["Porto"]
-
-
 async def test_a_time_without_a_zone_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="zone"):
         memory.view(as_of=dt.datetime(2025, 1, 1))

@@ -66,12 +66,6 @@ def reading(store: str | AgentMemoryProvider, detector: Detector, viewer: str | 
     )
 
 
-async def test_waiting_for_nothing_ends_at_once() -> None:
-    async with reading(InMemoryProvider(), Slow()) as memory:
-        with anyio.fail_after(5):
-            assert await (await memory.inbox.resume()).wait() == ()
-
-
 async def test_all_that_is_submitted_asks_no_more_at_once_than_was_set() -> None:
     detector = InPairs()
     async with reading(InMemoryProvider(), detector) as memory:

