@@ -62,6 +62,12 @@ depend on the event loop; they run on trio only with `--big`.
 IN_TURNS = ("file", "sqlite-vec")
 """Stores of which a test in `memory` runs over one, beside the store in memory; over all of them only with `--big`."""
 
+ENCRYPTED = {"encrypted": "file", "encrypted-sqlite": "sqlite-vec"}
+"""Stores that are another one over encrypted storage."""
+
+OF_STORAGE = ("conformance", "crypto", "forgetting", "providers", "reliability")
+"""Folders whose tests run over the encrypted stores as well; the others do with `--big`, and `--guard` too."""
+
 Promise: TypeAlias = Callable[[str, str], None]
 """Callback that records a promise, as listed in `benchmarks/trust.py`, and its measured figure."""
 
@@ -113,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _deselect(config, items, [item for item in items if not _is_quick(item)])
     elif not config.getoption("--big"):
         _deselect(config, items, [item for item in items if item.get_closest_marker("big")])
-        _deselect(config, items, _repetitions(items))
+        _deselect(config, items, _repetitions(items, config.getoption("--guard")))
     if not config.getoption("--local-model"):
         left_out = pytest.mark.skip(reason="run with --local-model")
         for item in items:
@@ -155,7 +161,7 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[py
     items[:] = [item for item in items if item not in gone]
 
 
-def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
+def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
     """Return the tests over a store or on trio that add nothing to the same test over another one or on asyncio.
 
     `Memory` awaits every store in the same way, so its tests run over one durable store each, in turns, and on trio
@@ -164,16 +170,21 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
     """
     here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
+    def is_there(test: str, variant: str, name: str, instead: str) -> bool:
+        return name in variant and f"{test}[{variant.replace(name, instead)}" in there
+
     def repeats(item: pytest.Item) -> bool:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec") or not item.path.is_relative_to(here):
             return False
         params: Mapping[str, object] = item.callspec.params
         folder, (test, _, variant) = item.path.relative_to(here).parts[0], item.nodeid.partition("[")
+        if not (guard or folder in OF_STORAGE) and any(is_there(test, variant, *pair) for pair in ENCRYPTED.items()):
+            return True
         turn = IN_TURNS[zlib.crc32(test.encode()) % len(IN_TURNS)]
         others = [store for store in IN_TURNS if store != turn and _is_of(params, [store])]
-        if folder == "memory" and any(f"{test}[{variant.replace(store, turn)}" in there for store in others):
+        if folder == "memory" and any(is_there(test, variant, store, turn) for store in others):
             return True
-        if params.get("anyio_backend") != "trio" or item.nodeid.replace("trio", "asyncio") not in there:
+        if params.get("anyio_backend") != "trio" or not is_there(test, variant, "trio", "asyncio"):
             return False
         if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
             return True
