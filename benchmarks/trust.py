@@ -343,7 +343,7 @@ PROMISES = (
     Promise(
         "sequences of other organizations, words forgotten by another process",
         "numbers and pages tell nothing of others; forgotten words are dropped",
-        ["tests/memory/test_organizations.py", "tests/memory/test_forgotten_words.py"],
+        ["tests/walls/test_every_path.py", "tests/forgetting/test_mirrors.py"],
         figures=[],
     ),
     Promise(

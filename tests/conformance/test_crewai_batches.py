@@ -3,11 +3,11 @@
 The numbers are those of its tests and the names those of its weaknesses, in the study. Covered elsewhere:
 
 - 47: memory/test_saving_with_analysis.py::test_a_batch_is_embedded_in_one_call
-- 48: memory/test_saving_with_analysis.py::test_what_a_batch_says_twice_is_kept_once
+- 48: memory/test_recalling.py::test_texts_that_say_the_same_are_kept_once
 - 49: memory/test_saving_with_analysis.py::test_what_is_merely_similar_is_kept_and_numbers_make_a_difference
 - 50: memory/test_saving_with_analysis.py::test_a_batch_is_consolidated_against_the_store
 - 53: memory/test_saving_with_analysis.py::test_two_texts_are_analysed_at_the_same_time
-- 53, limited: memory/test_submitting.py::test_so_many_questions_are_asked_at_a_time
+- 53, limited: memory/test_under_way.py::test_all_that_is_submitted_asks_no_more_at_once_than_was_set
 - 54, 56: memory/test_submitting.py::test_what_is_submitted_is_in_the_store_before_it_is_read
 - 56: memory/test_submitting.py::test_reading_never_waits_for_the_model
 - 57: memory/test_submitting.py::test_listeners_are_notified_of_every_submission_and_may_fail

@@ -11,7 +11,7 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - plans of any kind: consolidation/test_hostile_plans.py::test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall
 - 59, 60 and the side channels: memory/test_facts.py::test_private_facts_are_their_owners_alone
 - prefix_sibling on reads: memory/test_places.py::test_a_scope_never_reaches_its_siblings_and_takes_its_subtree_along
-- 110, root_scope_leak: memory/test_organizations.py::test_nothing_of_an_organization_is_shown_to_another
+- 110, root_scope_leak: walls/test_every_path.py::test_no_path_shows_facts_behind_a_wall
 - scoped_forget_by_id, reset_sibling: memory/test_lifecycle_ends.py::test_forgetting_by_filters_stays_behind_the_walls
 
 deep_llm_scope_escape belongs to deep recall, slice_api to the views; `source` is a filter here, not a lock.

@@ -43,16 +43,6 @@ async def test_an_exact_match_is_meant_whatever_the_consolidator_thinks(world: W
     assert await world.texts() == [BERLIN]
 
 
-async def test_what_was_forgotten_can_be_restored(world: World) -> None:
-    await world.save(world.says(PARIS))
-    await world.consolidate(
-        await world.candidates(world.says("home", minute=5), removal=True), world.always(Action.DELETE)
-    )
-    assert await world.texts() == []
-    await world.restore_everything()
-    assert await world.texts() == [PARIS]
-
-
 async def test_a_part_of_a_record_can_be_forgotten(world: World) -> None:
     (known,) = await world.save(world.says("the user likes tea and hates milk"))
     wish = world.candidates(world.says("what the user hates", minute=5), removal=True)

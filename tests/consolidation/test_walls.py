@@ -10,8 +10,7 @@ import pytest
 
 from factmem import MemoryScope, MemorySubject
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
-from factmem.consolidation.candidates import partition_of
-from factmem.records import Assertion, Evidence, Place
+from factmem.records import Evidence, Place
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -43,15 +42,6 @@ async def test_records_behind_other_walls_are_not_shown(world: World, where: dic
     candidates = await world.candidates(world.says(BERLIN, minute=1), removal=removal)
     await world.consolidate(candidates, asked)
     assert asked.asked == []
-
-
-async def test_public_words_do_not_change_private_ones_nor_the_reverse(world: World) -> None:
-    await world.save(world.says(PARIS, owner="alice"), world.says(PARIS, owner="bob"), world.says(PARIS))
-    await world.consolidate(
-        await world.candidates(world.says(BERLIN, minute=1, owner="alice")), world.always(Action.DELETE)
-    )
-    left = sorted((str(item.details.owner), item.recorded.assertion.data) for item in await world.current())
-    assert left == [("None", PARIS), ("alice", BERLIN), ("bob", PARIS)]
 
 
 async def test_consolidation_privacy_source_and_owner_survive_an_update(world: World) -> None:
@@ -134,8 +124,3 @@ async def test_vectors_that_are_no_use_are_like_nothing(world: World) -> None:
     for vector in (None, np.zeros(256, np.float32), np.full(256, np.nan, np.float32), np.ones(3, np.float32)):
         await world.plan([attrs.evolve(candidate, vector=vector)], asked)
     assert asked.asked == []
-
-
-def test_walls_are_the_place_and_the_owner(world: World) -> None:
-    said: list[Assertion] = [world.says(PARIS, **where) for where in ELSEWHERE.values()]
-    assert len({partition_of(item) for item in [*said, world.says(BERLIN)]}) == len(said) + 1

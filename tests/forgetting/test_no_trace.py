@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from factmem.recall.text.analysis import indexed_text
 from factmem.records import Evidence, FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise
-from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, files_of, hits, likes, vector_of, word
+from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, hits, vector_of, word
 from tests.memory.telling import CITY, CONCEPTS, USER, talk, well
 
 if TYPE_CHECKING:
@@ -141,19 +140,6 @@ async def test_dead_letters_and_the_quarantined_are_forgotten_like_anything_else
     assert hits(folder, [word("dead"), word("planted"), word("page")]) == []
 
 
-async def test_what_expires_and_what_is_purged_is_gone_as_well(
-    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
-) -> None:
-    async with opened() as provider:
-        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
-        await memory.save(likes(word("brief")), ttl=dt.timedelta(seconds=1))
-        await memory.save(likes(word("purged")), details=FactDetails(categories=("old",)))
-        clock.advance(dt.timedelta(seconds=5))
-        assert (await memory.admin.expire()).expired == 1
-        assert (await memory.forget(categories=["old"])).erased == 1
-        assert hits(folder, [word("brief"), word("purged")]) == []
-
-
 async def test_vectors_of_an_earlier_embedder_are_gone_too(
     opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
 ) -> None:
@@ -164,25 +150,6 @@ async def test_vectors_of_an_earlier_embedder_are_gone_too(
         await memory.admin.reembed()
         await memory.forget(record.id)
         assert hits(folder, words(1), [*vectors, *(-row for row in vectors)]) == []
-
-
-async def test_other_tenants_and_private_facts_of_others_are_not_touched(
-    opened: Callable[[], AgentMemoryProvider], kind: str, folder: Path, clock: FakeClock
-) -> None:
-    fact = SingleFact(Concept.single("pet", "an animal"), word("pet"), timestamp=clock())
-    async with opened() as provider:
-        mine = Memory(provider, viewer="alice", embedder=DenseEmbedder(), clock=clock)
-        hers = Memory(provider, viewer="bob", embedder=DenseEmbedder(), clock=clock)
-        theirs = Memory(provider, organization="acme", embedder=DenseEmbedder(), clock=clock)
-        (record,) = await mine.save(fact, private=True)
-        (other,) = await hers.save(fact, private=True)
-        await theirs.save(fact)
-        assert (await hers.forget(record.id)).erased == 0
-        assert (await theirs.forget(record.id)).erased == 0
-        assert (await mine.forget(record.id)).erased == 1
-        assert [item.id for item in await hers.list_records()] == [other.id]
-        assert len(await theirs.list_records()) == 1
-        assert (word("pet").encode() in files_of(folder)) == (not kind.startswith("encrypted"))
 
 
 @pytest.mark.parametrize("length", [3_000, 60_000])
@@ -197,17 +164,3 @@ async def test_a_text_of_many_pages_is_gone_from_each(
         await memory.forget(record.id)
         assert hits(folder, long.split()[:: max(1, length // 3000)]) == []
         assert kind in STAYS_PENDING or (await verify_erased(provider, traces)).clean
-
-
-async def test_the_beginnings_of_words_that_part_the_pages_of_an_index_are_gone(
-    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
-) -> None:
-    """FTS5 keeps such prefixes after the words themselves are deleted."""
-    long = word("alike") + word("alike again")
-    values = [f"{long}{number:04}" for number in range(1500)]
-    async with opened() as provider:
-        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
-        records = await memory.save(likes(*values))
-        await memory.forget(*(record.id for record in records[1::2]))
-        content = files_of(folder)
-        assert [value for value in values[1::2] if value.encode() in content] == []

@@ -187,15 +187,15 @@ def test_many_pieces_are_found_at_every_place(tmp_path: Path, monkeypatch: pytes
     """The result equals a plain search; the file is read in blocks, and a match across two of them counts once."""
     monkeypatch.setattr(searching, "_CHUNK", 1000)
     random = np.random.default_rng(7)
-    data = bytearray(random.integers(0, 256, 50_000, dtype=np.uint8).tobytes())
+    data = bytearray(random.integers(0, 256, 12_000, dtype=np.uint8).tobytes())
     pieces = [random.integers(0, 4, length, dtype=np.uint8).tobytes() for length in range(6, 70)]
-    for at in range(0, 49_000, 611):
+    for at in range(0, 11_000, 211):
         piece = pieces[int(random.integers(len(pieces)))]
         data[at : at + len(piece)] = piece
-    pieces += [bytes(data[at : at + 40]) for at in range(0, 49_000, 997)]
+    pieces += [bytes(data[at : at + 40]) for at in range(0, 11_000, 297)]
     file = tmp_path / "file"
     file.write_bytes(data)
     found = sorted(Scanner({piece: piece for piece in pieces}).search(file))
     expected = [piece for piece in set(pieces) for at in range(len(data)) if data.startswith(piece, at)]
     assert found == sorted(expected)
-    assert len(found) > 100
+    assert len(found) > 60

@@ -13,6 +13,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory
 from factmem.testing import FakeClock, HashEmbedder
+from tests.memory.shelves import two_of
 from tests.postgres import postgres_address
 
 
@@ -22,11 +23,11 @@ def clock() -> FakeClock:
     return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))
 
 
-@pytest.fixture(params=["memory", "file", "sqlite-vec", pytest.param("postgres", marks=pytest.mark.big)])
+@pytest.fixture(params=two_of(["memory", "file", "sqlite-vec", "postgres"]))
 async def provider(
     request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
 ) -> AsyncIterator[AgentMemoryProvider]:
-    """Every store that keeps history. PostgreSQL's is SQLite's in another dialect, and the models use it by default."""
+    """Every store that keeps history, two of them by default."""
     opened: AgentMemoryProvider
     match request.param:
         case "file":

@@ -1,14 +1,26 @@
-"""Third-party providers: four verbs over a dictionary, each with keys of its own."""
+"""The stores that tests of memories run over, and a third-party provider: four verbs over a dictionary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import pytest
 
 from factmem import AgentMemoryProvider, Concept, Fact, MemoryScope, MemorySubject, MultipleFacts
 from factmem.facts import FactT
 
-__all__ = ["Shelf"]
+__all__ = ["Shelf", "two_of"]
+
+
+def two_of(stores: Iterable[str]) -> list[Any]:
+    """Return stores as parameters of tests: the one in memory and the default one run always, others with ``--big``.
+
+    The log of the first is mirrored whole, that of the second in outline. What else a store may do differently is
+    tested over all of them by the conformance kit and by the models.
+    """
+    usual = ("memory", "sqlite-vec")
+    return [pytest.param(name, marks=() if name in usual else pytest.mark.big) for name in stores]
 
 
 class Shelf(AgentMemoryProvider):

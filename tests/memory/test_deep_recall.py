@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from factmem import BlockingMemory, Concept, Memory, MemorySubject, Message, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.errors import (
@@ -215,17 +215,6 @@ async def test_a_time_that_the_question_names_counts_without_a_model_saying_so()
     assert not [match for match in found.matches if ("time" in match.reasons) != (match.record.timestamp.month == 5)]
 
 
-async def test_plain_recall_knows_the_time_that_a_question_names() -> None:
-    memory = remembering()
-    for month in (4, 5, 6):
-        when = dt.datetime(2026, month, 10, tzinfo=dt.UTC)
-        await memory.remember(Message(content=f"The budget grew by {month}.", timestamp=when))
-    found = await memory.recall("Did the budget grow last May?")
-    assert (values(found)[0], found[0].parts.dated) == ("The budget grew by 5.", 1)
-    by_meaning = await memory.recall("Did the budget grow last May?", lexical=False)
-    assert {match.parts.dated for match in by_meaning} == {0}
-
-
 async def test_a_time_may_be_given_by_an_event() -> None:
     """The search uses the date of the event: the move is recorded, the wedding is not."""
     memory = remembering(ScriptedAnalyst())
@@ -332,18 +321,6 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         DeepSettings(**wrong)
-
-
-def test_programs_without_an_event_loop_have_the_same() -> None:
-    analyst = ScriptedAnalyst(parts("Where does Ana live?"))
-    with BlockingMemory(remembering(analyst)) as memory:
-        memory.remember("Ana lives in Faro.", scope="/product/alpha")
-        view = memory.scope("/product/alpha", read_only=True)
-        for reader in (memory, view, memory.view(as_of=NOW), memory.view(known_at=NOW)):
-            found = reader.recall("And Ana?", depth="deep", deep=ALWAYS)
-            assert found.deep is not None
-            assert values(found) == ["Ana lives in Faro."] == values(found.deep.matches)
-            assert found.deep.questions == ("And Ana?", "Where does Ana live?")
 
 
 # Hints of a model in deep recall: they open no wall, hide no match, and have the same effect every time.

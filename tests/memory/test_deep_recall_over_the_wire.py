@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-import pytest
 
 from factmem import STATEMENT, Memory, MultipleFacts
 from factmem.abc.question_analyst import Complexity, Gap
-from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from factmem.llm import InstructorModel
 from factmem.recall.results import DeepRecall
 from factmem.testing import HashEmbedder
-from factmem.testing.chat_answers import chat_answer, error_answer
+from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.scripted_analyst import ALWAYS, NOW, deeply, values
 
@@ -70,31 +68,3 @@ async def test_a_question_is_taken_apart_and_explored() -> None:
     assert "/product/other" in first
     assert "Ana worked at the &lt;mill&gt;." in second
     assert "Ana worked" not in first
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (error_answer(500), ModelUnavailableError),
-        (chat_answer(None, refusal="I can't."), ModelRefusedError),
-        (chat_answer('{"questions": [{"text": "Where did Ana', finish_reason="length"), ModelAnswerError),
-        (chat_answer({"questions": [[1]]}), ModelAnswerError),
-    ],
-)
-async def test_a_fault_of_the_model_costs_what_it_would_have_added(answer: Answer, error: type[ModelError]) -> None:
-    with LoopbackOpenAIServer(answering(QuestionAnswer=answer, GapsAnswer=MISSING)) as server:
-        found, plain = await asked(server)
-        assert (values(found.matches), found.questions, found.rounds) == (plain, (QUESTION,), 0)
-        assert found.failure
-        assert not [text for text in (*SAID, QUESTION) if text in found.failure]
-        with pytest.raises(error):
-            await asked(server, strict=True)
-
-
-async def test_a_fault_while_exploring_leaves_what_was_found() -> None:
-    with LoopbackOpenAIServer(answering(QuestionAnswer=APART, GapsAnswer=error_answer(503))) as server:
-        found, _ = await asked(server)
-    assert found.questions == (QUESTION, "Where did Ana work?", "What did Ben sell?")
-    assert values(found.matches)[0] == "Ana worked at the <mill>."
-    assert (found.rounds, found.gaps, found.calls) == (0, (), 2)
-    assert "503" in str(found.failure)

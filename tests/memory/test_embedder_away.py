@@ -20,7 +20,7 @@ from factmem.errors import EmbedderError, InvalidDataError
 from factmem.recall import CallableEmbedder
 from factmem.recall.results import RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
-from tests.memory.shelves import Shelf
+from tests.memory.shelves import Shelf, two_of
 from tests.walls.stores import STORES
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -56,9 +56,9 @@ class Away(HashEmbedder):
             raise OSError("no route to host")
 
 
-@pytest.fixture(params=sorted(STORES))
+@pytest.fixture(params=two_of(STORES))
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
-    """Every store that keeps history."""
+    """Every store that keeps history, two of them by default."""
     async with STORES[request.param](tmp_path, FakeClock(NOW)) as opened:
         yield opened
 

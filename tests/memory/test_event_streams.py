@@ -13,7 +13,7 @@ from factmem.errors import CapabilityError, InvalidDataError, ModelUnavailableEr
 from factmem.memory import Trigger
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
-from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, log_of, opened, said, until, well, words
+from tests.memory.telling import BEGAN, CITY, PETS, USER, log_of, opened, said, well, words
 
 MINUTE = dt.timedelta(minutes=1)
 LATER = Trigger(count=99)
@@ -79,20 +79,6 @@ async def test_events_are_read_in_the_order_of_their_times(provider: AgentMemory
     assert places == sorted(places)
 
 
-async def test_events_are_on_disk_and_can_be_seen_before_they_are_read(provider: AgentMemoryProvider) -> None:
-    model = Gated()
-    async with opened(provider, model) as memory:
-        submission = await add_events(memory, OSLO, CAT)
-        assert words(await opened(provider).list_records()) == ["I have a cat.", "I live in Oslo."]
-        assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}
-        (match, *_) = await memory.recall("Where is Oslo?")
-        assert match.record.value == "I live in Oslo."
-        model.gate.set()
-        (outcome,) = await submission.wait()
-        assert said(outcome.records) == ["Oslo", "cat"]
-    assert (await log_of(provider))[1] == {AssertionState.RETRACTED: 2, AssertionState.ACTIVE: 2}
-
-
 async def test_a_flush_reads_what_waits_whatever_the_trigger_says(provider: AgentMemoryProvider) -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
         waiting = await add_events(memory, OSLO, trigger=LATER)
@@ -125,23 +111,6 @@ async def test_a_restart_continues_where_the_last_process_left_off(provider: Age
         assert (await (await add_events(memory, OSLO, CAT, DOG, trigger=trigger)).wait()) == ()
         assert await known(memory) == ["Oslo", "cat", "dog"]
     assert len(model.prompts) == 1
-
-
-async def test_a_restart_reads_what_broke_off_while_it_was_read(provider: AgentMemoryProvider) -> None:
-    model = Gated()
-
-    async def killed() -> None:
-        async with opened(provider, model) as memory:
-            await add_events(memory, OSLO)
-            await until(lambda: model.under_way == 1)
-            raise RuntimeError("killed")
-
-    with pytest.raises(RuntimeError, match="killed"):
-        await killed()
-    assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
-    async with opened(provider, ScriptedModel(well)) as memory:
-        await memory.inbox.flush()
-        assert await known(memory) == ["Oslo"]
 
 
 async def test_the_same_name_behind_another_wall_is_another_stream(provider: AgentMemoryProvider) -> None:

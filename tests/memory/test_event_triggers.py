@@ -26,14 +26,6 @@ SOON = dt.timedelta(milliseconds=5)
 LONG = event("\n\n".join(f"{'word ' * 400}{number}." for number in range(9)), 7)
 
 
-async def test_without_a_trigger_events_are_read_at_once(provider: AgentMemoryProvider) -> None:
-    async with opened(provider, ScriptedModel(well)) as memory:
-        for number, (message, found) in enumerate(((OSLO, "Oslo"), (CAT, "cat")), start=1):
-            (outcome,) = await (await add_events(memory, message)).wait()
-            assert said(outcome.records) == [found]
-            assert len(await known(memory)) == number
-
-
 async def test_so_many_events_are_read_together(provider: AgentMemoryProvider) -> None:
     """Events of one call or several are read together; each submission gets the outcomes of its own events."""
     model = ScriptedModel(well)
@@ -105,23 +97,6 @@ async def test_an_idle_stream_is_read_and_a_lively_one_is_not(provider: AgentMem
         assert said(outcome.records) == ["Oslo", "cat"]
 
 
-async def test_an_interval_counts_from_the_first_event_that_waits(
-    provider: AgentMemoryProvider, clock: FakeClock
-) -> None:
-    trigger = Trigger(interval=HOUR)
-    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        submission = await add_events(memory, OSLO, trigger=trigger)
-        for minute in range(1, 4):
-            clock.advance(HOUR / 4)
-            assert await add_events(memory, event(f"I have a cat{minute}.", minute), trigger=trigger) is submission
-        assert submission.pending == 1
-        clock.advance(HOUR / 4)
-        await add_events(memory, trigger=trigger)
-        (outcome,) = await submission.wait()
-        assert said(outcome.records) == ["Oslo", "cat1", "cat2", "cat3"]
-        assert (await add_events(memory, DOG, trigger=trigger)).pending == 1
-
-
 async def test_idle_time_that_ran_out_between_two_processes_has_run_out(
     provider: AgentMemoryProvider, clock: FakeClock
 ) -> None:
@@ -133,20 +108,6 @@ async def test_idle_time_that_ran_out_between_two_processes_has_run_out(
     async with opened(provider, model, clock=clock) as memory:
         await until(lambda: bool(model.prompts))
     assert await known(opened(provider)) == ["Oslo"]
-
-
-async def test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day(
-    provider: AgentMemoryProvider, clock: FakeClock
-) -> None:
-    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        submission = await add_events(memory, OSLO, trigger=Trigger(count=9))
-        clock.advance(ABANDONED_AFTER - SECOND)
-        await memory.inbox.resume()
-        assert submission.pending == 1
-        clock.advance(2 * SECOND)
-        await memory.inbox.resume()
-        (outcome,) = await submission.wait()
-        assert said(outcome.records) == ["Oslo"]
 
 
 @pytest.mark.parametrize("trigger", [Trigger(idle=SOON), Trigger(interval=SOON), Trigger(count=9, idle=SOON)])

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from factmem import STATEMENT, AgentMemoryProvider, Concept, FactDetails, Memory, Message, MultipleFacts, SingleFact
+from factmem import STATEMENT, Concept, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError
 from factmem.memory.filters import Filters, RecordOrder
 from factmem.patterns import linear_search
-from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.testing import FakeClock, HashEmbedder
+from factmem.recall import MetadataCondition, MetadataOperator
+from factmem.testing import FakeClock
 from factmem.values import Json
 
 NOTE = Concept.multiple("note", "A note")
@@ -149,16 +149,6 @@ async def both(memory: Memory, query: str, **filters: object) -> set[str]:
     return listed
 
 
-async def test_a_filter_never_looks_behind_a_wall(provider: AgentMemoryProvider, memory: Memory) -> None:
-    await note(memory, "alice's own", private=True, metadata={"x": 1})
-    other = Memory(provider, organization="acme", embedder=HashEmbedder())
-    wanted = [[MetadataCondition("x", 1)]]
-    assert await memory.view(viewer="bob").list_records(where=wanted) == []
-    assert await other.list_records(where=wanted) == []
-    assert (await memory.view(viewer="bob").list_records(where=wanted, limit=9)) == []
-    assert len(await memory.list_records(where=wanted)) == 1
-
-
 async def test_listings_go_by_what_is_asked_for(memory: Memory) -> None:
     await note(memory, "late", day=2, importance=0.1)
     await note(memory, "early", day=0, importance=0.5)
@@ -261,15 +251,6 @@ async def test_a_pattern_is_searched_for_in_the_value(memory: Memory) -> None:
     assert entry.record.value == "Tea in May"
 
 
-async def test_a_pattern_never_looks_behind_a_wall(memory: Memory) -> None:
-    await note(memory, "secret tea", private=True)
-    await memory.save(SingleFact(Concept.single("city", "City"), "secret Oslo"), scope="/product/alpha")
-    for view in (memory.view(viewer="nobody"), memory.scope("/product/alpha")):
-        found = await view.list_records(pattern="secret")
-        assert [record.value for record in found] == ["secret Oslo"]
-    assert await memory.scope("/product/beta").list_records(pattern=".") == []
-
-
 @pytest.mark.parametrize("pattern", ["", "(", "a(?=b)", r"(a)\1", r"\w{999}{999}", 7, ["tea"], "a\ud800"])
 async def test_a_pattern_that_cannot_be_searched_for_is_refused(memory: Memory, pattern: Any) -> None:
     with pytest.raises(InvalidDataError):
@@ -308,17 +289,3 @@ async def test_an_empty_list_keeps_nothing(filters: Filters) -> None:
         await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)))
         assert await memory.recall("cellar", **filters) == []
         assert await memory.list_records(**filters) == []
-
-
-@pytest.mark.parametrize("filters", EMPTY, ids=lambda filters: next(iter(filters)))
-async def test_none_keeps_everything(filters: Filters) -> None:
-    async with Memory("memory:") as memory:
-        await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)))
-        (name,) = filters
-        everything: Filters = {name: None}  # type: ignore[misc]
-        assert len(await memory.recall("cellar", **everything)) == 1
-
-
-def test_a_filter_of_an_empty_list_is_not_empty() -> None:
-    assert RecallFilter().empty
-    assert not RecallFilter(categories=[]).empty

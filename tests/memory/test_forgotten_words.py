@@ -5,11 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
-from factmem_file import LocalFileMemoryProvider
-from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, Concept, FactDetails, InMemoryProvider, Memory, Origin, SingleFact
 from factmem.abc import Candidate, Detection, DetectionRequest
@@ -18,7 +15,6 @@ from factmem.abc.detector import Conversation, Message
 from factmem.detection import utterances
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
-from tests.memory.telling import words
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 DAY = dt.timedelta(days=1)
@@ -50,23 +46,6 @@ def talk(clock: FakeClock, *texts: str, role: str = "user") -> Conversation:
     return Conversation(messages=[Message(content=text, role=role) for text in texts], id="talk", started_at=started)
 
 
-@pytest.mark.parametrize("kind", ["file", "sqlite-vec"])
-async def test_forgetting_a_fact_erases_the_words_it_was_found_in(kind: str, tmp_path: Path, clock: FakeClock) -> None:
-    path = tmp_path / "store"
-    provider: AgentMemoryProvider = LocalFileMemoryProvider(path) if kind == "file" else SqliteVecMemoryProvider(path)
-    said = talk(clock, "The tram depot xylophone has 40 seats.", "By the way, the quokka sleeps.")
-    async with provider:
-        memory = Memory(provider, concepts=[SEATS], detector=Counting(), embedder=HashEmbedder(), clock=clock)
-        seats = next(record for record in await memory.remember(said) if record.concept == SEATS)
-        await memory.forget(seats.id)
-        assert words(await memory.list_records()) == ["By the way, the quokka sleeps."]
-        assert await memory.load(SEATS) is None
-    files = path.rglob("*") if kind == "file" else path.parent.glob("store*")
-    left = b"".join(file.read_bytes() for file in files if file.is_file())
-    assert b"xylophone" not in left
-    assert b"quokka" in left  # another message, in which nothing was found
-
-
 async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: Memory, clock: FakeClock) -> None:
     said = talk(clock, "There are 40 seats.")
     seats = next(record for record in await memory.remember(said) if record.concept == SEATS)
@@ -93,33 +72,6 @@ async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(me
     fact = await memory.load(SEATS)
     assert fact is not None
     assert fact.value == 40
-
-
-async def test_restoring_a_fact_does_not_bring_in_what_was_planted_on_it(memory: Memory, clock: FakeClock) -> None:
-    (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
-    await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.TOOL))
-    (planted,) = await memory.inbox.quarantine.list()
-    await memory.inbox.quarantine.reject(planted.id, reason="not from us")
-    assert await memory.inbox.quarantine.list() == ()
-    assert [entry.value for entry in await memory.inbox.quarantine.list(rejected=True)] == [999]
-    await memory.retract(mine.id)
-    await memory.restore(mine.id)
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 40
-    assert [revision.value for revision in await memory.history(SEATS)] == [40]
-    await memory.inbox.quarantine.accept(planted.id)
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 999
-
-
-async def test_quarantine_of_others_is_not_ones_own(memory: Memory) -> None:
-    await memory.save(SingleFact(SEATS, 7), details=FactDetails(origin=Origin.TOOL), private=True)
-    (planted,) = await memory.inbox.quarantine.list()
-    assert await memory.view(viewer="bob").inbox.quarantine.list() == ()
-    with pytest.raises(RecordNotFoundError):
-        await memory.view(viewer="bob").inbox.quarantine.accept(planted.id)
 
 
 class Forgetful(InMemoryProvider):

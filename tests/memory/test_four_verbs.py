@@ -21,7 +21,6 @@ from factmem import (
 )
 from factmem.abc import DetectionRequest
 from factmem.errors import CapabilityError, ModelError
-from factmem.facts import STATEMENT
 from factmem.memory import Trigger
 from factmem.memory.background import Unrepresented
 from factmem.memory.context import Policies
@@ -56,19 +55,6 @@ async def test_found_facts_are_saved_and_lost_evidence_is_counted() -> None:
     again = await over(shelf).load(CITY, subject=USER, scope=ALPHA)
     assert again is not None
     assert again.value == "Rome"
-
-
-async def test_words_without_a_model_are_statements() -> None:
-    shelf = Shelf()
-    memory = over(shelf)
-    for text in ("The cellar is cold.", "The roof leaks."):
-        outcome = await memory.remember(text, subject=USER, scope=ALPHA)
-        assert said(outcome.records) == [text]
-        assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1}
-    assert [match.record.value for match in await memory.recall("Which roof?", limit=1)] == ["The roof leaks."]
-    known = await shelf.load(STATEMENT, USER, ALPHA)
-    assert known is not None
-    assert known.values == ("The cellar is cold.", "The roof leaks.")
 
 
 async def test_what_others_said_is_not_taken_for_the_users_words() -> None:

@@ -13,7 +13,6 @@ import pytest
 from factmem import (
     AgentMemoryProvider,
     ChangeKind,
-    Conversation,
     InMemoryProvider,
     Message,
     Remembered,
@@ -162,17 +161,6 @@ async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryPr
             await memory.view(viewer="bob").generate(StoredSession(id="s"), subject=USER, scope="/product/alpha")
 
 
-async def test_a_session_private_to_another_viewer_is_not_found() -> None:
-    provider = InMemoryProvider()
-    async with opened(provider) as memory:
-        await memory.remember(talk("I live in Oslo.", id="s"), subject=USER, private=True)
-    async with opened(provider, ScriptedModel(well), viewer="bob") as memory:
-        with pytest.raises(RecordNotFoundError):
-            await memory.generate(StoredSession(id="s"), subject=USER)
-        with pytest.raises(RecordNotFoundError):
-            await memory.generate(StoredSession(id="s"), subject=USER, private=True)
-
-
 async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_created(
     provider: AgentMemoryProvider,
 ) -> None:
@@ -256,14 +244,6 @@ async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClo
         assert outcome.records[0].details.expires_at == given
 
 
-async def test_what_is_generated_privately_is_ones_own() -> None:
-    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
-        request = DetectionRequest(subjects=[USER], concepts=[CITY])
-        await generated(memory, talk("I live in Oslo."), private=True, looking_for=request)
-        assert said(await memory.list_records()) == ["Oslo"]
-        assert await memory.view(viewer="bob").list_records() == []
-
-
 @pytest.mark.parametrize(
     "source", [[], " ", [SEATS], [statement(OLD), Message(content="x")], [ReadyFact("x"), "x"], None]
 )
@@ -278,18 +258,6 @@ async def test_what_is_no_source_is_refused_and_nothing_is_kept(source: Any) -> 
         with pytest.raises(ReadOnlyError):
             await memory.generate([statement(OLD)])
     assert not (await log_of(provider))[0]
-
-
-async def test_calls_of_functions_and_what_is_no_text_give_nothing() -> None:
-    """Results of tools are quarantined and not read; an empty text is not a message."""
-    model = ScriptedModel(well)
-    spoken = Conversation(messages=[Message(content="I live in Rome.", role="tool"), Message(content=" ")], id="c")
-    async with opened(InMemoryProvider(), model) as memory:
-        (outcome,) = await generated(memory, spoken)
-        assert await memory.list_records() == []
-        assert [record.value for record in await memory.inbox.quarantine.list()] == ["I live in Rome."]
-        assert outcome.changes == ()
-    assert model.prompts == []
 
 
 async def test_a_session_kept_at_one_place_gives_memories_at_another(provider: AgentMemoryProvider) -> None:

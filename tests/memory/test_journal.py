@@ -19,7 +19,7 @@ from factmem.abc.topics import PREFERENCES
 from factmem.detection import utterances
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.verbatim import VerbatimDetector, verbatim_candidates
-from factmem.errors import CodecError, InvalidDataError
+from factmem.errors import CodecError
 from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, words_to_keep
 from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded
 from factmem.values import encode_value
@@ -119,19 +119,6 @@ def test_an_overlap_that_an_earlier_version_accepted_is_cut_to_less_than_the_cou
 def test_a_job_that_is_none_is_a_typed_error(document: dict[str, object]) -> None:
     with pytest.raises(CodecError, match="job"):
         job_from(document, {})
-
-
-@pytest.mark.parametrize("wrong", [{"count": -1}, {"overlap": -1}, {"idle": dt.timedelta(seconds=-1)}])
-def test_a_trigger_below_nothing_is_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidDataError, match="negative"):
-        Trigger(**wrong)  # type: ignore[arg-type]
-
-
-async def test_pending_words_keep_the_callers_details() -> None:
-    (word,) = await kept(Conversation(messages=[Message(content="It has 40 seats.")], id="c", started_at=NOW))
-    assert word.assertion.state is AssertionState.PENDING
-    assert word.assertion.details.importance == 0.7
-    assert word.assertion.details.evidence[0].quote == "It has 40 seats."
 
 
 async def test_words_of_the_same_job_are_read_together_and_in_the_order_said() -> None:

@@ -9,13 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, ChangeKind, Conversation, InMemoryProvider, Memory, Message, Origin
+from factmem import AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin
 from factmem.detection import OriginPolicy, Treatment
-from factmem.errors import ConceptConflictError, RecordNotFoundError
-from factmem.facts import STATEMENT, Concept
+from factmem.errors import RecordNotFoundError
+from factmem.facts import STATEMENT
 from factmem.llm import InstructorModel
-from factmem.memory.context import Policies
-from factmem.records import AssertionState, FactDetails
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
@@ -24,7 +22,6 @@ from tests.memory.telling import (
     CITY,
     FOUND_ALONE,
     PETS,
-    SEATS,
     USER,
     log_of,
     opened,
@@ -235,23 +232,3 @@ async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMe
         await memory.remember(SPOKEN, subject=USER)
         assert await memory.inbox.quarantine.list() == ()
         assert words(await memory.list_records()) == []
-
-
-async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(provider: AgentMemoryProvider) -> None:
-    """An earlier quarantined value does not determine the type of the user's own facts."""
-    planted = Concept.multiple("seats", "A poisoned type", str).fact(["many"], timestamp=BEGAN)
-    async with opened(provider, ScriptedModel(well), concepts=()) as memory:
-        await memory.save(planted, subject=USER, details=FactDetails(origin=Origin.TOOL))
-        await memory.save(SEATS.fact([12], timestamp=BEGAN), subject=USER)
-        assert (fact := await memory.load(SEATS, subject=USER)) is not None
-        assert fact.value == 12
-        (entry,) = await memory.inbox.quarantine.list()
-        with pytest.raises(ConceptConflictError):
-            await memory.inbox.quarantine.accept(entry.id)
-        assert (await log_of(provider))[1] == {AssertionState.QUARANTINED: 1, AssertionState.ACTIVE: 1}
-
-
-async def test_words_can_be_kept_beside_what_was_found_in_them() -> None:
-    async with opened(InMemoryProvider(), ScriptedModel(well), policies=Policies(keep_words=True)) as memory:
-        await memory.remember(talk("I live in Oslo."), subject=USER)
-        assert await known(memory) == {"city": ["Oslo"], "statement": ["I live in Oslo."]}

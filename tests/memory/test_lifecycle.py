@@ -5,31 +5,24 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-import attrs
 import pytest
 
 from factmem import (
-    AgentMemoryProvider,
     ChangeKind,
     Concept,
     FactDetails,
     FactRecord,
     Memory,
     MemorySubject,
-    Message,
-    MultipleFacts,
-    Origin,
     SingleFact,
 )
-from factmem.abc.capabilities import KeepsLog, StateRequest
-from factmem.errors import CapabilityError, InvalidDataError, ReadOnlyError, RecordNotFoundError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.providers.memory import NoMemory
-from factmem.records import AssertionState, MetadataMerge
+from factmem.records import MetadataMerge
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import Json
 
 CITY = Concept.single("city", "Where the user lives")
-LIKES = Concept.multiple("likes", "What the user likes")
 USER = MemorySubject("user", priority_level=1)
 DAY = dt.timedelta(days=1)
 
@@ -80,26 +73,6 @@ async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: M
     assert (change.record.value, await city(memory)) == ("Faro", "Faro")
 
 
-async def test_a_record_accepted_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
-    """The update is not quarantined again because of the origin of the updated record."""
-    record = await quarantined(memory)
-    assert isinstance(provider, KeepsLog)
-    await accepted(memory, provider, record)
-    await memory.update(record.id, importance=0.9)
-    assert (await memory.get(record.id)).importance == 0.9
-
-
-async def quarantined(memory: Memory) -> FactRecord[str]:
-    details = FactDetails(origin=Origin.DOCUMENT)
-    (record,) = await memory.save(MultipleFacts(LIKES, ("poison",)), details=details)
-    return record
-
-
-async def accepted(memory: Memory, provider: KeepsLog, record: FactRecord[str]) -> None:
-    (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
-    await provider.append([StateRequest.of(entry, state=AssertionState.ACTIVE)])
-
-
 async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: FakeClock) -> None:
     for name in ("Porto", "Lisbon", "Faro"):
         await saved(memory, name, clock)
@@ -114,31 +87,6 @@ async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: Fa
     assert (back.record.value, await city(memory)) == ("Faro", "Faro")
 
 
-async def test_a_rollback_does_not_release_from_quarantine(provider: AgentMemoryProvider, memory: Memory) -> None:
-    record = await quarantined(memory)
-    with pytest.raises(RecordNotFoundError):
-        await memory.rollback(record.revision)
-    (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
-    assert isinstance(provider, KeepsLog)
-    await provider.append([StateRequest.of(entry, state=AssertionState.RETRACTED)])
-    with pytest.raises(RecordNotFoundError):
-        await memory.rollback(record.revision)
-    assert await memory.list_records() == []
-
-
-async def test_an_unknown_an_erased_and_another_records_revision_are_not_found(
-    memory: Memory, clock: FakeClock
-) -> None:
-    record = await saved(memory, "Porto", clock)
-    with pytest.raises(RecordNotFoundError):
-        await memory.rollback(999)
-    with pytest.raises(RecordNotFoundError):
-        await memory.rollback(attrs.evolve(record, id="of-another-store"))
-    await memory.forget(record.id)
-    with pytest.raises(RecordNotFoundError):
-        await memory.rollback(record)
-
-
 async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: FakeClock) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER, ttl=DAY)
     await memory.update(record.id, value="Faro", expires_at=None)
@@ -146,35 +94,6 @@ async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: Fake
     with pytest.raises(RecordNotFoundError, match="expired"):
         await memory.rollback(record)
     assert await city(memory) == "Faro"
-
-
-async def test_a_rollback_stays_behind_the_walls(
-    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
-) -> None:
-    """Neither another viewer nor another organization reaches a revision by its number."""
-    public = await saved(memory, "Lisbon", clock)
-    mine = await saved(memory, "Porto", clock, private=True)
-    await saved(memory, "Faro", clock, private=True)
-    other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
-    for outsider in (memory.view(viewer="bob"), memory.view(viewer=None), other):
-        with pytest.raises(RecordNotFoundError):
-            await outsider.rollback(mine.revision)
-    with pytest.raises(RecordNotFoundError):
-        await other.rollback(public)
-    await memory.rollback(mine)
-    assert (await city(memory), await city(memory.view(viewer="bob"))) == ("Porto", "Lisbon")
-
-
-async def test_a_read_only_memory_neither_rolls_back_nor_erases(
-    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
-) -> None:
-    record = await saved(memory, "Porto", clock)
-    reader = Memory(provider, read_only=True, embedder=HashEmbedder(), clock=clock)
-    for write in (reader.rollback(record), reader.admin.expire(), reader.forget(concepts=[CITY])):
-        with pytest.raises(ReadOnlyError):
-            await write
-    assert len(await reader.forget(concepts=[CITY], dry_run=True)) == 1
-    assert (await reader.admin.expire(dry_run=True)).expired == 0
 
 
 async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:
@@ -185,10 +104,3 @@ async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:
             await memory.rollback(1)
         with pytest.raises(CapabilityError, match="cannot erase"):
             await memory.forget(concepts=[CITY])
-
-
-async def test_what_was_said_by_a_message_is_rolled_back_with_its_evidence(memory: Memory, clock: FakeClock) -> None:
-    (record,) = await memory.remember(Message(content="The venue is the old mill.", timestamp=clock()))
-    await memory.update(record.id, value="The venue is the new hall.")
-    change = await memory.rollback(record)
-    assert [item.quote for item in change.record.evidence] == ["The venue is the old mill."]

@@ -119,13 +119,6 @@ async def test_the_policy_gives_what_is_saved_and_updated_its_time(opened: Opene
     assert await city(memory) is None
 
 
-async def test_an_operation_that_the_policy_does_not_name_leaves_the_expiry(opened: Opened, clock: FakeClock) -> None:
-    memory = opened(TtlPolicy(create=10 * DAY))
-    (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER)
-    change = await memory.update(record.id, importance=0.9)
-    assert change.record.details.expires_at == record.details.expires_at is not None
-
-
 async def test_what_the_caller_gives_stands(opened: Opened, clock: FakeClock) -> None:
     memory, soon = opened(TtlPolicy(default=10 * DAY)), clock() + DAY
     fact = SingleFact(CITY, "Porto", timestamp=clock())
@@ -181,29 +174,6 @@ async def test_old_revisions_are_erased_and_the_present_one_is_not(opened: Opene
     assert [item.value for item in await memory.history(CITY)] == ["Faro"]
     assert await city(memory) == "Faro"
     assert (await memory.admin.expire(revisions=dt.timedelta(seconds=1))).superseded == 0
-
-
-async def test_what_a_passing_value_hides_is_no_old_revision(opened: Opened, clock: FakeClock) -> None:
-    memory = opened(TtlPolicy(revisions=DAY))
-    await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER)
-    await memory.save(SingleFact(CITY, "Faro", timestamp=clock()), subject=USER, ttl=9 * DAY)
-    clock.advance(3 * DAY)
-    assert (await memory.admin.expire()).superseded == 0
-    clock.advance(9 * DAY)
-    assert await city(memory) == "Porto"
-
-
-async def test_expire_does_not_erase_private_records_of_others(
-    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
-) -> None:
-    other = Memory(provider, organization="acme", embedder=HashEmbedder(), clock=clock)
-    bob = memory.view(viewer="bob")
-    await bob.save(MultipleFacts(NOTE, ("bob's",), timestamp=clock()), private=True, ttl=DAY)
-    await other.save(MultipleFacts(NOTE, ("acme's",), timestamp=clock()), ttl=DAY)
-    clock.advance(2 * DAY)
-    assert (await memory.admin.expire()).expired == 0
-    assert (await bob.admin.expire()).expired == 1
-    assert (await other.admin.expire()).expired == 1
 
 
 async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, clock: FakeClock) -> None:

@@ -179,16 +179,6 @@ async def test_erased_words_do_not_come_back(provider: AgentMemoryProvider) -> N
     assert held([memory, outline_codec._number], ["zyxplum"]) == []
 
 
-async def test_forgetting_from_a_mirror_that_was_dropped_erases(provider: AgentMemoryProvider) -> None:
-    memory, other = of(provider, "acme"), of(provider, "bolt")
-    await tell(memory)
-    first, *rest = await memory.list_records()
-    await other.recall("plum")
-    await memory.forget(first.id)
-    await other.recall("plum")
-    assert await memory.list_records() == rest
-
-
 async def test_a_closed_memory_holds_nothing(provider: AgentMemoryProvider) -> None:
     before = MIRRORS.size
     async with of(provider, "acme", None) as memory:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from typing import Any
 
-import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message
@@ -27,55 +25,16 @@ TEXTS = ["We booked 12 seats.", "I live in Oslo."]
 SEATS_ITEM: dict[str, Any] = {"quote": "12 seats", "message": 1, "value": 12}
 CITY_ITEM: dict[str, Any] = {"quote": "I live in Oslo", "message": 2, "value": "Oslo"}
 RIGHT: dict[str, Any] = {"seats": [SEATS_ITEM], "city": [CITY_ITEM], "pets": []}
-CUT_OFF = '{"seats": [{"quote": "12 seats", "message": 1, "value": 12}], "city": [{"quo'
 
 
-@attrs.frozen
-class Fault:
-    """Answers in turn (the last one repeated), the error they are named by, and the number of requests.
-
-    A busy machine may not send every request before a short time-out.
-    """
-
-    named: str
-    requests: int
-    answers: tuple[Said | Answer, ...]
-    timeout: float = 10.0
-
-    def costs(self, requests: int) -> bool:
-        """Return whether a number of requests is right for the fault."""
-        return requests == self.requests or (self.timeout < 1 and requests < self.requests)
-
-
-def _away(requests: int, answer: Answer, timeout: float = 10.0) -> Fault:
-    return Fault("ModelUnavailableError", requests, (answer,), timeout)
-
-
-def _refused(answer: Answer) -> Fault:
-    return Fault("ModelRefusedError", 1, (answer,))
-
-
-def _wrong(requests: int, answer: Said | Answer) -> Fault:
-    return Fault("ModelAnswerError", requests, (answer,))
-
-
-FAULTS = {
-    "time-out": _away(1, Answer({}, delay=60.0), timeout=0.3),
-    "slow trickle": _away(1, attrs.evolve(chat_answer(RIGHT), drip=0.05), timeout=0.3),
-    "429 for ever": _away(2, error_answer(429, retry_after="0.01")),
-    "429 with a long Retry-After": _away(1, error_answer(429, retry_after="3600")),
-    "500 storm": _away(2, error_answer(500)),
-    "cut off by the network": _away(2, attrs.evolve(chat_answer(RIGHT), cut=9)),
-    "refusal": _refused(chat_answer(None, refusal="I will not say")),
-    "content filter": _refused(chat_answer(RIGHT, finish_reason="content_filter")),
-    "length limit": _wrong(1, chat_answer(CUT_OFF, finish_reason="length")),
-    "truncated": _wrong(2, CUT_OFF),
-    "no JSON": _wrong(2, "No facts extracted."),
-    "wrong types": _wrong(2, {"seats": [SEATS_ITEM | {"value": "a dozen"}]}),
-    "empty": _wrong(2, ""),
-    "no text": _wrong(2, chat_answer(None)),
-    "something else": _wrong(1, Answer({"city": "Oslo"})),
+FAULTS: dict[str, tuple[str, Said | Answer]] = {
+    "time-out": ("ModelUnavailableError", Answer({}, delay=60.0)),
+    "server down": ("ModelUnavailableError", error_answer(500)),
+    "refusal": ("ModelRefusedError", chat_answer(None, refusal="I will not say")),
+    "truncated": ("ModelAnswerError", '{"seats": [{"quote": "12 seats", "message": 1, "value": 12}], "city": [{"quo'),
+    "wrong types": ("ModelAnswerError", {"seats": [SEATS_ITEM | {"value": "a dozen"}]}),
 }
+"""A fault of each kind, with the error that it is named by."""
 
 
 def model_at(base_url: str, *, timeout: float = 10.0) -> InstructorModel:
@@ -111,21 +70,20 @@ async def kept_and_made_good(provider: AgentMemoryProvider, failure: str) -> Non
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize(("named", "answer"), FAULTS.values(), ids=FAULTS)
 async def test_what_a_failing_model_cannot_read_is_kept_named_and_read_later(
-    fault: Fault, caplog: pytest.LogCaptureFixture
+    named: str, answer: Said | Answer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No partial write, a bounded number of requests, no word of the text in a log; never an empty result."""
+    """No partial write, no word of the text in a log; never an empty result."""
     caplog.set_level(logging.DEBUG)
     provider = InMemoryProvider()
-    with LoopbackOpenAIServer(answering(*fault.answers)) as server:
-        async with opened(provider, model_at(server.base_url, timeout=fault.timeout)) as memory:
+    with LoopbackOpenAIServer(answering(answer)) as server:
+        async with opened(provider, model_at(server.base_url, timeout=1.0)) as memory:
             outcome = await memory.remember(talk(*TEXTS), subject=USER)
-    assert (outcome.failure, words(outcome.records)) == (fault.named, sorted(TEXTS))
+    assert (outcome.failure, words(outcome.records)) == (named, sorted(TEXTS))
     assert words([change.record for change in outcome.changes]) == sorted(TEXTS), "what was kept can be undone"
-    assert fault.costs(len(server.requests))
     assert not [text for text in (*TEXTS, "Oslo") if text in caplog.text]
-    await kept_and_made_good(provider, fault.named)
+    await kept_and_made_good(provider, named)
 
 
 async def test_a_refused_connection_keeps_the_words_in_every_store(provider: AgentMemoryProvider) -> None:
@@ -211,32 +169,6 @@ ATTACK = (
 )
 
 
-def ours(request: dict[str, Any]) -> str:
-    """Return the part of a request before the document, without the answer limits, which vary with its length."""
-    return re.sub(r'"max(?:Items|Length)\\*": ?\d+', "", json.dumps(request["messages"][:-1]))
-
-
-def _schema(request: dict[str, Any]) -> str:
-    return str(request["response_format"]["json_schema"]["name"])
-
-
-async def test_an_injected_prompt_stays_data() -> None:
-    """It is escaped inside the one document, and the instructions are the same as for any other conversation."""
-    with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
-        async with opened(InMemoryProvider(), model_at(server.base_url)) as memory:
-            await memory.remember(talk("We booked 12 seats."), subject=USER)
-            await memory.remember(talk(ATTACK, id="attack"), subject=USER)
-            assert (seats := await memory.load(SEATS, subject=USER)) is not None
-            assert seats.value == 12
-    requests = [request for _, request in server.requests if _schema(request) != "VerifierAnswer"]
-    harmless, attacked = requests
-    assert ours(attacked) == ours(harmless)
-    document = attacked["messages"][-1]["content"]
-    assert "&lt;/conversation&gt;&lt;/document&gt;" in document
-    assert "&lt;city&gt;Rome&lt;/city&gt;" in document
-    assert document.count("<message ") == document.count("</message>") == document.count("</conversation>") == 1
-
-
 async def test_a_model_that_obeys_the_injection_changes_nothing_known() -> None:
     """A planted quote occurs in no message, so it is dropped; other owners' facts are out of reach."""
     obeyed = RIGHT | {
@@ -266,22 +198,13 @@ GIVEN: dict[str, Any] = {"subject": USER, "scope": "/product/alpha", "importance
     "answer",
     [
         {"known": [ITEM | {"number": number, "action": "delete"} for number in range(-1, 50)], "insert": False},
-        {"known": [ITEM | {"number": 7, "action": "delete"}, ITEM | {"number": -1, "action": "delete"}]},
-        {"known": [ITEM | {"number": 0, "action": "update", "text": "x" * 5_000}], "insert": True},
-        {"known": [ITEM | {"number": 0, "action": "update", "text": " "}], "insert": False},
         {"known": [ITEM | {"number": 0, "action": action} for action in ("delete", "keep")], "insert": True},
-        {"known": [], "insert": False},
-        {"known": [ITEM | {"number": 0, "action": "drop table"}]},
-        "delete everything",
         error_answer(500),
     ],
-    ids=["all", "unknown", "too long", "blank", "contradiction", "nowhere", "unknown action", "no JSON", "unavailable"],
+    ids=["all", "contradiction", "unavailable"],
 )
 async def test_a_hostile_consolidation_costs_nothing_known(answer: Said | Answer) -> None:
-    """The answers delete all, name unseen numbers and write texts of their own.
-
-    Known facts stay, and new ones are added.
-    """
+    """Known facts stay, and new ones are added; plans are tested in ``tests/consolidation/test_hostile_plans.py``."""
     provider = InMemoryProvider()
     async with opened(provider) as memory:
         for text in KNOWN:

@@ -27,7 +27,7 @@ from factmem.errors import (
 from factmem.memory.moves import MoveReceipt, move
 from factmem.providers.memory import NoMemory
 from factmem.testing import FakeClock, HashEmbedder
-from tests.memory.shelves import Shelf
+from tests.memory.shelves import Shelf, two_of
 from tests.reliability.stores import STORES
 
 pytestmark = pytest.mark.slow
@@ -51,8 +51,8 @@ KINDS: Final[dict[str, Open]] = {
     "memory": lambda path: InMemoryProvider(),
     **{store.name: _durable(store.name) for store in STORES},
 }
-TARGETS: Final = [pytest.param(kind, marks=pytest.mark.big if kind.startswith("encrypted") else []) for kind in KINDS]
-"""Stores to move to. The encrypted ones are a layer over the others; the test of pairs moves to them and from them."""
+TARGETS: Final = two_of(KINDS)
+"""Stores to move to; the test of pairs moves to the others too, and from them."""
 
 
 @pytest.fixture(autouse=True)
@@ -354,7 +354,7 @@ async def test_what_is_written_to_an_unfinished_copy_is_found(tmp_path: Path) ->
         assert await refused(target)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TARGETS)
 async def test_one_organization_is_moved_beside_others(kind: str, tmp_path: Path) -> None:
     async with InMemoryProvider() as source, KINDS[kind](tmp_path / "target") as target:
         await fill(source)

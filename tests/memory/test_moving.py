@@ -143,18 +143,6 @@ async def test_the_walls_stand(provider: AgentMemoryProvider, clock: FakeClock) 
         assert await placed(memory) == {"Oslo": f"{ALPHA}/deeper", "Rome": BETA}
 
 
-async def test_private_stays_private(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    async with opened(provider, clock) as memory, opened(provider, clock, "noah") as noahs:
-        await saved(noahs, "Rome", scope=BETA, private=True)
-        record = await saved(memory, private=True)
-        with pytest.raises(RecordNotFoundError):
-            await noahs.update(record.id, scope=BETA)
-        moved = (await memory.update(record.id, scope=BETA)).record
-        assert moved.private
-        assert await placed(noahs) == {"Rome": BETA}
-        assert await placed(memory) == {"Oslo": BETA}
-
-
 async def test_words_that_are_not_trusted_move_nothing(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     async with opened(provider, clock) as memory:
         record = await saved(memory)

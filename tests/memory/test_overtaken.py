@@ -161,15 +161,6 @@ async def test_a_newer_statement_that_was_retracted_overtakes_nothing_until_it_i
     assert await newer(memory) == NEW
 
 
-async def test_another_organization_overtakes_nothing(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    acme, other = (
-        Memory(provider, organization=name, embedder=HashEmbedder(), clock=clock) for name in ("acme", "other")
-    )
-    await acme.remember(OLD)
-    await other.remember(NEW)
-    assert await newer(acme) is None
-
-
 async def test_the_words_of_a_fact_are_marked_with_its_new_value(memory: Memory, clock: FakeClock) -> None:
     await memory.remember(talk("Oslo it is, for me.", id="talk", at=clock()))
     await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")

@@ -291,10 +291,3 @@ async def test_texts_that_wait_for_a_model_are_submitted_as_they_are(provider: A
     async with opened(provider, ScriptedModel(well)) as memory:
         await (await memory.remember_many(SAME)).wait()
         assert len(words(await memory.list_records())) == 1
-
-
-@pytest.mark.parametrize("count", [0, 1])
-async def test_few_texts_need_no_comparison(clock: FakeClock, count: int) -> None:
-    async with Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
-        outcomes = await (await memory.remember_many(SAME[:count])).wait()
-        assert [len(outcome) for outcome in outcomes] == [1] * count

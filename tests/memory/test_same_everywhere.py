@@ -74,24 +74,6 @@ async def test_a_store_with_four_verbs_follows_what_changes_in_it() -> None:
     assert fact.value == "Porto"
 
 
-async def test_what_four_verbs_cannot_keep_is_refused_and_not_lost_silently() -> None:
-    memory = await filled(Shelf())
-    (record, *_) = await memory.list_records()
-    refused = [
-        memory.view(viewer="alice").remember("for me alone", private=True),
-        memory.view(viewer="alice").save(
-            SingleFact(CITY, "Faro", timestamp=NOW), subject=USER, scope=ALPHA, private=True
-        ),
-        memory.retract(record.id),
-        memory.update(record.id, importance=1.0),
-        memory.forget(record.id),
-    ]
-    for write in refused:
-        with pytest.raises(CapabilityError):
-            await write
-    assert len(await memory.list_records()) == 4
-
-
 async def test_four_verbs_without_places_to_look_in_say_so() -> None:
     memory = Memory(Shelf(), subjects=[], embedder=HashEmbedder())
     with pytest.raises(CapabilityError, match="subjects="):

@@ -112,14 +112,6 @@ async def test_what_is_given_whole_and_similar_to_nothing_costs_no_call(provider
     assert model.prompts == []
 
 
-async def test_a_given_text_that_is_similar_to_a_known_one_costs_one_call() -> None:
-    model = analysing()
-    async with opened(InMemoryProvider(), model) as memory:
-        await memory.remember("The launch of alpha is planned for the third of June.", subject=USER, **ALL)
-        await memory.remember("The launch of alpha is planned for the fourth of June.", subject=USER, **ALL)
-        assert len(model.prompts) == 1
-
-
 async def test_scopes_and_categories_in_use_are_shown_to_be_taken_up() -> None:
     """They are those that the viewer sees, as whole paths; other owners' private ones are left out."""
     provider, model = InMemoryProvider(), analysing()
@@ -188,16 +180,6 @@ async def test_a_failing_analysis_leaves_the_text_at_its_default_place(error: Ex
         assert len(await memory.list_records()) == 1
 
 
-async def test_the_same_text_again_is_not_analysed_again(provider: AgentMemoryProvider) -> None:
-    """A text with another time is a new statement, and may cost a call; one record holds both all the same."""
-    model = analysing()
-    async with opened(provider, model) as memory:
-        await memory.remember(TEXT, subject=USER)
-        await memory.remember(TEXT, subject=USER)
-        (record,) = await memory.list_records()
-    assert (record.value, record.importance) == (TEXT, 0.9)
-
-
 async def test_two_texts_are_analysed_at_the_same_time() -> None:
     model = Gated(analysing().script)
     async with opened(InMemoryProvider(), model) as memory:
@@ -217,16 +199,6 @@ async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) ->
         await (await memory.remember_many(BATCH, subject=USER, **ALL)).wait()
         assert len(await memory.list_records()) == 3
     assert embedder.calls == [3]
-
-
-@pytest.mark.parametrize("texts", [["The sky is blue."] * 3, ["The sky is blue.", "the sky is  blue"]])
-async def test_what_a_batch_says_twice_is_kept_once(texts: list[str]) -> None:
-    """Only vectors are compared, without a model. The first one is kept."""
-    deciding = Deciding()
-    async with opened(InMemoryProvider(), consolidator=deciding) as memory:
-        await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
-        assert words(await memory.list_records()) == [texts[0]]
-    assert deciding.asked == []
 
 
 async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() -> None:
@@ -255,15 +227,6 @@ async def test_a_batch_is_consolidated_against_the_store() -> None:
     assert change.previous is not None
     assert change.previous.value == old
     assert [known.text for known in deciding.asked[0].known] == [old]
-
-
-async def test_without_consolidation_no_model_is_called() -> None:
-    deciding = Deciding()
-    async with opened(InMemoryProvider(), consolidator=deciding) as memory:
-        for text in ("The project is led by Ana from Lyon.", "The project is led by Ana from Faro."):
-            await memory.remember(text, subject=USER, consolidate=False, **ALL)
-        assert len(await memory.list_records()) == 2
-    assert deciding.asked == []
 
 
 class Analysing:

@@ -78,30 +78,6 @@ async def test_reading_never_waits_for_the_model(provider: AgentMemoryProvider) 
         assert fact.value == 12
 
 
-async def test_a_save_goes_on_while_the_model_thinks(provider: AgentMemoryProvider) -> None:
-    """A later statement stays current, although it was stored before the earlier words were read."""
-    model = Gated()
-    async with opened(provider, model) as memory:
-        submission = await memory.remember_many(TALKS, subject=USER)
-        await memory.save(CITY.fact(["Bergen"], timestamp=dt.datetime.now(dt.UTC)), subject=USER)
-        model.gate.set()
-        await submission.wait()
-        assert (fact := await memory.load(CITY, subject=USER)) is not None
-        assert fact.value == "Bergen"
-
-
-@pytest.mark.parametrize("concurrency", [1, 3])
-async def test_so_many_questions_are_asked_at_a_time(concurrency: int) -> None:
-    model = Gated()
-    talks = [talk(f"We booked {number} seats.", id=str(number)) for number in range(12)]
-    async with opened(InMemoryProvider(), model, background=Background(concurrency=concurrency)) as memory:
-        submission = await memory.remember_many(talks, subject=USER)
-        await until(lambda: model.under_way == concurrency)
-        model.gate.set()
-        await submission.wait()
-    assert (model.most, model.asked) == (concurrency, 12)
-
-
 async def test_listeners_are_notified_of_every_submission_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
     """One submission finishes and one fails; a listener's own errors neither stop the reading nor are quoted."""
     heard: list[MemoryEvent] = []
@@ -326,15 +302,6 @@ async def test_what_is_submitted_is_gone_through_once() -> None:
         with pytest.raises(InvalidDataError, match="blank"):
             await memory.remember_many(iter(["The mill is old.", " "]))
         assert words(await memory.list_records()) == sorted(TEXTS)
-
-
-async def test_without_a_model_everything_is_over_at_once(provider: AgentMemoryProvider) -> None:
-    async with opened(provider) as memory:
-        submission = await memory.remember_many([*TALKS, "a text"], subject=USER)
-        assert submission.pending == 0
-        assert [words(outcome.records) for outcome in await submission.wait()] == [
-            [text] for text in (*TEXTS, "a text")
-        ]
 
 
 def test_the_blocking_twin_submits_and_waits() -> None:

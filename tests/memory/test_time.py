@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from factmem import Concept, Memory, MemorySubject, MultipleFacts, SingleFact
-from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.errors import InvalidDataError
 
 CITY = Concept.single("city", "Where the user lives")
 USER = MemorySubject("user", priority_level=1)
@@ -21,29 +21,11 @@ async def city(memory: Memory) -> str | None:
     return fact.value if fact else None
 
 
-async def test_recall_as_of_a_time_finds_only_what_had_been_said(memory: Memory) -> None:
-    await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER)
-    await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    then = await memory.view(as_of=MARCH + DAY).recall("where does the user live")
-    now = await memory.recall("where does the user live")
-    assert [match.record.value for match in then] == ["Lisbon"]
-    assert [match.record.value for match in now] == ["Porto"]
-
-
 async def test_a_time_without_a_zone_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="zone"):
         memory.view(as_of=dt.datetime(2025, 1, 1))
     with pytest.raises(InvalidDataError, match="zone"):
         await memory.recall("x", since=dt.datetime(2025, 1, 1))
-
-
-async def test_retracting_nothing_known_changes_nothing(memory: Memory) -> None:
-    (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    with pytest.raises(RecordNotFoundError):
-        await memory.retract(record.id, "no-such-id")
-    with pytest.raises(RecordNotFoundError):
-        await memory.restore(record.id)
-    assert await city(memory) == "Porto"
 
 
 async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory: Memory) -> None:
@@ -71,11 +53,3 @@ async def test_what_would_be_forgotten_is_what_is_forgotten_whatever_its_state(m
     assert (await memory.forget(concepts=["statement"])).erased == 1
     assert not await memory.forget(concepts=["statement"], dry_run=True)
     assert [record.id for record in await memory.list_records()] == [kept.id]
-
-
-async def test_the_history_of_a_concept_over_all_its_places(memory: Memory) -> None:
-    await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER, scope="/product/a")
-    await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER, scope="/product/b")
-    everywhere = [(record.value, record.state.value) for record in await memory.history("city")]
-    assert everywhere == [("Lisbon", "active"), ("Porto", "active")]
-    assert [record.value for record in await memory.history(CITY, scope="/product/a")] == ["Lisbon"]

@@ -66,24 +66,6 @@ def reading(store: str | AgentMemoryProvider, detector: Detector, viewer: str | 
     )
 
 
-async def test_waiting_for_nothing_ends_at_once() -> None:
-    async with reading(InMemoryProvider(), Slow()) as memory:
-        with anyio.fail_after(5):
-            assert await (await memory.inbox.resume()).wait() == ()
-
-
-async def test_what_is_being_read_is_not_read_a_second_time() -> None:
-    """Opening a memory resumes by itself; an explicit resume must not double the model's work."""
-    detector = Slow()
-    async with reading(InMemoryProvider(), detector) as memory:
-        first = await memory.remember_many([talk(1)])
-        await anyio.wait_all_tasks_blocked()
-        second = await memory.inbox.resume()
-        detector.gate.set()
-        assert (second.ids, len(await first.wait()), len(await second.wait())) == (first.ids, 1, 1)
-    assert detector.asked == 1
-
-
 async def test_all_that_is_submitted_asks_no_more_at_once_than_was_set() -> None:
     detector = InPairs()
     async with reading(InMemoryProvider(), detector) as memory:

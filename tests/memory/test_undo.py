@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, Message, SingleFact
+from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, Message
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
-from factmem.abc.detector import Conversation
 from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, RecordNotFoundError
-from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, PETS, log_of, said, talk, well
 from tests.memory.telling import opened as with_model
@@ -58,19 +56,6 @@ async def test_what_a_model_changed_can_be_undone_and_done_again(
     assert await statements(memory) == ["The venue is the old mill by the river."]
     await memory.undo(undone)
     assert await statements(memory) == after
-
-
-async def test_undoing_a_saved_value_brings_back_the_one_before(
-    provider: AgentMemoryProvider, clock: FakeClock
-) -> None:
-    memory = opened(provider, clock)
-    await memory.save(SingleFact(SEATS, 40, timestamp=clock() - dt.timedelta(days=1)))
-    (record,) = await memory.list_records()
-    changed = await memory.update(record.id, value=120)
-    await memory.undo([changed])
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 40
 
 
 async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvider, clock: FakeClock) -> None:
@@ -124,20 +109,6 @@ async def test_undoing_words_that_could_not_be_read_leaves_what_was_said_before(
         await memory.undo(kept.changes)
         (left,) = await memory.list_records()
         assert left.evidence == first.evidence
-
-
-async def test_words_told_again_after_they_were_retracted_stay_so_and_say_it(
-    provider: AgentMemoryProvider, clock: FakeClock
-) -> None:
-    told = Conversation(messages=(Message(content="Tea at four.", id="m1", timestamp=clock()),), id="c1")
-    memory = opened(provider, clock)
-    (record,) = await memory.remember(told)
-    await memory.retract(record.id)
-    again = await memory.remember(told)
-    assert [item.state for item in again] == [AssertionState.RETRACTED]
-    assert again.changes == ()
-    await memory.restore(record.id)
-    assert await statements(memory) == ["Tea at four."]
 
 
 async def test_many_changes_are_undone_together(

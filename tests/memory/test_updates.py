@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem.abc import Consolidator
 from factmem.abc.consolidator import Novelty, Verdicts
 from factmem.testing import HashEmbedder
 
@@ -44,62 +42,13 @@ class Unasked:
 
 
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("consolidator", [None, Unasked()], ids=["as found", "consolidated"])
-async def test_every_question_is_answered_with_the_value_that_was_last_said(
-    updates: Any, consolidator: Consolidator | None, big: bool
-) -> None:
+async def test_every_question_is_answered_with_the_value_that_was_last_said(updates: Any, big: bool) -> None:
     """This holds despite late messages, repeated values, removals and distractors; now, and as of another time."""
     size = {"streams": 20, "updates": 400} if big else {"streams": 1, "updates": 120}
-    result = await updates.measure(HashEmbedder(), **size, seed=11, k=10, consolidator=consolidator, quiet=True)
+    result = await updates.measure(HashEmbedder(), **size, seed=11, k=10, consolidator=Unasked(), quiet=True)
     assert result["wrong"] == 0
     assert {name: share for name, share in result["scores"].items() if name.startswith("factmem")} == {
         f"factmem: {group}": 1.0 for group in ("all", "now", "as of", "SINGLE", "MULTIPLE")
     }
     assert result["questions"] > 50
     assert result["late"] > size["updates"] / 4
-
-
-async def test_the_streams_are_too_hard_for_a_memory_that_only_appends(updates: Any) -> None:
-    result = await updates.measure(HashEmbedder(), streams=1, updates=120, seed=11, k=10, quiet=True)
-    for baseline in ("nearest", "newest arrival"):
-        assert result["scores"][f"{baseline}: all"] < 0.9
-
-
-def test_the_same_seed_gives_the_same_stream(streams: Any) -> None:
-    assert streams.generate("1", 60) == streams.generate("1", 60) != streams.generate("2", 60)
-
-
-def test_a_stream_holds_what_it_should(streams: Any) -> None:
-    """Each message is submitted once, some late; some change nothing, some remove a value, some repeat one."""
-    stream = streams.generate("3", 300)
-    numbers = [said.number for said in stream.messages]
-    assert sorted(numbers) == list(range(300))
-    assert numbers != sorted(numbers)
-    readings = [streams.read_sentence(said.text) for said in stream.messages]
-    statements = [reading for reading in readings if reading is not None]
-    assert 100 < len(statements) < 200
-    assert any(reading.removed for reading in statements)
-    assert (
-        Counter((reading.who, reading.theme.concept.keyword, reading.value) for reading in statements).most_common(1)[
-            0
-        ][1]
-        > 1
-    )
-    assert {question.as_of is None for question in stream.questions} == {True, False}
-    assert any(not question.answer for question in stream.questions)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("Ann has moved to Oslo.", ("Ann", "city", "Oslo", False)),
-        ("The seats of the project were changed to 12.", ("the project", "seats", 12, False)),
-        ("The customer no longer speaks Thai.", ("the customer", "languages", "Thai", True)),
-        ("A friend of Ann lives in Oslo now.", None),
-        ("Bob has moved to Oslo.", None),
-    ],
-)
-def test_a_sentence_reads_back_as_what_it_was_made_from(streams: Any, text: str, value: object) -> None:
-    reading = streams.read_sentence(text)
-    read = reading and (reading.who, reading.theme.concept.keyword, reading.value, reading.removed)
-    assert read == value

@@ -419,19 +419,6 @@ async def test_no_finding_of_a_japanese_talk_is_lost() -> None:
     assert len(server.requests) == 2, "one question more than without a verifier"
 
 
-async def test_a_talk_that_is_plain_throughout_costs_no_question_more() -> None:
-    talk = {text: found for text, found in JAPANESE.items() if found[1] in ("大阪", "紅茶")}
-    with LoopbackOpenAIServer(answering(heard_in(talk))) as server:
-        model = InstructorModel("m", base_url=server.base_url, api_key="k", tries=1, retries=0, pause=0.0)
-        async with Memory("memory:", model=model, clock=lambda: NOON, concepts=[CITY, LIKES]) as memory:
-            outcome = await memory.remember(
-                [Message(content=text, id=str(number), timestamp=NOON) for number, text in enumerate(talk)],
-                looking_for=DetectionRequest(concepts=[CITY, LIKES]),
-            )
-            assert not outcome.waiting
-    assert len(server.requests) == 1
-
-
 def test_what_is_no_verifier_is_refused() -> None:
     with pytest.raises(InvalidDataError, match="verifier"):
         memory_of(Finding(CITY, ("Oslo",)), object())

@@ -150,12 +150,6 @@ async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope) -> None:
         assert len(await memory.list_records()) == 4
 
 
-async def test_a_path_that_climbs_is_refused() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        with pytest.raises(InvalidNameError):
-            await memory.scope(ALPHA).recall("city", scope="/product/alpha/../beta")
-
-
 async def test_a_path_without_a_leading_slash_is_relative_to_a_view_of_one_scope(provider: AgentMemoryProvider) -> None:
     """As CrewAI's `subscope`: the view below the present one."""
     async with opened(provider) as memory:
@@ -222,18 +216,6 @@ async def test_a_model_cannot_place_a_memory_outside_of_the_view() -> None:
     assert "beta" not in model.prompts[0].content
 
 
-async def test_quarantine_and_dead_letters_are_those_of_the_view() -> None:
-    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
-        for scope in (ALPHA, BETA):
-            await memory.remember(Message(content=f"A page about {scope}.", role="tool"), scope=scope)
-        view = memory.scope(ALPHA)
-        (apart,) = await view.inbox.quarantine.list()
-        assert apart.scope == ALPHA
-        other = next(entry for entry in await memory.inbox.quarantine.list() if entry.scope == BETA)
-        with pytest.raises(RecordNotFoundError):
-            await view.inbox.quarantine.accept(other.id)
-
-
 async def test_an_export_and_an_import_stay_in_the_view() -> None:
     provider = InMemoryProvider()
     async with opened(provider) as memory:
@@ -247,13 +229,6 @@ async def test_an_export_and_an_import_stay_in_the_view() -> None:
         with pytest.raises(OutOfViewError):
             await other.scope(ALPHA).admin.import_(io.StringIO(everything.getvalue()))
         assert "Bern" not in json.dumps(said(await other.list_records()))
-
-
-async def test_an_earlier_moment_is_seen_through_the_same_view() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        await filled(memory)
-        now = memory.scope(ALPHA).view(as_of=(await memory.list_records())[0].timestamp)
-        assert set(said(await now.list_records())) <= {"Oslo", "Rome"}
 
 
 async def test_a_view_for_reading_writes_nothing() -> None:
@@ -362,31 +337,6 @@ async def of_two(memory: Memory) -> dict[str, str]:
         (record,) = await memory.save(SingleFact(CITY, city), subject=subject, scope=ALPHA)
         ids[city] = record.id
     return ids
-
-
-async def test_a_view_about_somebody_shows_nothing_about_others(provider: AgentMemoryProvider) -> None:
-    async with opened(provider) as memory:
-        hidden = (await of_two(memory))["Rome"]
-        view = memory.view(subjects=[MAYA])
-        for seen in (
-            view,
-            view.scope(ALPHA),
-            memory.scope(ALPHA).view(subjects=["user:maya"]),
-            memory.view(subjects=[NOAH, MAYA]),
-        ):
-            assert (said(await seen.view(subjects=[MAYA]).list_records())) == ["Oslo"]
-        assert said([match.record for match in await view.recall("city Rome", limit=9)]) == ["Oslo"]
-        assert list((await view.admin.info()).subjects) == ["user:maya"]
-        assert (await view.admin.tree()).records == 1
-        assert said(await view.history(CITY)) == ["Oslo"]
-        out = io.StringIO()
-        assert await view.admin.export(out) == 1
-        assert "Rome" not in out.getvalue()
-        for asked in (view.get(hidden), view.retract(hidden), view.update(hidden, importance=1.0)):
-            with pytest.raises(RecordNotFoundError):
-                await asked
-        assert (await view.admin.reset()).erased == 1
-        assert said(await memory.list_records()) == ["Rome"]
 
 
 async def test_no_subject_leads_out_of_a_view() -> None:

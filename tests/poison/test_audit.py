@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
 from factmem.cli.app import app
 from factmem.codec import decode_entry, encode_entry
-from factmem.errors import InvalidDataError, OutOfViewError, RecordNotFoundError
+from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.memory.audit import AuditAction, AuditEntry
 from factmem.records import AssertionState, FactDetails, Origin, StateChange
 from factmem.testing import HashEmbedder, ScriptedModel
@@ -232,24 +232,6 @@ async def test_an_erasure_is_recorded_without_content(
             await memory.admin.audit(gone.id)
 
 
-async def test_the_trail_is_limited_to_a_viewer_and_a_view() -> None:
-    async with opened(viewer="alice") as memory:
-        (secret,) = await memory.save(SingleFact(BANK, PLANTED), private=True, scope="/product/alpha")
-        await memory.save(SingleFact(CITY, "Rome"), scope="/product/beta")
-        await memory.retract(secret.id, reason="too secret")
-        bob = memory.view(viewer="bob")
-        assert [entry.record.value for entry in await happened(bob)] == ["Rome"]  # type: ignore[union-attr]
-        assert "secret" not in repr(await happened(bob))
-        with pytest.raises(RecordNotFoundError):
-            await bob.admin.audit(secret.id)
-        view = memory.scope("/product/beta")
-        assert len(await happened(view)) == 1
-        with pytest.raises(OutOfViewError):
-            await view.admin.audit(scope="/product/alpha")
-        assert len(await happened(memory)) == 3
-        assert PLANTED not in repr(await happened(memory)), "private values are not in a repr"
-
-
 async def test_the_trail_of_a_record_is_that_part_of_the_whole_trail() -> None:
     async with Memory("memory:", actor="app:fair", embedder=HashEmbedder()) as memory:
         await memory.remember(Message(content=PLANTED, role="tool"))
@@ -282,15 +264,6 @@ async def test_the_trail_of_a_record_costs_no_more_in_a_large_store(tmp_path: Pa
                 await memory.admin.audit(record.id)
             sys.setprofile(None)
     assert 0 < costs[1] < 1.5 * costs[0]
-
-
-async def test_organizations_see_nothing_of_each_other_not_even_erasures() -> None:
-    provider = InMemoryProvider()
-    async with opened(provider, organization="a") as ours, opened(provider, organization="b") as theirs:
-        (record,) = await ours.save(SingleFact(BANK, PLANTED))
-        await ours.forget(record.id)
-        assert len(await happened(ours)) == 1
-        assert await happened(theirs) == []
 
 
 def test_documents_without_an_actor_and_flags_still_read() -> None:

@@ -53,7 +53,7 @@ from factmem.mcp.answers import fact_answer
 from factmem.memory.exchange import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel
-from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, Profile, opened, said
+from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened, said
 
 NOON: Final = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 ESCAPES: Final = (
@@ -366,9 +366,3 @@ async def test_a_removal_that_was_imported_can_be_looked_at_and_removes_nothing(
         (apart,) = await other.inbox.quarantine.list()
         assert apart.value is None
         assert await other.load(BANK) is not None
-
-
-async def test_an_untrusted_profile_is_reported_as_quarantined() -> None:
-    async with opened() as memory:
-        (record,) = await memory.save_profile(Profile(PLANTED), details=FactDetails(origin=Origin.TOOL))
-        assert record.state is AssertionState.QUARANTINED

@@ -5,16 +5,14 @@ from __future__ import annotations
 import datetime as dt
 
 import numpy as np
-import pytest
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
-from factmem.errors import ProviderClosedError
 from factmem.facts import Concept
 from factmem.providers.memory import InMemoryProvider
 from factmem.records import Assertion, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.testing import FakeClock, HashEmbedder, capabilities_of
+from factmem.testing import FakeClock, HashEmbedder
 
 CITY = Concept.single("city", "Where the person lives")
 USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
@@ -27,13 +25,6 @@ def said(value: str, details: FactDetails | None = None) -> Assertion:
     return assertion
 
 
-async def test_the_clock_gives_the_time_of_recording() -> None:
-    provider = InMemoryProvider(clock=FakeClock(NOON, step=HOUR))
-    receipts = await provider.append([Append(assertion=said("Oslo")), Append(assertion=said("Rome"))])
-    times = [receipt.recorded.recorded_at for receipt in receipts]
-    assert times[1] > times[0] >= NOON
-
-
 async def test_the_clock_decides_what_has_expired() -> None:
     clock = FakeClock(NOON)
     provider = InMemoryProvider(clock=clock)
@@ -43,29 +34,6 @@ async def test_the_clock_decides_what_has_expired() -> None:
     assert await provider.load(CITY, USER, AGENT) is None
     clock.set(NOON)
     assert await provider.load(CITY, USER, AGENT) is not None
-
-
-async def test_every_capability_is_closed_with_it() -> None:
-    provider = InMemoryProvider()
-    assert set(capabilities_of(provider)) == {"KeepsLog"}
-    await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
-    await provider.aclose()
-    row = np.ones(2, dtype=np.float32)
-    for call in (
-        lambda: provider.append([]),
-        lambda: provider.entries(Place(USER, AGENT)),
-        lambda: provider.version(None),
-        lambda: provider.changes(None),
-        lambda: provider.embedder(),
-        lambda: provider.use_embedder(EmbedderIdentity(name="one", dimension=2)),
-        lambda: provider.put_vectors(None, {1: row}),
-        lambda: provider.vectors(None),
-        lambda: provider.erase([], tenant=None),
-        lambda: provider.tenants(),
-        lambda: provider.copied(None),
-    ):
-        with pytest.raises(ProviderClosedError):
-            await call()
 
 
 async def test_the_hash_embedder_is_the_same_everywhere() -> None:

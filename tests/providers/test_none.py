@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from factmem.errors import InvalidDataError
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.providers.memory import NoMemory
 from factmem.scopes import MemoryScope
@@ -22,17 +19,6 @@ async def test_what_is_saved_is_let_go() -> None:
         assert await provider.load(CITY, USER, AGENT) is None
         assert list(await provider.load_all(USER, AGENT)) == []
         assert list(await provider.load_by_description("city", USER, AGENT)) == []
-
-
-async def test_looking_for_nothing_is_an_error_here_too() -> None:
-    with pytest.raises(InvalidDataError):
-        await NoMemory().load_by_description(" ", USER, AGENT)
-
-
-async def test_closing_is_harmless() -> None:
-    provider = NoMemory()
-    await provider.aclose()
-    await provider.aclose()
 
 
 def test_it_claims_no_capability() -> None:

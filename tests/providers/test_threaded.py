@@ -11,10 +11,9 @@ from typing import Any
 
 import apsw
 import pytest
-from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.errors import InvalidDataError
 from factmem.providers.threaded import GroupCommit, Request, flag_option, seconds_option
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
 
@@ -35,17 +34,6 @@ def test_what_is_no_number_of_seconds_is_refused_by_name(given: Any, anyio_backe
     with pytest.raises(InvalidDataError, match="busy_timeout"):
         seconds_option(given, "busy_timeout")
     assert seconds_option("1.5", "busy_timeout") == 1.5
-
-
-@pytest.mark.parametrize("kind", [SqliteVecMemoryProvider, LocalFileMemoryProvider])
-async def test_every_call_after_closing_is_refused(tmp_path: Path, kind: Any) -> None:
-    provider = kind(tmp_path / "store")
-    await provider.save(single(CITY, "Bern"), USER, PLANNER)
-    await provider.aclose()
-    await provider.aclose()
-    for call in (lambda: provider.version(None), provider.embedder, provider.files, lambda: provider.append([])):
-        with pytest.raises(ProviderClosedError):
-            await call()
 
 
 async def test_an_old_file_is_compacted_when_it_is_closed_after_its_migration(tmp_path: Path) -> None:

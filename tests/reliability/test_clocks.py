@@ -15,7 +15,7 @@ from factmem.providers.memory import InMemoryProvider
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise
-from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, every_store
+from tests.reliability.stores import CITY, NOON, PLANNER, STORES, USER, DurableStore, every_store
 
 TOWNS = Concept.multiple("towns", "Where the person has been")
 
@@ -44,21 +44,6 @@ async def test_a_clock_that_jumps_between_saves_changes_no_answer(
     assert len({entry.id for entry in changes}) == 2 * count
     await provider.aclose()
     promise(f"clock jumps, {store}", f"{count} jumps of up to 30 years: 0 facts lost, 0 answers changed")
-
-
-@every_store
-async def test_a_memory_whose_clock_was_set_back_goes_on(store: DurableStore, tmp_path: Path) -> None:
-    """Facts saved before the clock was set back, now in the future, are kept, and so are facts saved afterwards."""
-    clock = FakeClock(NOON)
-    async with Memory(store.open(tmp_path / "store", clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
-        for number, jump in enumerate([0, 400, -3000, 2]):
-            clock.advance(dt.timedelta(days=jump))
-            await memory.save(NUMBERS.fact([f"{number}"], timestamp=clock()), subject=USER, scope=PLANNER)
-            known = await memory.load(NUMBERS, subject=USER, scope=PLANNER)
-            assert known is not None
-            assert set(known.values) == {f"{said}" for said in range(number + 1)}
-        found = await memory.recall("numbers", scope=PLANNER)
-        assert all(0 <= hit.score <= 1 for hit in found)
 
 
 CLOCKS = [DurableStore("memory", "memory:"), *STORES]

@@ -15,7 +15,7 @@ import pytest
 from factmem import Memory
 from factmem.errors import ProviderError, StoreUnavailableError
 from factmem.facts import Concept
-from factmem.records import FactRecord, Place, Recorded
+from factmem.records import FactRecord
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.reliability.loop_mounts import reason_not_to_mount
@@ -102,30 +102,6 @@ async def test_a_full_disk_keeps_what_was_acknowledged_and_goes_on_when_there_is
     promise(f"full disk, {store}", f"{count} acknowledged until it was full, {count} there; goes on afterwards")
 
 
-@needs_mounts
-@durable_stores
-@on_one_loop
-async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: DurableStore, disk: Path) -> None:
-    """An erasure without enough space is a typed error or pending, and affects nothing else."""
-    async with store.open(disk / "store") as provider:
-        count = await fill(provider)
-    async with store.open(disk / "store") as provider:
-        assert await notes_in(provider) == list(range(count))
-        entries = await provider.entries(Place(USER, PLANNER))
-        doomed = next(entry.record_id for entry in entries if isinstance(entry, Recorded))
-        try:
-            receipt = await provider.erase([doomed], tenant=None)
-        except StoreUnavailableError:
-            assert await notes_in(provider) in (list(range(count)), list(range(1, count)))
-        else:
-            assert receipt.erased == 1
-            assert await notes_in(provider) == list(range(1, count))
-        (disk / "something else").unlink()
-        receipt = await provider.erase([doomed], tenant=None)
-        assert not receipt.pending
-        assert await notes_in(provider) == list(range(1, count))
-
-
 async def forgotten_on(disk: Path, store: DurableStore, notes: int, room: int) -> tuple[bool, int]:
     """Fill the disk except for some space, and forget a note; return whether that was refused, and the notes left."""
     async with store.open(disk / "store") as provider:
@@ -208,27 +184,6 @@ async def test_an_erasure_on_a_full_disk_writes_over_the_log_of_the_database(
             take_all_but(disk, 0)
             assert (await memory.forget(records[0].id)).erased == 1
             assert sorted(await memory.list_records(), key=_number)[0].id == records[1].id
-
-
-@needs_mounts
-@durable_stores
-@on_one_loop
-async def test_a_store_cannot_be_made_on_a_full_disk_but_later(store: DurableStore, disk: Path) -> None:
-    """A store whose creation failed on a full disk can be created once there is space."""
-    with (disk / "the rest").open("wb", buffering=0) as rest:
-        try:
-            while rest.write(b"x" * 1024):
-                pass
-        except OSError:
-            pass
-    async with store.open(disk / "store") as provider:
-        with pytest.raises(StoreUnavailableError):
-            await provider.save(note(0), USER, PLANNER)
-        assert await notes_in(provider) == []
-    (disk / "the rest").unlink()
-    async with store.open(disk / "store") as provider:
-        await provider.save(note(0), USER, PLANNER)
-        assert await notes_in(provider) == [0]
 
 
 @needs_mounts

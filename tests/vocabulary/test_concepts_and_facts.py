@@ -11,13 +11,9 @@ from hypothesis import HealthCheck, given, settings
 
 from factmem.errors import InvalidDataError
 from factmem.facts import (
-    STATEMENT,
     Concept,
     Fact,
-    FactType,
-    MultipleConcept,
     MultipleFacts,
-    SingleConcept,
     SingleFact,
     utc,
 )
@@ -38,14 +34,6 @@ def test_a_fact_rebuilt_from_its_values_is_equal(fact: Fact[Any]) -> None:
     )
     assert rebuilt == fact
     assert hash(rebuilt) == hash(fact)
-
-
-def test_the_makers_give_the_two_static_types() -> None:
-    assert isinstance(SEATS, SingleConcept)
-    assert isinstance(TAGS, MultipleConcept)
-    assert (SEATS.fact_type, TAGS.fact_type) == (FactType.SINGLE, FactType.MULTIPLE)
-    assert (SEATS.value_type, TAGS.value_type) == (int, str)
-    assert isinstance(STATEMENT, MultipleConcept)
 
 
 def test_a_bare_concept_builds_no_fact() -> None:

@@ -209,31 +209,6 @@ def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Mo
     assert standing <= {recorded.id for recorded, state in shown if recorded.assertion.counts(state)}
 
 
-@pytest.mark.parametrize("origin", Origin)
-@pytest.mark.parametrize("state", [AssertionState.PENDING, AssertionState.FAILED])
-def test_words_appended_as_waiting_or_failed_count_if_their_origin_is_trusted(
-    origin: Origin, state: AssertionState
-) -> None:
-    (assertion,) = assertions_of(CITY.fact(["Oslo"], timestamp=at(1)), HERE, FactDetails(origin=origin))
-    recorded = TrackIndex().record(attrs.evolve(assertion, state=state), 1, FakeClock())
-    assert (values([recorded]) == {"city": ["Oslo"]}) is (origin in TRUSTED)
-
-
-def test_as_of_looks_at_what_had_been_said() -> None:
-    """An assertion of an early time that is recorded late belongs to the early time."""
-    log = log_of([Say("Oslo", 5), Say("Rome", 3)])
-    assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
-    assert values(log, attrs.evolve(LATE, as_of=at(5))) == {"city": ["Oslo"]}
-    assert values(log, attrs.evolve(LATE, as_of=at(2))) == {}
-
-
-def test_known_at_looks_at_what_had_been_recorded() -> None:
-    log = log_of([Say("Oslo", 5), Say("Rome", 3), Turn(1, AssertionState.RETRACTED)])
-    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {"city": ["Oslo"]}
-    assert values(log, attrs.evolve(LATE, known_at=at(2))) == {"city": ["Oslo"]}
-    assert values(log, attrs.evolve(LATE, known_at=at(3))) == {"city": ["Rome"]}
-
-
 def test_expiry_is_judged_at_the_time_that_is_looked_at() -> None:
     log = log_of([Say("Oslo", 1, details=FactDetails(expires_at=at(10)))])
     assert values(log, Moment(now=at(9))) == {"city": ["Oslo"]}

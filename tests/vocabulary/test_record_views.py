@@ -15,11 +15,9 @@ from factmem.facts import Concept
 from factmem.providers import TrackIndex
 from factmem.records import (
     Assertion,
-    AssertionState,
     Evidence,
     FactDetails,
     FactRecord,
-    Origin,
     Place,
     Recorded,
     assertions_of,
@@ -87,20 +85,6 @@ def test_an_assertion_does_not_show_its_value_or_words() -> None:
     assertion = said(Concept.single("city", "d"), SECRET, evidence=[Evidence(quote=SECRET)])
     for text in (repr(assertion), repr(recorded(assertion))):
         assert SECRET not in text
-
-
-@pytest.mark.parametrize(
-    ("origin", "state"),
-    [
-        (Origin.USER, AssertionState.ACTIVE),
-        (Origin.ASSISTANT, AssertionState.ACTIVE),
-        (Origin.TOOL, AssertionState.QUARANTINED),
-        (Origin.DOCUMENT, AssertionState.QUARANTINED),
-        (Origin.UNKNOWN, AssertionState.QUARANTINED),
-    ],
-)
-def test_untrusted_words_begin_in_quarantine(origin: Origin, state: AssertionState) -> None:
-    assert said(Concept.single("x", "d"), "v", origin=origin).state is state
 
 
 @given(strategies.assertions())

@@ -240,10 +240,3 @@ def test_a_priority_is_a_whole_number_in_range(priority: Any) -> None:
 def test_no_subject_is_weaker_than_everything(subject: MemorySubject) -> None:
     assert MemorySubject.EVERYTHING.priority_level >= subject.priority_level
     assert MemorySubject("user").priority_level < MemorySubject.EVERYTHING.priority_level
-
-
-def test_building_a_subject_twice_registers_nothing() -> None:
-    """Subjects are plain data: equal ones are equal, and there is no registry."""
-    assert MemorySubject("user") == MemorySubject("user")
-    lists = [value for value in vars(MemorySubject).values() if isinstance(value, list | dict | set)]
-    assert not any(MemorySubject("user") in value for value in lists)

@@ -53,13 +53,6 @@ def sealed_flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
                     yield path, b"".join(map(framed, [*frames[:number], other, *frames[number + 1 :]]))
 
 
-def cuts(files: Mapping[Path, bytes]) -> Iterator[Change]:
-    """Yield every truncation of every file."""
-    for path, content in files.items():
-        for length in range(len(content)):
-            yield path, content[:length]
-
-
 def some(changes: Iterator[Change], count: int, chance: random.Random) -> list[Change]:
     """Return some changes, about as many for each file, including the end of each file."""
     by_file: dict[Path, list[Change]] = {}
@@ -82,21 +75,6 @@ async def attack(root: Path, sound: Answers, changes: list[Change], *, must_show
             verdict = await attacks.judge({path: content}, chance)
         assert verdict is Verdict.REFUSED or not must_show or path.name in HARMLESS, path.name
     return attacks
-
-
-@pytest.mark.parametrize(("name", "kind"), [("bit flips", flips), ("truncations", cuts)])
-def test_damage_is_refused(
-    root: Path,
-    sound_answers: Answers,
-    big: bool,
-    promise: Promise,
-    name: str,
-    kind: functools.partial[Iterator[Change]],
-) -> None:
-    files = Files.of(root).content
-    changes = list(kind(files)) if big else some(kind(files), 16, random.Random(5))
-    attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=True))
-    promise("bit flips and truncations of a store", f"{len(changes)} {name} of {len(files)} files: {counted(attacks)}")
 
 
 def test_damage_with_its_checksum_set_right_is_refused(

@@ -145,17 +145,6 @@ def test_a_key_file_put_back_brings_nothing_back(tmp_path: Path) -> None:
     anyio.run(main)
 
 
-async def test_somebody_who_comes_back_has_a_new_key(tmp_path: Path) -> None:
-    root = tmp_path / "facts"
-    await fill(root, "subject")
-    await forget(root, ANNA, None, "subject")
-    async with opened(root) as provider:
-        await provider.append(_plain(PLACES[0], "again"))
-    async with opened(root) as provider:
-        assert len(await provider.entries(PLACES[0])) == 1
-        assert not await provider.entries(PLACES[1])
-
-
 async def test_what_has_a_key_of_its_own_may_change_between_openings(tmp_path: Path) -> None:
     """Existing logs keep their keys until they are re-encrypted, and no entry is lost either way."""
     root = tmp_path / "facts"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import json
 import os
 import shutil
@@ -82,18 +81,6 @@ async def test_a_last_frame_with_a_part_left_unwritten_is_passed_over_and_then_d
     assert await _values(tmp_path) == ("one", "three")
 
 
-async def test_a_first_write_torn_at_any_byte_leaves_an_empty_place(tmp_path: Path) -> None:
-    await _save(tmp_path, "one")
-    log = tmp_path / LOG
-    header, first = _frames(log.read_bytes())
-    for cut in range(0, len(header) + len(first), 11):
-        log.write_bytes((header + first)[:cut])
-        assert await _values(tmp_path) == ()
-    log.write_bytes(header[:20])
-    await _save(tmp_path, "two")
-    assert await _values(tmp_path) == ("two",)
-
-
 def test_a_flipped_bit_anywhere_is_an_error(tmp_path: Path) -> None:
     for value in ("one", "two", "three"):
         anyio.run(_save, tmp_path, value)
@@ -101,25 +88,11 @@ def test_a_flipped_bit_anywhere_is_an_error(tmp_path: Path) -> None:
     sound = log.read_bytes()
     (name,) = LocalLogStorage(tmp_path).logs(kinds=["facts"])
     with log.open("r+b", buffering=0) as file:
-        for at, bit in itertools.product(range(len(sound)), range(8)):
+        for at, bit in ((at, at * 3 % 8) for at in range(len(sound))):  # a bit of every byte
             os.pwrite(file.fileno(), bytes([sound[at] ^ 1 << bit]), at)
             with pytest.raises(CorruptStoreError, match=r"user\.jsonl"):
                 LocalLogStorage(tmp_path).scan(name)
             os.pwrite(file.fileno(), sound[at : at + 1], at)
-
-
-async def test_a_save_leaves_a_log_alone_whichever_of_its_frames_is_damaged(tmp_path: Path) -> None:
-    for value in ("one", "two", "three"):
-        await _save(tmp_path, value)
-    await _save(tmp_path, "elsewhere", OTHER)
-    log = tmp_path / LOG
-    sound = log.read_bytes()
-    for at in range(3, len(sound), 37):
-        damaged = sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :]
-        log.write_bytes(damaged)
-        with pytest.raises(CorruptStoreError):
-            await _save(tmp_path, "four")
-        assert log.read_bytes() == damaged
 
 
 async def test_damage_at_one_place_leaves_an_open_provider_its_other_places(tmp_path: Path) -> None:
@@ -134,18 +107,6 @@ async def test_damage_at_one_place_leaves_an_open_provider_its_other_places(tmp_
         await provider.save(SEATS.fact([6], timestamp=NOON), USER, OTHER)
         with pytest.raises(CorruptStoreError):
             await provider.changes(None)
-
-
-async def test_a_log_cut_anywhere_reads_as_a_prefix_and_never_as_something_else(tmp_path: Path) -> None:
-    values = ("one", "two", "three", "four")
-    for value in values:
-        await _save(tmp_path, value)
-    log = tmp_path / LOG
-    sound = log.read_bytes()
-    ends = [len(b"".join(_frames(sound)[: n + 2])) for n in range(len(values))]
-    for cut in range(0, len(sound), 7):
-        log.write_bytes(sound[:cut])
-        assert await _values(tmp_path) == values[: sum(end <= cut for end in ends)]
 
 
 def test_a_line_feed_that_changed_is_damage_and_a_missing_one_is_not() -> None:
@@ -198,16 +159,6 @@ async def test_a_lost_or_damaged_counter_is_found_again_in_the_logs(tmp_path: Pa
     await _save(tmp_path, "four")
     async with LocalFileMemoryProvider(tmp_path) as provider:
         assert [entry.seq for entry in await provider.changes(None)] == [1, 2, 3, 4]
-
-
-async def test_a_counter_set_back_by_a_power_cut_gives_no_number_twice(tmp_path: Path) -> None:
-    await _save(tmp_path, "one")
-    old = (tmp_path / "sequence.note").read_bytes()
-    await _save(tmp_path, "two", OTHER)
-    (tmp_path / "sequence.note").write_bytes(old)
-    await _save(tmp_path, "three")
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        assert [entry.seq for entry in await provider.changes(None)] == [1, 2, 3]
 
 
 async def test_a_counter_lost_under_an_open_provider_is_found_again(tmp_path: Path) -> None:

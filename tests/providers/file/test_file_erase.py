@@ -10,10 +10,10 @@ import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_file.log_storage import LocalLogStorage
 
-from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.errors import StoreUnavailableError
 from factmem.facts import Concept
-from factmem.records import AssertionState, FactDetails, Place, Recorded, Tombstone, assertions_of
+from factmem.records import FactDetails, Place, Recorded, Tombstone, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -42,28 +42,6 @@ async def _secret(provider: LocalFileMemoryProvider, place: Place = PLACE) -> Re
     await provider.use_embedder(EMBEDDER)
     (receipt,) = await provider.append([Append(assertion=assertion, vector=VECTOR)])
     return receipt.recorded
-
-
-async def test_no_file_holds_a_word_of_it(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
-        secret = await _secret(provider)
-        await provider.append([StateRequest.of(secret, state=AssertionState.RETRACTED, reason="classified")])
-        await provider.save(LIKES.fact(["jazz"], timestamp=NOON), USER, SCOPE)
-        assert len(_holds(tmp_path, "classified")) == 1
-        assert len((await provider.vectors(None))[0]) == 1
-        receipt = await provider.erase([secret.record_id, "nobody"], tenant=None)
-        assert (receipt.erased, receipt.pending) == (1, False)
-        for text in ("classified", "topsecret", secret.record_id):
-            assert _holds(tmp_path, text) == []
-        assert _holds(tmp_path, ".vectors") == []
-        assert await provider.load(LIKES, USER, SCOPE) == LIKES.fact(["tea", "jazz"], timestamp=NOON)
-    async with LocalFileMemoryProvider(tmp_path) as again:
-        changes = await again.changes(None)
-        assert [type(entry) for entry in changes] == [Recorded, Recorded, Tombstone]
-        assert changes[-1] == Tombstone(assertion_id=secret.id, seq=5)
-        assert await again.version(None) == 5
-        assert await again.entries(PLACE, SECRET.keyword) == []
 
 
 async def test_a_place_that_is_empty_goes_with_its_folders(tmp_path: Path) -> None:

@@ -42,33 +42,6 @@ async def _values(provider: LocalFileMemoryProvider, scope: MemoryScope = SCOPE)
     return fact.values if fact is not None else ()
 
 
-async def test_a_full_disk_refuses_the_save_and_takes_its_part_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(LIKES.fact(["a"], timestamp=NOON), USER, SCOPE)
-        before = _logs(tmp_path)
-
-        def full(file: FileIO, data: bytes) -> None:
-            if not str(file.name).endswith(".note"):
-                file.write(data[:30])
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        with monkeypatch.context() as patch:
-            patch.setattr("factmem_file.log_storage.write_all", full)
-            with pytest.raises(StoreUnavailableError, match="No space left"):
-                await provider.save(LIKES.fact(["b"], timestamp=NOON), USER, SCOPE)
-            with pytest.raises(StoreUnavailableError):
-                await provider.save(LIKES.fact(["c"], timestamp=NOON), USER, OTHER)
-        assert {name: data for name, data in _logs(tmp_path).items() if data} == before
-        assert await _values(provider) == ("a",)
-        await provider.save(LIKES.fact(["b"], timestamp=NOON), USER, SCOPE)
-        await provider.save(LIKES.fact(["c"], timestamp=NOON), USER, OTHER)
-        assert await _values(provider) == ("a", "b")
-        assert await _values(provider, OTHER) == ("c",)
-        assert len(await provider.changes(None)) == 3
-
-
 async def test_after_a_failed_flush_it_refuses_to_write_until_reopened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
-from factmem.errors import FactMemError, InvalidDataError, StoreUnavailableError
+from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.providers.registry import open_provider, without_secrets
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
 
@@ -82,8 +82,3 @@ async def test_a_server_that_cannot_be_reached_is_reported_at_once_without_secre
                 await call
             assert SECRET not in "".join(traceback.format_exception(refused.value))
     assert SECRET not in caplog.text
-
-
-def test_every_error_is_of_factmem(anyio_backend: str) -> None:
-    with pytest.raises(FactMemError):
-        PostgresMemoryProvider("nonsense")

@@ -48,16 +48,6 @@ async def test_reads_of_locked_tables_end_with_an_error_and_work_afterwards(tmp_
         assert len(await memory.recall("Oslo")) == 1
 
 
-@on_one_loop
-async def test_a_store_with_locked_tables_is_opened_with_an_error(tmp_path: Path) -> None:
-    address = postgres_address(tmp_path, timeout="1")
-    async with Memory(address, embedder=HashEmbedder()) as memory:
-        await memory.save(SingleFact(CITY, "Oslo"))
-    with locked(address), pytest.raises(StoreUnavailableError, match="lock"):
-        async with Memory(address, embedder=HashEmbedder()) as memory:
-            await memory.recall("Oslo")
-
-
 async def test_a_wait_for_a_lock_is_cancelled(tmp_path: Path) -> None:
     address = postgres_address(tmp_path, timeout="1000")
     async with Memory(address, embedder=HashEmbedder()) as memory:

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-import psycopg
 import pytest
 
 from factmem.errors import MissingPackageError
@@ -70,18 +69,6 @@ def test_a_server_ends_with_a_process_that_is_killed(number: signal.Signals) -> 
             return
         time.sleep(0.1)
     pytest.fail("the server outlived the process that started it")
-
-
-def test_a_killed_server_recovers_what_was_committed() -> None:
-    with PostgresServer() as server:
-        with connected(server.address()) as connection:
-            connection.execute("CREATE TABLE kept AS SELECT 42 AS number")
-            server.kill()
-            with pytest.raises(psycopg.OperationalError):
-                connection.execute("SELECT pg_sleep(60)")
-        server.start()
-        with connected(server.address()) as connection:
-            assert connection.execute("SELECT number FROM kept").fetchone() == (42,)
 
 
 def test_a_missing_wheel_is_reported_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

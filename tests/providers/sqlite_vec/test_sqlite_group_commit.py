@@ -80,12 +80,6 @@ async def test_saves_at_the_same_time_share_a_commit(provider: SqliteVecMemoryPr
     assert commits.count <= 3
 
 
-async def test_one_save_after_another_is_a_commit_each(provider: SqliteVecMemoryProvider, commits: Commits) -> None:
-    for number in range(4):
-        await provider.save(multiple(LANGUAGES, f"language {number}"), USER, PLANNER)
-    assert commits.count == 4
-
-
 async def test_a_failing_save_fails_alone(provider: SqliteVecMemoryProvider, commits: Commits) -> None:
     """A conflict in the middle of a transaction undoes only that transaction's earlier part."""
     wrong = said(Concept.single("city", "Where the person lives", int), 7)

@@ -20,7 +20,6 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.providers.registry import open_provider
-from factmem.testing import capabilities_of
 from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, loaded_value, multiple, single
 
 
@@ -73,19 +72,6 @@ async def test_closing_leaves_one_file_and_is_harmless_twice(tmp_path: Path) -> 
             await call()
 
 
-async def test_closing_waits_for_the_saves_submitted_before(tmp_path: Path) -> None:
-    provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
-    async with anyio.create_task_group() as tasks:
-        for number in range(10):
-            tasks.start_soon(provider.save, multiple(LANGUAGES, f"language {number}"), USER, PLANNER)
-        await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(provider.aclose)
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as reopened:
-        fact = await reopened.load(LANGUAGES, USER, PLANNER)
-        assert fact is not None
-        assert len(fact.values) == 10
-
-
 async def test_a_cancelled_scope_still_closes(tmp_path: Path) -> None:
     provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
     await provider.save(single(CITY, "Bern"), USER, PLANNER)
@@ -127,13 +113,3 @@ async def test_a_missing_extension_is_an_error_before_anything_is_made(
 def test_an_option_that_cannot_be_read_is_refused(options: dict[str, Any], anyio_backend: str) -> None:
     with pytest.raises(InvalidDataError, match=next(iter(options))):
         SqliteVecMemoryProvider("facts.db", **options)
-
-
-def test_it_has_every_capability(anyio_backend: str) -> None:
-    assert set(capabilities_of(SqliteVecMemoryProvider("facts.db"))) == {
-        "KeepsLog",
-        "KeepsOutlines",
-        "ScansVectors",
-        "KeepsFiles",
-        "UpgradesFormat",
-    }

@@ -11,7 +11,6 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.errors import CapabilityError, EmbedderMismatchError
-from factmem.providers.memory import InMemoryProvider
 from factmem.testing.conformance.samples import LANGUAGES, PLANNER, said
 
 DIMENSION = 8
@@ -69,23 +68,6 @@ async def test_products_are_inner_products_with_the_vectors_of_one_tenant(provid
         found = provider.vectors_of(tenant, np.array([3, 1, 99]), DIMENSION)
         expected = [units[seq - 1] if seq in seqs else np.zeros(DIMENSION) for seq in (3, 1, 99)]
         np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-async def test_vectors_come_back_as_the_reference_gives_them(provider: SqliteVecMemoryProvider) -> None:
-    reference = InMemoryProvider()
-    await reference.use_embedder(ONE)
-    rows = np.random.default_rng(3).standard_normal((9, DIMENSION)).astype(np.float32)
-    for store in (provider, reference):
-        await store.append([Append(assertion=said(LANGUAGES, f"language {number}")) for number in range(9)])
-        await store.put_vectors(None, {seq: rows[seq - 1] for seq in (9, 2, 4)} | {77: rows[0]})
-        await store.put_vectors(None, {4: rows[0]})
-    for since in (0, 2, 9, 2**80):
-        seqs, matrix = await provider.vectors(None, since)
-        expected_seqs, expected = await reference.vectors(None, since)
-        assert list(seqs) == list(expected_seqs)
-        assert matrix.dtype == np.float32
-        np.testing.assert_array_equal(matrix, expected)
-    assert list((await provider.vectors("acme"))[0]) == []
 
 
 async def test_many_vectors_are_read_whole(provider: SqliteVecMemoryProvider, big: bool) -> None:
