@@ -15,7 +15,8 @@ The sets:
 - *unseen*: cases that nobody has looked at one by one since.
 - *dangers*: forgeries that each mechanism invites, written before it, with honest counterparts.
 - *new*: written apart from the code. It was built with one half in view; the other was opened once, and is spent.
-- *second*: written apart from the code and from the other sets, after it, and opened in two halves; both are spent.
+- *second*, *third*, *fourth*: written apart from the code and from the other sets, one after the other. One half was
+  built with, the other opened once; all are spent.
 
 A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between
 ``[[`` and ``]]``. ``A: ... >>`` before it is the assistant's previous message. A line that begins with ``#`` names the
@@ -51,7 +52,10 @@ from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 
 FOLDER: Final = Path(__file__).with_name("evidence_cases")
-SAID_AT: Final = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
+WRITTEN_ON: Final = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
+"""The time of the messages of ``evidence_cases``."""
+PACKED_ON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+"""The time of the messages of the sets in two halves."""
 USER: Final = MemorySubject("user", "the person who writes")
 Fate: TypeAlias = Literal["believed", "waiting", "dropped"]
 VERIFIERS: Final = ("none", "label", "yes")
@@ -155,6 +159,7 @@ class Case:
         messages: the messages.
         cited: number of the message that is quoted.
         quote: the words quoted.
+        said_at: when the conversation begins.
         subject: what the fact is about.
     """
 
@@ -166,6 +171,7 @@ class Case:
     messages: Sequence[Message]
     cited: int
     quote: str
+    said_at: dt.datetime
     subject: MemorySubject = USER
 
 
@@ -176,7 +182,8 @@ def sets() -> dict[str, list[Case]]:
         "unseen": [*_written("unseen")],
         "dangers": [*_written("fourth")],
     }
-    for name, file in (("new", "evidence"), ("second", "evidence_second"), ("third", "evidence_third")):
+    for name in ("new", "second", "third", "fourth"):
+        file = "evidence" if name == "new" else f"evidence_{name}"
         found[name] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read(file, half)]
     return found
 
@@ -200,6 +207,7 @@ def _written(name: str) -> Iterator[Case]:
                 cited=len(before) + 1,
                 messages=[*before, Message(content=text.replace("[[", "").replace("]]", ""))],
                 quote=text[text.index("[[") + 2 : text.index("]]")],
+                said_at=WRITTEN_ON,
             )
 
 
@@ -217,6 +225,7 @@ def _packed(case: Mapping[str, Any]) -> Case:
         messages=[Message(content=message["text"], role=message["role"]) for message in case["messages"]],
         cited=case["said_in"] + 1,
         quote=case["quote"],
+        said_at=PACKED_ON,
         subject=MemorySubject(case["subject"]["name"], case["subject"]["description"]),
     )
 
@@ -240,7 +249,7 @@ async def detect(case: Case) -> Detection:
         request = DetectionRequest(concepts=[concept], subjects=[case.subject])
         answer = {concept.keyword: [{**cited, **({"values": [case.value]} if several else {"value": case.value})}]}
     detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
-    found = await detector.detect(Conversation(messages=case.messages, id="c", started_at=SAID_AT), request)
+    found = await detector.detect(Conversation(messages=case.messages, id="c", started_at=case.said_at), request)
     said = tuple(item for item in found.candidates if item.fact.concept.keyword == concept.keyword)
     return attrs.evolve(found, candidates=said)
 
@@ -328,7 +337,7 @@ def misses(found: Mapping[str, Count]) -> list[str]:
         if rest in ("known", "unseen", "dangers"):
             continue
         if sort == "forged":
-            good = count.share("believed") <= (4 / 150 if rest.startswith(("new", "second")) else 0.01)
+            good = count.share("believed") <= (0.01 if rest == "old" else 4 / 150)
         else:
             least = {"English": 0.7, "languages": 0.55}.get(rest.rpartition(" ")[2], 0)
             good = count.share("dropped") <= 0.005 and count.share("believed") >= least

@@ -6,17 +6,17 @@ A shape is JSON: ``"int"``, ``{"list": "str"}``, ``{"enum": ["red", "green"]}``,
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import json
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import attrs
 
+from factmem.class_fields import stored_fields
 from factmem.errors import CodecError, InvalidDataError
 from factmem.value_types import JSON_SHAPE, scalar_of, scalar_of_shape
 
@@ -67,18 +67,10 @@ def _shape_of(value_type: Any) -> Shape:
 def _shape_of_class(cls: type[Any]) -> Shape:
     if issubclass(cls, enum.Enum):
         return _enumeration(cls, [member.value for member in cls])
-    if attrs.has(cls) or dataclasses.is_dataclass(cls):
-        hints, given = _hints(cls), cast("Any", cls)
-        return {
-            "object": {
-                field.name if _is_required(field) else f"{field.name}?": _shape_of(hints.get(field.name, object))
-                for field in (attrs.fields(given) if attrs.has(cls) else dataclasses.fields(given))
-                if field.init
-            }
-        }
     if cls in (list, dict):
         return {"list": JSON_SHAPE} if cls is list else {"map": JSON_SHAPE}
-    raise InvalidDataError(f"{cls.__name__} cannot be the type of a value: make it an attrs class")
+    names = ((field.name if field.required else f"{field.name}?", field.annotation) for field in stored_fields(cls))
+    return {"object": {name: _shape_of(annotation) for name, annotation in names}}
 
 
 def _enumeration(value_type: Any, members: Sequence[Any]) -> Shape:
@@ -91,21 +83,6 @@ def _enumeration(value_type: Any, members: Sequence[Any]) -> Shape:
 
 def _written(shape: Shape) -> str:
     return json.dumps(shape, sort_keys=True)
-
-
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls, include_extras=True)
-    except (NameError, TypeError, SyntaxError, AttributeError):
-        raise InvalidDataError(
-            f"{cls.__name__} cannot be the type of a value: one of its annotations cannot be resolved"
-        ) from None
-
-
-def _is_required(field: attrs.Attribute[Any] | dataclasses.Field[Any]) -> bool:
-    if isinstance(field, attrs.Attribute):
-        return field.default is attrs.NOTHING
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def type_of(shape: Shape) -> Any:

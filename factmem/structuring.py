@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from factmem.class_fields import fields_of, is_pydantic
 from factmem.errors import FactMemError
 from factmem.value_types import SCALARS, Scalar, WrongTypeError, scalar_of
 
@@ -60,7 +61,7 @@ def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str,
     """Return the path and the reason of the first fault, without the value itself.
 
     `cattrs.transform_error` gives the same as formatted lines; here path and reason stay apart, and a fault inside a
-    tuple has its index.
+    tuple or a pydantic model has its step.
     """
     import cattrs
 
@@ -70,12 +71,15 @@ def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str,
             step = f".{note.name}" if isinstance(note, cattrs.AttributeValidationNote) else f"[{note.index}]"
             return explain_structure_error(inner, path + step)
         return explain_structure_error(without[0], path)
-    if isinstance(error, _ItemError):
-        return explain_structure_error(error.reason, f"{path}[{error.index}]")
+    if isinstance(error, _PartError):
+        return explain_structure_error(error.reason, path + error.step)
     if isinstance(error, KeyError):
         return path, f"the field {error.args[0]!r} is missing"
     if isinstance(error, WrongTypeError | FactMemError):
         return path, str(error)
+    if isinstance(error, ValueError) and (faults := getattr(error, "errors", None)) is not None:  # pydantic's
+        fault = faults(include_input=False)[0]
+        return ".".join([path, *map(str, fault["loc"])]), f"it breaks the rule {fault['type']!r}"
     return path, f"{type(error).__name__} while reading it"
 
 
@@ -128,25 +132,26 @@ def _tuple(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     def structure(data: Any, _: Any) -> Any:
         if len(data) != len(items):
             raise WrongTypeError(f"expected a list of {len(items)}, found one of {len(data)}")
-        return tuple(_item(converter, *item) for item in zip(data, items, range(len(items)), strict=True))
+        parts = zip(data, items, strict=True)
+        return tuple(_part(converter, part, typ, f"[{index}]") for index, (part, typ) in enumerate(parts))
 
     return structure
 
 
-class _ItemError(ValueError):
-    """Fault in one item of a tuple, with its index."""
+class _PartError(ValueError):
+    """Fault in one item of a tuple or one field of a model, with the step to it."""
 
-    def __init__(self, index: int, reason: Exception) -> None:
-        super().__init__(f"item {index}")
-        self.index = index
+    def __init__(self, step: str, reason: Exception) -> None:
+        super().__init__(step)
+        self.step = step
         self.reason = reason
 
 
-def _item(converter: Converter, data: Any, typ: Any, index: int) -> Any:
+def _part(converter: Converter, data: Any, typ: Any, step: str) -> Any:
     try:
         return converter.structure(data, typ)
     except Exception as error:
-        raise _ItemError(index, error) from None
+        raise _PartError(step, error) from None
 
 
 def _is_native(typ: Any) -> bool:
@@ -191,6 +196,28 @@ def _member(data: Any, members: Sequence[Any]) -> Any:
     raise WrongTypeError("it is not one of the allowed values")
 
 
+def _pydantic(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    """Read a model field by field, strictly, before the model's own validation."""
+    fields = fields_of(typ) or ()
+
+    def structure(data: Any, _: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise WrongTypeError(f"expected an object, found {type(data).__name__}")
+        given = [field for field in fields if field.required or field.name in data]
+        parts = ((field, _part(converter, data[field.name], field.annotation, f".{field.name}")) for field in given)
+        return typ(**{field.argument: part for field, part in parts})
+
+    return structure
+
+
+def _pydantic_written(typ: Any, converter: Converter) -> Callable[[Any], Any]:
+    fields = fields_of(typ) or ()
+    return lambda value: {
+        field.name: converter.unstructure(getattr(value, field.name), unstructure_as=field.annotation)
+        for field in fields
+    }
+
+
 @functools.cache
 def value_converter(*, detailed: bool) -> Converter:
     """Return the converter of values. It is strict: nothing is coerced from one scalar type to another.
@@ -214,4 +241,6 @@ def value_converter(*, detailed: bool) -> Converter:
     conv.register_structure_hook_factory(_is_native_union, lambda typ: _one_of(typing.get_args(typ)))
     conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
     conv.register_structure_hook_func(_is_enum, _enum)
+    conv.register_structure_hook_factory(is_pydantic, _pydantic)
+    conv.register_unstructure_hook_factory(is_pydantic, _pydantic_written)
     return conv

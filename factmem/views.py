@@ -58,6 +58,13 @@ class View:
         """Return whether reads show a subject of the view without naming it."""
         return self.individuals is None or subject.individual_name is None or subject.key in self.individuals
 
+    def owns(self, key: tuple[str, str | None]) -> bool:
+        """Return whether a subject, by its key, is the individual whom the view is for, or one that a read names.
+
+        Its facts come before those of other subjects, whatever their priorities.
+        """
+        return self.individuals is not None and key in self.individuals
+
     def naming(self, subjects: Iterable[MemorySubject]) -> View:
         """Return the view of a read that names some subjects."""
         if self.individuals is None:

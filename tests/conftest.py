@@ -7,8 +7,10 @@ import gc
 import json
 import os
 import ssl
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import anyio.from_thread
@@ -51,16 +53,20 @@ OTHER_VARIANTS = {"trio", *OTHER_STORES}
 """Event loops and stores that are left out with `--quick`."""
 
 BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observing", "providers", "reliability")
-"""Folders whose tests run on trio as well as on asyncio.
+"""Folders whose tests run on trio as well as on asyncio, if their module uses `anyio`.
 
-The other folders test results that do not depend on the event loop. They run on trio only with `--big`.
+Those have to do with waiting: tasks, threads, timeouts, cancellation. The other tests are about results, which do not
+depend on the event loop; they run on trio only with `--big`.
 """
 
-SAME_ON_BOTH_LOOPS = {"ValueSpecs", "SetSpecs", "TypeSpecs", "ReadingSpecs", "WallSpecs", "ViewSpecs"}
-"""Specs of the conformance kit that run on trio only with `--big`: those of values and walls, by the four verbs.
+IN_TURNS = ("file", "sqlite-vec")
+"""Stores of which a test in `memory` runs over one, beside the store in memory; over all of them only with `--big`."""
 
-The specs of closing, cancelling and concurrent calls, and those of every capability, run on both event loops.
-"""
+ENCRYPTED = {"encrypted": "file", "encrypted-sqlite": "sqlite-vec"}
+"""Stores that are another one over encrypted storage."""
+
+OF_STORAGE = ("conformance", "crypto", "forgetting", "providers", "reliability")
+"""Folders whose tests run over the encrypted stores as well; the others do with `--big`, and `--guard` too."""
 
 Promise: TypeAlias = Callable[[str, str], None]
 """Callback that records a promise, as listed in `benchmarks/trust.py`, and its measured figure."""
@@ -113,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _deselect(config, items, [item for item in items if not _is_quick(item)])
     elif not config.getoption("--big"):
         _deselect(config, items, [item for item in items if item.get_closest_marker("big")])
-        _deselect(config, items, _repetitions(items))
+        _deselect(config, items, _repetitions(items, config.getoption("--guard")))
     if not config.getoption("--local-model"):
         left_out = pytest.mark.skip(reason="run with --local-model")
         for item in items:
@@ -155,32 +161,46 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[py
     items[:] = [item for item in items if item not in gone]
 
 
-def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests on trio that add nothing to the same test on asyncio.
+def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
+    """Return the tests over a store or on trio that add nothing to the same test over another one or on asyncio.
 
-    `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only, and the stores
-    share the adapter that waits. On trio they are tested by their own tests, and SQLite's by the conformance kit, but
-    for `SAME_ON_BOTH_LOOPS`. A test with parameters runs on trio with the first of them.
+    `Memory` awaits every store in the same way, so its tests run over one durable store each, in turns, and on trio
+    over the in-memory store only. The stores share the adapter that waits. On trio they are tested by their own tests,
+    and SQLite's by the conformance kit. A test with parameters runs on trio with the first of them.
     """
     here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
 
+    def is_there(test: str, variant: str, name: str, instead: str) -> bool:
+        return name in variant and f"{test}[{variant.replace(name, instead)}" in there
+
     def repeats(item: pytest.Item) -> bool:
-        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec") or not item.path.is_relative_to(here):
             return False
         params: Mapping[str, object] = item.callspec.params
-        twin = item.nodeid.replace("trio", "asyncio")
-        if params.get("anyio_backend") != "trio" or twin not in there or not item.path.is_relative_to(here):
+        folder, (test, _, variant) = item.path.relative_to(here).parts[0], item.nodeid.partition("[")
+        if not (guard or folder in OF_STORAGE) and any(is_there(test, variant, *pair) for pair in ENCRYPTED.items()):
+            return True
+        turn = IN_TURNS[zlib.crc32(test.encode()) % len(IN_TURNS)]
+        others = [store for store in IN_TURNS if store != turn and _is_of(params, [store])]
+        if folder == "memory" and any(is_there(test, variant, store, turn) for store in others):
+            return True
+        if params.get("anyio_backend") != "trio" or not is_there(test, variant, "trio", "asyncio"):
             return False
-        folder, test = item.path.relative_to(here).parts[0], item.nodeid.partition("[")[0]
         if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
             return True
-        if item.function.__qualname__.partition(".")[0] in SAME_ON_BOTH_LOOPS:
+        if not _waits(item.function):
             return True
         seen = test in tried
         tried.add(test)
         return seen
 
     return [item for item in items if repeats(item)]
+
+
+def _waits(test: Callable[..., object]) -> bool:
+    """Return whether the module of a test has imported `anyio` or a part of it."""
+    modules = (value for value in test.__globals__.values() if isinstance(value, ModuleType))
+    return any(module.__name__.partition(".")[0] == "anyio" for module in modules)
 
 
 def _is_quick(item: pytest.Item) -> bool:

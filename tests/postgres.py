@@ -53,6 +53,9 @@ _FASTER: Final = {
     "max_connections": "300",
     "autovacuum": "off",
 }
+_MOST_SCHEMAS: Final = 300
+"""Number of schemas, of a third of a megabyte each, that are dropped at once: it takes longer than most tests."""
+
 _made: set[str] = set()
 _started: list[PostgresServer] = []
 _poolers: list[subprocess.Popen[bytes]] = []
@@ -154,7 +157,7 @@ def pooler_address() -> str:
 
 
 def postgres_address(path: Path, *, server: str | None = None, **options: str) -> str:
-    """Return the address of the store of a path: a schema of its own, which is dropped after the test.
+    """Return the address of the store of a path: a schema of its own, which is dropped afterwards.
 
     Args:
         path: The path.
@@ -202,8 +205,8 @@ def tables_of(path: Path) -> bytes:
 
 
 def drop_schemas() -> None:
-    """Drop the stores of a test."""
-    if not _made:
+    """Drop the stores of a test at a server of somebody's; those at the own one go with it, or when they are many."""
+    if not _made or (OWN_SERVER not in os.environ and len(_made) < _MOST_SCHEMAS):
         return
     with connected(server_address()) as connection:
         for schema in _made:

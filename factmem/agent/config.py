@@ -391,7 +391,8 @@ class AgentMemoryConfig:
             function, of the object that the host's integration names. It is the only place then, besides
             `AgentMemory.run`. May be given as ``user``, if the subject is the default.
         subjects: Further subjects whose facts are loaded, beside the user and `MemorySubject.EVERYTHING`, which is
-            always one of them. The loading methods and nodes take other ones for one call.
+            always one of them, and those that a request names. The loading methods and nodes take other ones for one
+            call.
         concepts: Typed facts of interest, which are looked for first and read with their types.
         profiles: * Profiles that every detection fills; see `Memory`.
         model: * Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are

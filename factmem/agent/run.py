@@ -38,8 +38,9 @@ from factmem.memory.checks import one_or_more
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters
 from factmem.names import folded_keyword
+from factmem.recall.index.naming import named_among
 from factmem.recall.overtaken import still_true
-from factmem.recall.results import RecallMatches
+from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
@@ -57,6 +58,12 @@ _LONGEST_QUERY: Final = 4_000
 
 _MOST_INSTRUCTIONS: Final = 50
 """Maximum number of standing instructions considered, newest first."""
+
+_MOST_NAMING: Final = 20
+"""Number of the best records of a request whose subjects may be named by it."""
+
+_MOST_NAMED: Final = 3
+"""Maximum number of further subjects that a request names."""
 
 _MOST_OF_ASSISTANT: Final = 10
 """Maximum number of the assistant's statements considered, best first."""
@@ -138,7 +145,8 @@ class MemoryRun:
         Args:
             history: The conversation so far.
             concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
-            subjects: Only facts about these (default: the user and `AgentMemoryConfig.subjects`).
+            subjects: Only facts about these (default: the user, `AgentMemoryConfig.subjects`, and subjects that the
+                request names, individuals left out). A fact of a named subject stands beside those of the others.
             scopes: Only facts in these (default: all scopes of the agent).
             known: The block that an earlier request of this run has got, which is returned again: a host loads once a
                 run, and passes its history at each request, so that everything is heard.
@@ -163,7 +171,7 @@ class MemoryRun:
             self._best,
             history=history,
             concepts=wanted,
-            subjects=(self.user, *self.config.subjects) if subjects is None else tuple(map(self._narrowed, subjects)),
+            subjects=None if subjects is None else tuple(map(self._narrowed, subjects)),
             scopes=None if scopes is None else tuple(scopes),
         )
         found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, _Found())
@@ -356,13 +364,28 @@ class MemoryRun:
         """Return the view of this run for what its model writes; see `Memory.view`."""
         return self.view(memory, scopes).view(conversation=self.hearing.heard(self.identity))
 
+    async def named_in(self, view: Memory, query: str) -> tuple[MemorySubject, ...]:
+        """Return the subjects other than the user that a query names: of `AgentMemoryConfig.subjects` and of the view.
+
+        Args:
+            view: The view of this run.
+            query: The query, in words.
+        """
+        if not query:
+            return ()
+        matches = await view.recall(query, limit=_MOST_NAMING, settings=self.config.recall)
+        known = [it for match in matches if (it := match.record.subject).individual_name is None]
+        own = (self.user.key, self.config.user.key)
+        others = {it.key: it for it in (*self.config.subjects, *known) if it.key not in own}
+        return tuple(named_among([*others.values()], query)[:_MOST_NAMED])
+
     async def _best(
         self,
         memory: Memory,
         *,
         history: Sequence[Message],
         concepts: Collection[Concept[Any, Any] | str] | None,
-        subjects: tuple[MemorySubject, ...],
+        subjects: tuple[MemorySubject, ...] | None,
         scopes: tuple[MemoryScope | str, ...] | None,
     ) -> _Found:
         if concepts is not None and not concepts:
@@ -370,11 +393,15 @@ class MemoryRun:
         view, loading = self.view(memory, scopes).view(reviewed=True), self.config.loading
         current = {(conversation_id(self.identity, history), message.id) for message in history}
         query = _query(history, loading.messages)
+        named = await self.named_in(view, query) if subjects is None else ()
+        if subjects is None:
+            subjects = tuple(it for it in (self.user, *self.config.subjects) if it not in named)
         look_up = partial(
             _looked_up,
             view,
             query,
             subjects=subjects,
+            named=named,
             loading=loading,
             settings=self.config.recall,
         )
@@ -471,6 +498,7 @@ async def _looked_up(
     wanted: Filters,
     *,
     subjects: tuple[MemorySubject, ...],
+    named: tuple[MemorySubject, ...],
     loading: Loading,
     settings: RecallSettings | None,
     known: Collection[str] = (),
@@ -478,15 +506,29 @@ async def _looked_up(
 ) -> _Found:
     """Return the best records for a query, or the newest if it is empty.
 
+    Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
     A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one: parts
     of them may still hold.
     """
     wanted = {**wanted, "subjects": subjects}
     if not query:
         return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
-    matches = await view.recall(
-        query, limit=limit, min_score=loading.min_score, settings=settings, strongest=True, history=history, **wanted
+    search = partial(
+        view.recall,
+        query,
+        limit=limit,
+        min_score=loading.min_score,
+        settings=settings,
+        strongest=True,
+        history=history,
     )
+    matches: Sequence[RecallMatch] = await search(**wanted)
+    if named:
+        several = [*matches]
+        for subject in named:
+            alone: Filters = {**wanted, "subjects": (subject,)}
+            several += await search(**alone)
+        matches = sorted(several, key=lambda match: -match.score)[:limit]
     earlier = {match.record.id: match.earlier for match in matches}
     if loading.overtaken:
         return _Found(records=tuple(match.record for match in matches), earlier=earlier)
@@ -617,19 +659,15 @@ class MemoryTools:
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
         run = self.run
-        subjects = (run.user, *run.config.subjects)
-        loading = run.config.loading
-        return await (
-            run.view(memory)
-            .view(reviewed=True)
-            .recall(
-                query,
-                limit=limit,
-                min_score=loading.min_score,
-                settings=run.config.recall,
-                strongest=True,
-                subjects=subjects,
-            )
+        view = run.view(memory).view(reviewed=True)
+        named = await run.named_in(view, query)
+        return await view.recall(
+            query,
+            limit=limit,
+            min_score=run.config.loading.min_score,
+            settings=run.config.recall,
+            strongest=not named,  # a fact of a named subject stands beside that of the user
+            subjects=(run.user, *run.config.subjects, *named),
         )
 
     async def _saved(self, memory: Memory, *, text: str) -> Remembered:

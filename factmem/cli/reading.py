@@ -124,8 +124,8 @@ async def load(
 ) -> None:
     """Print the value of a concept, or its values one per line.
 
-    With --scope, the value in exactly this scope. Without it, the value of the strongest subject, then of the
-    narrowest scope, then the newest one.
+    With --scope, the value in exactly this scope. Without it, the value of the user of --user, else of the strongest
+    subject, then of the narrowest scope, then the newest one.
 
     Options:
         keyword: Keyword of the concept.

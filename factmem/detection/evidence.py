@@ -25,6 +25,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc.detector import Doubt
+from factmem.class_fields import fields_of
 from factmem.detection import forms
 from factmem.detection.forms import Found
 from factmem.detection.languages import language_named
@@ -89,8 +90,11 @@ class _Judge:
         citation, language = self.citation, self.citation.language
         if language is None:
             return None
-        topic = Topic.of(self.concept.keyword, self.concept.description, citation.names, language)
-        return Reading(citation, language, topic)
+        concept = self.concept
+        choices = (form for member in _members(concept.value_type) for form in _forms_of(member))
+        return Reading(
+            citation, language, Topic.of(concept.keyword, concept.description, citation.names, language, choices)
+        )
 
     @functools.cached_property
     def quoted(self) -> Found:
@@ -141,7 +145,7 @@ class _Judge:
         return None if None in reasons else reasons[0]
 
     def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
-        dated = isinstance(value, dt.date)
+        dated = isinstance(value, dt.date) and not self._is_to_come(value)
         reason = next(
             reading.reasons(place, text=isinstance(value, str), whole=bool(_parts_of(value)), dated=dated), None
         )
@@ -157,16 +161,18 @@ class _Judge:
             case dt.time() | dt.timedelta():
                 return reading.reason_of_number(place, counts=False)
             case str():
-                return reading.reason_of_text(place)
+                return reading.reason_of_text(place, value)
             case _:
                 return None
 
+    def _is_to_come(self, day: dt.date) -> bool:
+        """Return whether a day comes after the message: what "was" then is no longer planned."""
+        said_on = self.citation.said_on
+        return said_on is not None and (day.date() if isinstance(day, dt.datetime) else day) > said_on
+
     def _members_of(self, value: Any) -> Sequence[Any]:
         """Return the members of the enumeration that a value is from; none for other values."""
-        if isinstance(value, enum.Enum):
-            return list(type(value))
-        origin: Any = typing.get_origin(self.concept.value_type)
-        return typing.get_args(self.concept.value_type) if origin is Literal else ()
+        return _members(type(value) if isinstance(value, enum.Enum) else self.concept.value_type)
 
     def _reason_of_member(self, place: Found, value: Any, reading: Reading) -> str | None:
         if (reason := reading.reason_of_topic(place, choice=True)) is not None:
@@ -212,7 +218,8 @@ class _Judge:
                 return []
             case int() | float() | Decimal():
                 found = forms.number_places(Decimal(str(value)), words, language)
-                return found + (self.reading.measured(float(value)) if self.reading and not found else [])
+                found += self.reading.numbered(value) if self.reading else []
+                return found or (self.reading.measured(float(value)) if self.reading else [])
             case dt.datetime():
                 return _joined(self._day_places(value.date()), forms.time_places(value.time(), text, words, language))
             case dt.date():
@@ -232,16 +239,18 @@ class _Judge:
     def _day_places(self, day: dt.date) -> list[Found]:
         """Return where the passage says a day, by its date or by its distance from the day of the message."""
         citation, language = self.citation, self.citation.language
-        words, asked = citation.passage.words, words_of(citation.asked)
-        found = forms.day_places(day, citation.passage.text, words, language, asked)
+        words, asked, said_on = citation.passage.words, words_of(citation.asked), citation.said_on
+        found = forms.day_places(day, citation.passage.text, words, language, asked=asked, said_on=said_on)
         if found or language is None:
             return found
+        if said_on is not None:
+            found = forms.coming_places(day, said_on, words, language)
         for place, distance in forms.distances(words, language):
             today = day - dt.timedelta(days=distance)
             near = (
                 forms.day_places(today, text, words_of(text), language) for text in (citation.text.text, citation.asked)
             )
-            if today == citation.said_on or any(near):
+            if today == said_on or any(near):
                 found.append(place)
         return found
 
@@ -261,7 +270,7 @@ class _Judge:
             case int() | float() | Decimal():
                 return abs(float(value)) > _COUNTED and not self.citation.says_amount
             case dt.timedelta() | dt.date() | dt.time():
-                return not self.citation.says_amount
+                return not (self.citation.says_amount or self.places(value))
             case str() | bytes():
                 return self._has_unsaid_name(value if isinstance(value, str) else value.decode(errors="replace"))
             case _:
@@ -277,6 +286,13 @@ class _Judge:
             hard = {text for text in hard if not text[-1:].isdigit()} - months
         said = {word.text for word in self.citation.heard}
         return any(not _is_among(word, said) for word in hard - self.citation.names)
+
+
+def _members(value_type: Any) -> Sequence[Any]:
+    """Return the members of an enumeration; none for other types."""
+    if isinstance(value_type, type) and issubclass(value_type, enum.Enum):
+        return list(value_type)
+    return typing.get_args(value_type) if typing.get_origin(value_type) is Literal else ()
 
 
 def _forms_of(member: Any) -> list[str]:
@@ -302,10 +318,7 @@ def _parts_of(value: Any) -> list[Any]:
             return list(value.values())
         case list() | tuple() | set() | frozenset():
             return list(value)
-    if attrs.has(type(value)):
-        fields = [(getattr(value, item.name), item.default) for item in attrs.fields(type(value))]
-    else:
-        fields = [(getattr(value, name), None) for name in getattr(value, "__dataclass_fields__", ())]
+    fields = [(getattr(value, field.name), field.default) for field in fields_of(type(value)) or ()]
     return [item for item, default in fields if item is not None and item != default]
 
 

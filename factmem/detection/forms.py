@@ -26,12 +26,14 @@ __all__ = [
     "UNITS",
     "Found",
     "behind_place",
+    "coming_places",
     "day_places",
     "distances",
     "is_amount",
     "length_places",
     "number_places",
     "numbers_at",
+    "ordinal_places",
     "text_places",
     "time_places",
 ]
@@ -253,32 +255,53 @@ def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
 
 # Days, times, lengths
 
+_YEAR: Final = dt.timedelta(days=365)
+_MONTH: Final = dt.timedelta(days=28)
+_WEEK: Final = dt.timedelta(days=7)
 _WRITTEN_DAY: Final = re.compile(
     r"(?<!\d)(\d{1,4})(?:[./-]|\s?[年년]\s?)(\d{1,2})(?:[./-]|\s?[月월]\s?)(\d{1,4})(?!\d)"
 )
+_WRITTEN_MONTH: Final = re.compile(r"(?<!\d)(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日号號일]")
 _WRITTEN_TIME: Final = re.compile(
     r"(?<![\d.,])(\d{1,2})[:.hH](\d{2})(?:[:.]\d{2})?\s*([ap]\.?m\b)?(?!\d)", re.IGNORECASE
 )
 
 
 def day_places(
-    day: dt.date, text: str, words: Sequence[Word], language: Language | None, asked: Sequence[Word] = ()
+    day: dt.date,
+    text: str,
+    words: Sequence[Word],
+    language: Language | None,
+    *,
+    asked: Sequence[Word] = (),
+    said_on: dt.date | None = None,
 ) -> list[Found]:
-    """Return where a day is said in full: with its month and its year, which the question before it may have."""
+    """Return where a day is said by its date.
+
+    The question before it may have its month or its year. Without either, the date is the first one from the day on
+    which it is said.
+    """
     if not words:
         return []
     found: list[Found] = []
     for match in _WRITTEN_DAY.finditer(text, words[0].start, words[-1].end):
         if _days_of(match[1], match[2], match[3], language) == {day}:
             found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
-    if language is None or language.is_unspaced:
+    if language is None:
         return found
+    to_come = said_on is not None and said_on <= day < said_on + _YEAR
+    if language.is_unspaced:
+        written = _WRITTEN_MONTH.finditer(text, words[0].start, words[-1].end) if to_come and not found else ()
+        same = (match for match in written if (int(match[1]), int(match[2])) == (day.month, day.day))
+        return found + [_covering(words, *match.span()) for match in same]
     days = [*_part_places(day.day, words, language), *_spelled_days(day, words, language)]
     months, years = _months(day, words, language), list(_part_places(day.year, words, language))
-    if not years and not _years(words) and _years(asked) == {day.year}:
-        if not months and _months(day, asked, language) and not _months(None, words, language):
+    if not years and not _years(words) and _years(asked) <= {day.year}:
+        others = _months(None, words, language)
+        if not months and not others and _years(asked) and _months(day, asked, language):
             return found + [place for place in days if len({first for first, _ in days}) == 1]
-        years = months
+        if _years(asked) or to_come:
+            years = months
     found += [
         (min(one[0], month[0], year[0]), max(one[1], month[1], year[1]))
         for month in months
@@ -295,10 +318,9 @@ def day_places(
 
 def _months(day: dt.date | None, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a day's month is named, or any month."""
-    months = [entry.split() for entry in str(language.table["months"]).split(", ")]
-    named = months if day is None else [months[day.month - 1]]
-    names = {words_of(name)[0].text for month in named for name in month if not name[:1].isdigit()}
-    return [(at, at) for at, word in enumerate(words) if word.text in names]
+    months = language.calendar("months")
+    named = itertools.chain(*months) if day is None else months[day.month - 1]
+    return search(language.pattern(name for name in named if not name[:1].isdigit()), words, 0, len(words) - 1)
 
 
 def _years(words: Sequence[Word]) -> set[int]:
@@ -315,11 +337,42 @@ def _part_places(part: int, words: Sequence[Word], language: Language) -> Iterat
 
 def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> Iterator[Found]:
     """Yield where a day of a month is said by its ordinal, or as the last one."""
-    ordinal = _spelled(language.name, day.day, ordinal=True)
-    found = search(ordinal, words, 0, len(words) - 1) if ordinal is not None else []
+    found = ordinal_places(day.day, words, language)
     yield from (place for place in found if not _is_counted(place, words, language))
     if (day + dt.timedelta(days=1)).month != day.month:
         yield from language.find("last_day", words, 0, len(words) - 1)
+
+
+def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where a day soon after it is said is named by its weekday, or by its number of the month alone.
+
+    "Next Friday" may be one of two.
+    """
+    found = list[Found]()
+    if said_on < day <= said_on + _WEEK:
+        names = language.pattern(language.calendar("weekdays")[day.weekday()])
+        unclear = {
+            at for name in ("days", "every") for place in language.find(name, words, 0, len(words) - 1) for at in place
+        }
+        named = search(names, words, 0, len(words) - 1)
+        found += [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
+    if said_on < day < said_on + _MONTH and not _months(None, words, language):
+        alone = [place for place in ordinal_places(day.day, words, language) if not _is_counted(place, words, language)]
+        found += [place for place in alone if not _is_before_a_noun(place, words, language)]
+    return found
+
+
+def ordinal_places(number: int, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where the ordinal of a number is said."""
+    spelled = _spelled(language.name, number, ordinal=True)
+    written = language.pattern(f"{number} {ending}" for ending in language.words("ordinals"))
+    return [place for pattern in (spelled, written) if pattern for place in search(pattern, words, 0, len(words) - 1)]
+
+
+def _is_before_a_noun(place: Found, words: Sequence[Word], language: Language) -> bool:
+    behind = place[1] + 1
+    known = behind >= len(words) or words[behind].is_mark
+    return not (known or any(language.find(name, words, behind, behind) for name in ("fill", "breaks")))
 
 
 def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:

@@ -64,14 +64,20 @@ class Language:
         """Whether entries are found within words."""
         return bool(self.table.get("unspaced"))
 
+    @functools.lru_cache(maxsize=1_024)  # noqa: B019 - languages live as long as the process
     def words(self, name: str) -> frozenset[str]:
         """Return the entries of a list; none if the table does not have it."""
         return frozenset(entries(self.table.get(name, "")))
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - languages live as long as the process
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def group(self, group: str) -> Mapping[str, Sequence[str]]:
         """Return the entries of each list of a group: units, measures or nouns."""
         return {name: entries(text) for name, text in self.table.get(group, {}).items()}
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019
+    def calendar(self, name: str) -> Sequence[Sequence[str]]:
+        """Return the names of each month, or of each of the weekdays, in their order."""
+        return [entries(text.replace(" ", ",")) for text in self.table[name].split(", ")]
 
     def find(self, name: str, words: Sequence[Word], first: int, last: int) -> list[tuple[int, int]]:
         """Return the first and last positions of the entries of a list among some words.
@@ -117,7 +123,9 @@ def _languages() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-_TELLING: Final = tuple(entries("self, my, verbs, fill, deny, others, past, maybe, plan, months, days, breaks, you"))
+_TELLING: Final = tuple(
+    entries("self, my, verbs, fill, deny, others, past, maybe, plan, months, weekdays, days, breaks, you")
+)
 """Lists whose words show a language beside its common ones, with half of their weight."""
 
 
@@ -182,7 +190,7 @@ def _name_of(text: str) -> str | None:
     for word in words:
         for name, weight in _weights().get(word.text, {}).items():
             scores[name] = scores.get(name, 0) + weight
-    written = {char for word in words if not word.is_name for char in sample[word.start : word.end] if char.isalpha()}
+    written = {char for word in words if not word.is_name for char in sample[word.start : word.end] if _is_latin(char)}
     for name in (_letters()[char] for char in written if char in _letters()):
         scores[name] = scores.get(name, 0) + _LETTER
     fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]
@@ -195,3 +203,7 @@ def _name_of(text: str) -> str | None:
 
 
 _LATIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
+
+
+def _is_latin(char: str) -> bool:
+    return char.isalpha() and char < "\u0250"

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 import attrs
 
-from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at
+from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at, ordinal_places
 from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
@@ -46,6 +48,7 @@ _HEARD: Final = 5_000
 """Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 NOT_SAID: Final = "not said in these words"
 _ESTIMATED: Final = "said as an estimate or a range"
+_PART: Final = "said of a part, or as a difference"
 _CORRECTED: Final = "corrected or doubted right after"
 _WORKED_ON: Final = "said in a text to be worked on, or in a story"
 _WORDY: Final = "not said in plain words"
@@ -53,6 +56,7 @@ _NO_SPEAKER: Final = "not plainly said about the speaker"
 _SEVERAL: Final = "one of several"
 _UNIT: Final = "said in another unit"
 _COUNTS_ELSE: Final = "said of something else"
+_NAME: Final = "said as a name"
 
 _QUESTION_MARKS: Final = frozenset("?？؟")
 _OPENING, _CLOSING = frozenset("([（"), frozenset(")]）")
@@ -85,16 +89,20 @@ class Topic:
         subjects: the names of its subject.
         language: the language.
         units: the units and measures that its keyword and description name.
+        choices: the words of its choices, if it has some.
     """
 
     words: frozenset[str]
     subjects: frozenset[str]
     language: Language
     units: frozenset[str] = frozenset()
+    choices: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, keyword: str, description: str, subjects: frozenset[str], language: Language) -> Topic:
-        """Return the topic of a concept by its keyword and description."""
+    def of(
+        cls, keyword: str, description: str, subjects: frozenset[str], language: Language, choices: Iterable[str] = ()
+    ) -> Topic:
+        """Return the topic of a concept by its keyword, its description and its choices."""
         words = words_of(f"{keyword.replace('_', ' ')} {description}")
         found = frozenset(word.text for word in words if not word.is_mark)
         english = language_named("en")
@@ -102,7 +110,8 @@ class Topic:
         units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
         units |= found & {*language.group("units"), *language.group("measures")}
         light = _LIGHT - {keyword}
-        return cls((found | subjects) - light, subjects, language, frozenset(units))
+        offered = frozenset(word.text for choice in choices for word in words_of(choice) if not word.is_mark)
+        return cls((found | subjects) - light, subjects, language, frozenset(units), offered)
 
     def has(self, word: str) -> bool:
         """Return whether a word is one of the topic, in any inflection that English has."""
@@ -129,15 +138,8 @@ class Topic:
     @functools.cached_property
     def themes(self) -> frozenset[str]:
         """The lists of cues that the concept itself is about: what somebody dislikes, or did before."""
-        words, english = words_of(" ".join(sorted(self.words))), language_named("en")
-        found = {
-            name
-            for name in _THEMES
-            if search(
-                english.pattern(entry for entry in english.words(name) if REST not in entry), words, 0, len(words)
-            )
-        }
-        return frozenset(found)
+        words = words_of(" ".join(sorted(self.words)))
+        return frozenset(name for name in _THEMES if search(_whole_entries(name), words, 0, len(words)))
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
@@ -155,6 +157,13 @@ class Topic:
         if stemmer()(noun) in self._stems or noun.replace("-", " ") in self.words:
             return True
         return len(noun) > _SHORTEST_ROOT and any(word.startswith(noun) for word in self.words)
+
+
+@functools.cache
+def _whole_entries(name: str) -> re.Pattern[str]:
+    """Return a pattern of the English entries of a list that are whole words."""
+    english = language_named("en")
+    return english.pattern(entry for entry in english.words(name) if REST not in entry)
 
 
 @attrs.frozen(kw_only=True)
@@ -184,7 +193,8 @@ class Citation:
     @functools.cached_property
     def passage(self) -> Passage:
         """The words around the quote."""
-        return self.text.passage(*self.quote)
+        language = self.language
+        return self.text.passage(*self.quote, dotted=language is not None and bool(language.table.get("dotted")))
 
     @functools.cached_property
     def language(self) -> Language | None:
@@ -203,7 +213,9 @@ class Citation:
         words, language = self.heard, self.language
         if language is None or any(is_amount(word, language) for word in words):
             return True
-        return any(language.find(name, words, 0, len(words) - 1) for name in ("days", "months"))
+        names = itertools.chain(*language.calendar("months"), *language.calendar("weekdays"))
+        named = search(language.pattern(names), words, 0, len(words) - 1)
+        return bool(named or language.find("days", words, 0, len(words) - 1))
 
     @property
     def quoted(self) -> str:
@@ -235,9 +247,15 @@ class Reading:
         """The words of the passage."""
         return self.passage.words
 
-    def cues(self, name: str, first: int, last: int) -> set[int]:
-        """Return the positions of a list's entries, without those that are allowed, or the topic's."""
-        found = self.entries(name, first, last)
+    def cues(self, name: str, first: int, last: int, inner: Collection[int] = ()) -> set[int]:
+        """Return the positions of a list's entries, without those that are allowed, or the topic's.
+
+        They are outside a value, whose positions are `inner`. In an unspaced script a cue may begin within one.
+        """
+        places = (range(one, two + 1) for one, two in self._find(name, first, last))
+        if self.language.is_unspaced:
+            places = (place for place in places if not any(at in inner for at in place))
+        found = {at for place in places for at in place}.difference(inner)
         if not found or name in self.topic.themes:
             return set()
         found -= self.entries("allowed", first, last)
@@ -268,7 +286,7 @@ class Reading:
             text: whether it is a text, beside which a word may be unknown.
             truth: the truth that the place's words say of the concept; None for a value of their own.
             whole: whether the place has other words between the parts of a value, which may hold cues.
-            dated: whether the value itself tells when something happened.
+            dated: whether the value is the day on which something happened.
         """
         if structure := self.structure(place):
             yield structure
@@ -319,10 +337,10 @@ class Reading:
             return
         inner = set(range(place[0], place[1] + 1))
         first, last = clause[0], place[0] - 1
-        beside = self.entries("beside", place[1] + 1, clause[1])
-        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner):
+        beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
+        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
-        unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
+        unknown = self._unknown(first, last, *(("negate",) if truth is False else ())) - subject
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
@@ -330,6 +348,7 @@ class Reading:
             self.entries("self", first, min(first + _SHORT, last))
             or self._begins_with_verb(place, clause)
             or self._names_topic(first, last)
+            or subject
         )
         related = self.topic.places(self.words, *clause) - inner
         most = 1 + text + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
@@ -359,9 +378,43 @@ class Reading:
             return True
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
-        before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
-        named = any(self.words[at].text in self.topic.subjects for at in range(first, place[0]))
+        named = any(at < place[0] for at in self._subject(clause))
+        before = named or self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
+
+    def _subject(self, clause: Found) -> set[int]:
+        """Return the positions in a clause of a subject that is not the speaker.
+
+        These are its names, the relation before one ("my sister Eva"), and a pronoun where the words before it, from
+        the last sentence on, name the subject and nobody else.
+        """
+        if not self.topic.is_of_a_thing:
+            return set()
+        found = self._named_subject(*clause)
+        if not found and clause[0] > 0:
+            start = self.passage.sentence(clause[0] - 1, clause[0] - 1)[0]
+            before = self._named_subject(start, clause[0] - 1)
+            unknown = self._unknown(start, clause[0] - 1, "common", "weekdays", "months")
+            others = {at for at in unknown if self.words[at].is_name and not self._is_first(at)}
+            others |= self.entries("others", start, clause[0] - 1) - self.entries("their", start, clause[0] - 1)
+            if before and not others - before:
+                found = self.entries("they", *clause)
+        return found
+
+    def _named_subject(self, first: int, last: int) -> set[int]:
+        names = self.topic.subjects - self.language.words("fill")
+        found = {at for at in range(first, last + 1) if self.words[at].text in names}
+        if unspaced := self.language.is_unspaced:  # a character of a name is none
+            found = {at for at in found if found & {at - 1, at + 1}}
+        if self.language.table.get("construct"):  # "sister Eva" is a sister of Eva's
+            return found
+        reach = range(1, 2 + unspaced)
+        apart = {at for at in found if at > first and self.words[at - 1].text in _COMMAS}
+        beside = found | {at - 1 for at in apart}
+        return found | {at for at in self.entries("others", first, last) if any(at + far in beside for far in reach)}
+
+    def _is_first(self, at: int) -> bool:
+        return at == 0 or at - 1 in self.passage.ends
 
     def _names_topic(self, first: int, last: int) -> bool:
         """Return whether words begin with what is the speaker's ("my ..."), or with a thing, and name the topic."""
@@ -398,9 +451,14 @@ class Reading:
         first = next(before, -1) + 1
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
-        others |= set() if "past" in self.topic.themes else self._within("past", asked, first, marks[0])
-        alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or bool(self.entries("verbs", *clause))
-        return not others and (bool(yours) or (alone and bool(self.topic.places(asked, first, marks[0]))))
+        if "past" not in self.topic.themes:
+            others |= self._within("past", asked, first, marks[0]) - self._within("allowed", asked, first, marks[0])
+        rest = clause[1] + 1, self.passage.sentence(*clause)[1]
+        alone = bool(self.entries("verbs", *clause)) or not any(
+            self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition")
+        )
+        offered = {word.text for word in asked[first : marks[0]]} & self.topic.choices
+        return not others and bool(yours or len(offered) > 1 or (alone and self.topic.places(asked, first, marks[0])))
 
     def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
         return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
@@ -430,7 +488,7 @@ class Reading:
             if self._speaks((last, last), (first, last), ()):
                 reach = (first, clause[1])
                 inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
-                against = (self.cues(name, *reach) - inner for name in (*_IN_CLAUSE, "others"))
+                against = (self.cues(name, *reach, inner) for name in (*_IN_CLAUSE, "others"))
                 return len(unknown) <= _SHORT and not any(against)
             if len(self._said(first, last)) > _SHORT:
                 return False
@@ -446,7 +504,7 @@ class Reading:
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
                 reach = clause[1] + 1, self.passage.sentence(*clause)[1]
-            found = self.cues(name, *reach) - inner
+            found = self.cues(name, *reach, inner)
             if name == "deny":  # "rather than" speaks against what follows it
                 found -= {at for at in self.entries("instead", *clause) if at > min(inner, default=clause[1])}
             if name == "deny" and truth is False:
@@ -464,14 +522,14 @@ class Reading:
         for name in _BEFORE:
             if self.cues(name, sentence[0], place[0] - 1):
                 yield CUES[name]
-        if self.cues("condition", *clause) - inner:
+        if self.cues("condition", *clause, inner):
             yield CUES["condition"]
         pauses = (at for at in range(clause[1] + 2, sentence[1] + 1) if self.passage.is_pause(at))
         near = next(pauses, sentence[1])
         contrasts = self.entries("contrast", sentence[0], place[0] - 1) & self._breaks(sentence)
         for name in _NEARBY:
             start = max(contrasts, default=sentence[0]) if name == "said" else sentence[0]
-            if self.cues(name, start, near) - inner:
+            if self.cues(name, start, near, inner):
                 yield CUES[name]
         if self._is_behind_colon(clause, sentence) and not self._is_labelled(clause, sentence):
             yield "said behind a colon"
@@ -538,6 +596,8 @@ class Reading:
         ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
         end = next(ends, len(self.words) - 1)
         said = self._said(at, end)
+        if self._is_first(at) and self._is_a_question(at):
+            return False
         contrast = at in self.entries("contrast", at, at)
         unknown = self._unknown(at, end, "common", "back", "contrast", *(_IN_CLAUSE if contrast else ("deny", "maybe")))
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
@@ -552,10 +612,18 @@ class Reading:
         back = [place for place in self._find("back", at, at + _SHORT) if place[0] == at and at not in allowed]
         return any(not self._find("negate", *place) or not self._said(place[1] + 1, end) for place in back)
 
+    def _is_a_question(self, at: int) -> bool:
+        """Return whether a sentence is a question with a matter of its own."""
+        first, last = self.passage.sentence(at, at)
+        return self.words[last].text in _QUESTION_MARKS and len(self._said(first, last)) > 2 * _SHORT
+
     def _is_worked_on(self, clause: Found) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""
         citation, whole = self.citation, self.citation.text.text
         if self._names("material", whole[: self.words[clause[1]].end][-_LONGEST_TASK:]):
+            return True
+        greetings = self.entries("greet", _SHORT, clause[0] - 1)
+        if any(self._is_first(at) or self.passage.is_pause(at - 1) for at in greetings):  # of a letter in the message
             return True
         texts = (whole, citation.asked, *citation.earlier[:2])
         return any(self._names("frame", text[:_LONGEST_TASK]) for text in texts)
@@ -575,8 +643,10 @@ class Reading:
         """
         clause = self.clause(place)
         inner = set(range(place[0], place[1] + 1))
-        if self.cues("about", *clause) - inner:
+        if self.cues("about", *clause, inner):
             return _ESTIMATED
+        if self.entries("part", place[1] + 1, min(place[1] + _AFTER, clause[1])):
+            return _PART
         if {at for at in self._said(*clause) if numbers_at(self.words[at], self.language)} - inner:
             return _SEVERAL
         return self._reason_of_unit(place, clause) if counts else None
@@ -601,12 +671,17 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months", "tail")
+        unknown = self._unknown(behind, clause[1], "instead", "beside", "weekdays", "days", "months", "tail")
         return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
-    def reason_of_text(self, place: Found) -> str | None:
+    def reason_of_text(self, place: Found, text: str) -> str | None:
         """Return why a text is not plainly the one that the concept asks for; None if it is."""
-        return None if self.language.is_unspaced else self._reason_of_next(place, self.clause(place))
+        if self.language.is_unspaced:
+            return None
+        said = self.words[place[0]]
+        if said.is_name and text.islower() and not (self._is_first(place[0]) or self.language.table.get("nouns_large")):
+            return _NAME
+        return self._reason_of_next(place, self.clause(place))
 
     def reason_of_topic(self, place: Found, *, choice: bool) -> str | None:
         """Return why a day, or one of several choices, is not plainly that of what the concept is about.
@@ -643,6 +718,11 @@ class Reading:
         light = _LIGHT.union(self.topic.subjects, *(entry.split() for entry in known))
         wanted = {word.text for word in words_of(text) if not word.is_mark} - light - said
         return [word for word in wanted if stemmer()(word) not in stems]
+
+    def numbered(self, number: float | Decimal) -> list[Found]:
+        """Return where the ordinal of a whole number stands before a word of the topic: "fifth floor"."""
+        found = ordinal_places(int(number), self.words, self.language) if float(number).is_integer() else []
+        return [place for place in found if self.topic.named(self.words, place[1] + 1, place[1] + 1)]
 
     def measured(self, number: float) -> list[Found]:
         """Return where a number is said as a length of time, in a unit that the concept names."""

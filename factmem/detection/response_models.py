@@ -9,7 +9,6 @@ This module imports pydantic, which loads slowly. Import it in a thread, when a 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import json
@@ -20,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
-import attrs
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -39,6 +37,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from factmem.abc.detector import DropReason
+from factmem.class_fields import ClassField, stored_fields
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError
@@ -184,32 +183,22 @@ def _class(cls: _Dynamic) -> _Dynamic:
         return list[Any]
     if cls is dict:
         return dict[str, Any]
-    if attrs.has(cls):
-        fields = [(item.name, item.default is attrs.NOTHING) for item in attrs.fields(cls) if item.init]
-    elif dataclasses.is_dataclass(cls):
-        fields = [(item.name, _is_required(item)) for item in dataclasses.fields(cls) if item.init]
-    else:
-        raise InvalidDataError(f"{cls.__name__} cannot be the type of a value: make it an attrs class")
-    return _record(cls, fields)
+    return _record(cls, stored_fields(cls))
 
 
-def _is_required(item: dataclasses.Field[Any]) -> bool:
-    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-
-
-def _record(cls: type[Any], fields: Sequence[tuple[str, bool]]) -> type[_Record]:
+def _record(cls: type[Any], fields: Sequence[ClassField]) -> type[_Record]:
     """Return the model of a class. Its fields have names that pydantic allows, and the class's own names in JSON."""
-    hints = typing.get_type_hints(cls, include_extras=True)
     made: dict[str, _Dynamic] = {}
-    for number, (name, required) in enumerate(fields):
-        wanted = answer_type(hints.get(name, object))
-        if required:
-            made[f"field_{number}"] = (wanted, Field(alias=name))
+    for number, field in enumerate(fields):
+        wanted = answer_type(field.annotation)
+        if field.required:
+            made[f"field_{number}"] = (wanted, Field(alias=field.name))
         else:
-            made[f"field_{number}"] = (wanted | None if wanted is not None else None, Field(default=None, alias=name))
+            optional = wanted | None if wanted is not None else None
+            made[f"field_{number}"] = (optional, Field(default=None, alias=field.name))
     model = create_model(cls.__name__, __base__=_Record, **made)
-    model.names = {f"field_{number}": name for number, (name, _) in enumerate(fields)}
-    model.optional = frozenset(f"field_{number}" for number, (_, required) in enumerate(fields) if not required)
+    model.names = {f"field_{number}": field.name for number, field in enumerate(fields)}
+    model.optional = frozenset(f"field_{number}" for number, field in enumerate(fields) if not field.required)
     return model
 
 

@@ -87,11 +87,13 @@ class Passage:
         text: the text that holds them.
         quote: the span of the quote in the text.
         words: the words and marks of the passage.
+        dotted: whether its language writes ordinals with a full stop ("5. Mai").
     """
 
     text: str = attrs.field(repr=False)
     quote: Span
     words: tuple[Word, ...] = attrs.field(repr=False)
+    dotted: bool = False
 
     @functools.cached_property
     def ends(self) -> list[int]:
@@ -155,7 +157,10 @@ class Passage:
         if before is None or before.is_mark:
             return True
         ordinal = (
-            before.text.isdigit() and len(before.text) <= _LONGEST_ORDINAL and self.text[following.start].isalpha()
+            self.dotted
+            and before.text.isdigit()
+            and len(before.text) <= _LONGEST_ORDINAL
+            and self.text[following.start].isalpha()
         )
         initial = len(before.text) == 1 and before.is_name and before.text != "i"
         return not (ordinal or initial or before.text in _SHORTENED)
@@ -187,13 +192,14 @@ class ReadableText:
 
     text: str = attrs.field(repr=False)
 
-    def passage(self, start: int, end: int) -> Passage:
-        """Return the words around a quote at an offset."""
+    def passage(self, start: int, end: int, *, dotted: bool = False) -> Passage:
+        """Return the words around a quote at an offset; see `Passage`."""
         first = self._border(start - _REACH, start)
         return Passage(
             text=self.text,
             quote=(start, end),
             words=tuple(words_of(self.text, first, min(len(self.text), end + _REACH))),
+            dotted=dotted,
         )
 
     def structure_at(self, start: int, end: int) -> str | None:

@@ -130,7 +130,8 @@ class ReadingTools:
     ) -> Answer:
         """Look up one concept: its current fact, or one fact for each of several values.
 
-        If several places have it, the strongest subject wins, then the narrowest scope, then the newest fact.
+        If several places have it, the user wins, else the strongest subject, then the narrowest scope, then the newest
+        fact.
         """
         about = self._access.about(subject)
 

@@ -83,7 +83,7 @@ class WritingTools:
                 importance=importance,
                 categories=categories or None,
                 source=SOURCE,
-                private=private or self._access.private,
+                private=private or self._access.private or None,
             )
 
         outcome = await self._access.use(work, actor=_client(ctx))
@@ -126,7 +126,7 @@ class WritingTools:
                 subject=about,
                 scope=self._access.scope_to_write(scope),
                 details=details,
-                private=private or self._access.private,
+                private=private or self._access.private or None,
             )
 
         return await self._written(ctx, await self._access.use(work, actor=_client(ctx)), "Kept.")

@@ -6,7 +6,6 @@ import collections.abc
 import datetime as dt
 import functools
 import operator
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 import attrs
 
+from factmem.class_fields import fields_of, is_pydantic
 from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
 from factmem.shapes import type_of
@@ -357,10 +357,18 @@ def _json_type(property: Mapping[str, Any]) -> Any:
 
 
 def _fields_of(profile: Any) -> Iterable[ProfileField]:
-    if isinstance(profile, type) and attrs.has(profile):
-        return _attrs_fields(profile)
-    if _is_pydantic(profile):
-        return _pydantic_fields(profile)
+    if attrs.has(profile) or is_pydantic(profile):
+        return [
+            _field(
+                field.name,
+                argument=field.argument,
+                keyword=field.name if is_pydantic(profile) else field.argument,
+                description=field.description,
+                annotation=field.annotation,
+                has_default=not field.required,
+            )
+            for field in fields_of(profile) or ()
+        ]
     name = getattr(profile, "__name__", type(profile).__name__)
     raise InvalidDataError(f"{name} cannot be a profile: make it an attrs class, a pydantic model or a JSON Schema")
 
@@ -372,52 +380,6 @@ def _where(error: Exception) -> str:
         return ""
     places = [".".join(map(str, item["loc"])) for item in listed() if item.get("loc")]
     return f" in {', '.join(dict.fromkeys(places))}" if places else ""
-
-
-def _attrs_fields(profile: type[Any]) -> Iterable[ProfileField]:
-    hints = _hints(profile)
-    for field in attrs.fields(profile):
-        if field.init and field.alias is not None:
-            yield _field(
-                field.name,
-                argument=field.alias,
-                keyword=field.alias,
-                description=field.metadata.get("description"),
-                annotation=hints.get(field.name, object),
-                has_default=field.default is not attrs.NOTHING,
-            )
-
-
-def _hints(profile: type[Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(profile, include_extras=True)
-    except (NameError, TypeError, SyntaxError, AttributeError):
-        raise InvalidDataError(
-            f"{profile.__name__} cannot be a profile: one of its annotations cannot be resolved"
-        ) from None
-
-
-def _is_pydantic(profile: object) -> bool:
-    """Return whether a class is a pydantic model. If it is one, pydantic is imported already."""
-    pydantic: Any = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(profile, type) and issubclass(profile, pydantic.BaseModel)
-
-
-def _pydantic_fields(profile: Any) -> Iterable[ProfileField]:
-    try:
-        profile.model_rebuild()
-    except NameError as error:
-        raise InvalidDataError(f"{profile.__name__} cannot be a profile: {error.name} cannot be found") from None
-    for name, field in profile.model_fields.items():
-        alias = field.validation_alias or field.alias
-        yield _field(
-            name,
-            argument=alias if isinstance(alias, str) else name,
-            keyword=name,
-            description=field.description,
-            annotation=field.annotation,
-            has_default=not field.is_required(),
-        )
 
 
 def _field(

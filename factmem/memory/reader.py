@@ -79,7 +79,8 @@ class Reader(Part):
             exact=True,
         )
         place = self._exact_place(wanted)
-        found = chosen(await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword)))
+        rows = await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword))
+        found = chosen(rows, self._context.view)
         _check_one_individual(found)
         return fact_of(concept, found) if found else None
 
@@ -145,7 +146,7 @@ class Reader(Part):
         )
         found: dict[str, list[Current]] = {}
         names = {folded_keyword(keyword): keyword for keyword in declared}
-        for row in chosen(await self.visible(wanted) if declared else ()):
+        for row in chosen(await self.visible(wanted) if declared else (), self._context.view):
             found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
         for schema in schemas:
             _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))

@@ -42,8 +42,9 @@ def open_provider(address: str) -> AgentMemoryProvider:
     An address is ``name:location?option=value``: the name of an entry point of the group
     `ENTRY_POINT_GROUP`, then what its class takes as its first argument, then keyword arguments
     as text. ``name:///absolute/path`` and ``name:relative/path`` both work; a location without any
-    name is a path for ``sqlite-vec``. Nothing is read or written before the first call. A class whose addresses are
-    URLs of another standard has a method ``from_address``, which takes the whole address.
+    name is a path for ``sqlite-vec``, with or without options: ``facts.db?read_only=yes``. Nothing is
+    read or written before the first call. A class whose addresses are URLs of another standard has a
+    method ``from_address``, which takes the whole address.
 
     Args:
         address: where the facts are.
@@ -133,10 +134,12 @@ def _unfit(name: str, signature: inspect.Signature, location: str, options: Mapp
 
 
 def _parsed(address: str) -> tuple[str, str, dict[str, str]]:
-    name, colon, rest = address.partition(":")
+    whole, _, query = address.partition("?")
+    try:
+        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError:
+        raise UnknownProviderError("what follows the ? of an address are options: ?name=value&name=value") from None
+    name, colon, location = whole.partition(":")
     if not colon or "/" in name or "." in name:
-        return "sqlite-vec", address, {}
-    location, _, query = rest.partition("?")
-    if location.startswith("//"):
-        location = location.removeprefix("//")
-    return name, unquote(location), dict(parse_qsl(query))
+        return "sqlite-vec", whole, options
+    return name, unquote(location.removeprefix("//")), options

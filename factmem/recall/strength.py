@@ -14,6 +14,7 @@ from factmem.names import folded_keyword
 from factmem.recall.index.columns import among
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
+from factmem.views import View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,12 +49,16 @@ class Contenders:
     value: NDArray[Any]
 
 
-def levels(places: Iterable[tuple[int, MemoryScope]]) -> Rows:
-    """Return the numbers of levels, each of a subject's priority and a scope; a stronger level has a higher number.
+def levels(places: Iterable[tuple[bool, int, MemoryScope]]) -> Rows:
+    """Return the numbers of levels; a stronger level has a higher number.
 
-    The stronger subject wins; then the narrower scope, a child before its parent.
+    The view's own individual wins; then the stronger subject; then the narrower scope, a child before its parent.
+
+    Args:
+        places: Of each place, whether its subject is the view's own individual (see `View.owns`), the priority of the
+            subject, and the scope.
     """
-    keys = [(priority, scope.narrowness) for priority, scope in places]
+    keys = [(not own, priority, scope.narrowness) for own, priority, scope in places]
     numbers = {key: number for number, key in enumerate(sorted(set(keys), reverse=True))}
     return np.array([numbers[key] for key in keys], np.intp)
 
@@ -99,11 +104,12 @@ def _best(facts: Contenders, places: Rows, groups: NDArray[Any]) -> Rows:
     return best
 
 
-def chosen(current: Iterable[Current]) -> Sequence[Current]:
+def chosen(current: Iterable[Current], view: View) -> Sequence[Current]:
     """Return the `strongest` facts of each concept, in the order first said.
 
     Args:
         current: Current facts, in any order.
+        view: The view that they were read in.
     """
     found = sorted(current, key=lambda item: item.first_said)
     said = [item.recorded.assertion for item in found]
@@ -112,7 +118,7 @@ def chosen(current: Iterable[Current]) -> Sequence[Current]:
     subjects = [it.place.subject for it in said]
     facts = Contenders(
         concept=_indexed(folded_keyword(it.keyword) for it in said),
-        level=levels((it.place.subject.priority_level, it.place.scope) for it in said),
+        level=levels((view.owns(it.place.subject.key), it.place.subject.priority_level, it.place.scope) for it in said),
         subject=_indexed(subject.key for subject in subjects),
         individual=np.array([subject.individual_name is not None for subject in subjects]),
         trust=np.array([it.trust for it in said]),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import Concept, FactDetails, MemoryScope, MemorySubject, Message, MultipleFacts, SingleFact
+from factmem import Concept, FactDetails, Memory, MemoryScope, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.agent import Loading
 from factmem.agent.config import USER
 from factmem.agent.history import MessageFormat, spoken
@@ -46,6 +46,56 @@ async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a
             (block, _) = await agent.load_facts_to_agent([ASKED], [CITY])
             wanted.append([name for name in ("Rome", "Bern", "Oslo", "Nice", "Bonn") if name in block["content"]])
         assert wanted == [["Rome"], ["Bern"], ["Oslo"], ["Nice"], ["Bonn"]]
+
+
+SIZE = Concept.single("shoe_size", "Shoe size", float)
+TEACHER = Concept.single("teacher", "The class teacher of a child")
+
+
+async def about_lena(memory: Memory) -> None:
+    """Save facts about the user and about two children, one of whom is an individual."""
+    await memory.save(SingleFact(SIZE, 39.5, timestamp=BEGAN), subject=USER)
+    for child, size in (("Lena", 35.0), ("Mattis", 29.0)):
+        await memory.save(SingleFact(SIZE, size, timestamp=BEGAN), subject=child)
+    await memory.save(SingleFact(TEACHER, "Frau Okafor", timestamp=BEGAN), subject="Lena")
+    await memory.save(SingleFact(TEACHER, "Herr Brandt", timestamp=BEGAN), subject="child:lena")
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("What is Lena's shoe size?", {("user", 39.5), ("Lena", 35.0), ("Lena", "Frau Okafor")}),
+        ("Who is Lena's teacher?", {("user", 39.5), ("Lena", 35.0), ("Lena", "Frau Okafor")}),
+        ("Do Lena and Mattis wear the same size?", {("user", 39.5), ("Lena", 35.0), ("Mattis", 29.0)}),
+        ("What is my shoe size?", {("user", 39.5)}),
+    ],
+)
+@pytest.mark.parametrize("declared", [(), (MemorySubject("Lena", "the daughter", priority_level=5),)])
+async def test_facts_about_a_subject_that_a_request_names_stand_beside_those_of_the_user(
+    declared: tuple[MemorySubject, ...], asked: str, shown: set[tuple[str, object]]
+) -> None:
+    async with memory_over() as memory:
+        await about_lena(memory)
+        if declared and asked == "What is my shoe size?":
+            shown = {*shown, ("Lena", "Frau Okafor")}
+        with plugin(memory, subjects=declared).run() as run:
+            block = await run.load([Message(content=asked)], concepts=[SIZE, TEACHER])
+            found = {(str(record.subject), record.value) for record in block.records}
+            told = await run.tools.recall_memory(asked)
+    assert found >= shown
+    assert {name for name, _ in found} == {name for name, _ in shown}
+    assert all(f'about="{name}"' in told and str(value) in told for name, value in shown)
+
+
+async def test_the_budget_bounds_the_facts_about_a_named_subject_and_given_subjects_leave_them_out() -> None:
+    async with memory_over() as memory:
+        await about_lena(memory)
+        asked = [user("What is Lena's shoe size?")]
+        (block, _) = await plugin(memory, loading=Loading(limit=1)).load_all_facts_to_agent(asked)
+        assert 'about="Lena" name="shoe_size"' in block["content"]
+        assert block["content"].count("<fact") == 1
+        (block, _) = await plugin(memory).load_all_facts_to_agent(asked, subjects=[USER])
+        assert "Lena" not in block["content"]
 
 
 async def test_values_of_a_multiple_are_rendered_once_and_of_one_level() -> None:

@@ -20,7 +20,7 @@ def recall(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.processes
 def test_a_commit_is_compared_with_itself(recall: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "KINDS", {"hybrid": {}})
-    found = recall.compare_commits(40, ROOT, 3, 1)
+    found = recall.compare_commits(40, ROOT, 2, 1)
     assert found["facts"] == 40
     assert found["hybrid"]["new_records"]["now"] == found["hybrid"]["new_records"]["before"] > 0
     assert all(found["hybrid"][when][tree] > 0 for when in ("first", "again") for tree in ("now", "before"))

@@ -140,7 +140,10 @@ def test_a_damaged_store_is_reported_before_there_is_a_page(cli: CommandLine) ->
     assert cli.error("browse")["type"] == "CorruptStoreError"
 
 
-@pytest.mark.parametrize("package", ["starlette", "uvicorn", "jinja2", "python_multipart"])
+@pytest.mark.parametrize(
+    "package",
+    ["starlette", *(pytest.param(name, marks=pytest.mark.big) for name in ("uvicorn", "jinja2", "python_multipart"))],
+)
 def test_a_missing_package_gives_the_command_to_install_it(cli: CommandLine, package: str) -> None:
     program = (
         f"import sys; sys.modules[{package!r}] = None; "

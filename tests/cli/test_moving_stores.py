@@ -122,16 +122,23 @@ def _moving(source: str, target: str, environment: Mapping[str, str]) -> subproc
     return subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """A store that takes a moment to move."""
+    path = tmp_path_factory.mktemp("filled") / "source.db"
+    anyio.run(_fill, f"sqlite-vec:{path}", 6_000 if pytestconfig.getoption("--big") else 3_000)
+    return path
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("store", STORES, ids=str)
 def test_a_move_that_is_killed_at_any_moment_is_finished_by_the_next_one(
-    store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, big: bool
+    store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, big: bool, filled: Path
 ) -> None:
     """Until then, the target is empty, or is refused as unfinished."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
-    source, target = f"sqlite-vec:{tmp_path / 'source.db'}", store.address(tmp_path / "target")
-    anyio.run(_fill, source, 6_000 if big else 3_000)
+    source, target = f"sqlite-vec:{filled}", store.address(tmp_path / "target")
     expected, chance = anyio.run(_log, source), random.Random(5)
     killed = unfinished = 0
     for _ in range(40 if big else 2):

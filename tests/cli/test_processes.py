@@ -7,17 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from factmem import BlockingMemory, Memory
+from factmem.cli.demo import _QUESTIONS
 from factmem.testing import FakeClock
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
-    from tests.fork_server import ForkServer
 
 
 def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: Talk) -> None:
@@ -30,35 +29,39 @@ def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: T
     assert match["record"]["evidence"][0]["speaker"] == "Maya"
 
 
-def test_the_demo_is_right_now_and_will_be_in_many_years(
-    processes: CommandLine, fork_server: ForkServer, tmp_path: Path
-) -> None:
-    """The demo's answers must not depend on recency."""
-    words = ["-m", "factmem", "--json", "demo", "--keep", str(processes.store)]
-    done = fork_server.run(*words, cwd=tmp_path, env=os.environ, timeout=100, outputs=tmp_path)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert [answer["rank"] for answer in report["answers"]] == [1] * len(report["answers"])
-    assert report["leaks"] == []
-    assert report["taken_in"]["redacted"] == {"password": 1}
-    assert report["taken_in"]["quarantined"] == 2  # the words of the page, and the repetition of them
+def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine) -> None:
+    """It shows facts with their sources; the answers must not depend on recency."""
+    done = processes.spawn("demo", "--keep", str(processes.store))
+    assert done.code == 0, done.err
+    for shown in (
+        "— Maya (user), 2025-09-27, conversation three-weeks-left",
+        "2 quarantined, secrets redacted: 1 password",
+        "right facts came first",
+        "The password is in no file of the store, and the web page was not believed.",
+        "What to type next:",
+        f"factmem --store {processes.store} list",
+    ):
+        assert shown in done.out, done.out
+    assert "✗" not in done.out
     clock = FakeClock()
     clock.advance(clock().replace(year=2040) - clock())
     with BlockingMemory(Memory(str(processes.store), clock=clock)) as memory:
-        for answer in report["answers"]:
-            (match,) = memory.recall(answer["question"], limit=1)
-            assert answer["expected"] in str(match.record.value)
+        for question, expected in _QUESTIONS:
+            (match,) = memory.recall(question, limit=1)
+            assert expected in str(match.record.value)
 
 
-def test_the_demo_shows_facts_with_their_sources_and_cleans_up(processes: CommandLine) -> None:
-    done = processes.spawn("demo")
+@pytest.mark.big
+def test_the_demo_as_json_reports_each_answer_and_keeps_nothing(processes: CommandLine) -> None:
+    done = processes.spawn("--json", "demo")
     assert done.code == 0, done.err
-    assert "— Maya (user), 2025-09-27, conversation three-weeks-left" in done.out
-    assert "right facts came first" in done.out
-    assert "✗" not in done.out
-    assert "What to type next:" in done.out
-    assert "factmem demo --keep demo.db" in done.out
-    assert not processes.store.exists()
+    report = json.loads(done.out)
+    assert [answer["rank"] for answer in report["answers"]] == [1] * len(_QUESTIONS)
+    assert all(answer["expected"] in str(answer["first"]["record"]["value"]) for answer in report["answers"])
+    assert report["leaks"] == []
+    assert report["taken_in"]["redacted"] == {"password": 1}
+    assert report["taken_in"]["quarantined"] == 2  # the words of the page, and the repetition of them
+    assert report["store"] is None
 
 
 def test_the_demo_overwrites_nothing(processes: CommandLine) -> None:

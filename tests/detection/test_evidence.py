@@ -18,7 +18,7 @@ from factmem.abc.detector import Conversation, Doubt, DropReason, Message
 from factmem.abc.topics import Topic
 from factmem.detection import InstructorDetector
 from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
-from factmem.detection.words import ReadableText
+from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.records import FactDetails
 from factmem.subjects import MemorySubject
@@ -57,14 +57,16 @@ def judged(
     asked: str = "",
     subject: str = "user",
     later: str = "",
+    said_on: dt.date | None = None,
 ) -> Doubt | None:
     start = text.index(quote)
     span = (start, start + len(quote or text))
-    citation = Citation(text=ReadableText(text), quote=span, asked=asked, later=later, names=frozenset({subject}))
+    names = frozenset(word.text for word in words_of(subject))
+    citation = Citation(text=ReadableText(text), quote=span, asked=asked, later=later, names=names, said_on=said_on)
     return doubt_of(value, concept, citation)
 
 
-def reason(text: str, value: Any, concept: Concept[Any, Any] = CITY, **options: str) -> str | None:
+def reason(text: str, value: Any, concept: Concept[Any, Any] = CITY, **options: Any) -> str | None:
     doubt = judged(text, value, concept, **options)
     return None if doubt is None else doubt.reason
 
@@ -125,6 +127,11 @@ def test_a_plain_statement_is_believed_in_every_language(language: str) -> None:
         ("Oslo is my sister's city.", None),
         ("On weekdays I live in Oslo.", "Oslo"),
         ("My badge says Bergen but I live in Oslo.", "Oslo"),
+        ("I live in Oslo. If I moved to Bergen next year, would I still be insured?", "Oslo"),
+        ("I live in Oslo. If I only knew.", None),
+        ("I had a letter: Hi all, I live in Oslo and need help.", None),
+        ("I live in Oslo. Explain the difference between 은 and 이.", "Oslo"),
+        ("저는 대전에 살아요.", "대전"),
         ("As I said, I live in Oslo.", "Oslo"),
         ("I live in Oslo but own no car.", "Oslo"),
         ("I live in Oslo. Not any more.", None),
@@ -560,3 +567,103 @@ async def test_a_detector_reads_the_next_message_of_the_same_speaker() -> None:
     detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
     found = await detector.detect(Conversation(messages=said), DetectionRequest(concepts=[CITY]))
     assert [item.doubt is not None for item in found.candidates] == [True]
+
+
+MONDAY: Final = dt.date(2026, 3, 2)
+EXAM: Final = Concept.single("exam_date", "Day of the exam", dt.date)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "believed"),
+    [
+        ("My exam is on Friday.", dt.date(2026, 3, 6), True),
+        ("My exam is on Friday.", dt.date(2026, 3, 13), False),
+        ("My exam was on Friday.", dt.date(2026, 3, 6), False),
+        ("My exam is next Friday.", dt.date(2026, 3, 6), False),
+        ("My exam is every Friday.", dt.date(2026, 3, 6), False),
+        ("My exam is on 19 March.", dt.date(2026, 3, 19), True),
+        ("My exam is on 19 March.", dt.date(2027, 3, 19), False),
+        ("My exam is on 1 February.", dt.date(2027, 2, 1), True),
+        ("My exam was planned for 19 March.", dt.date(2026, 3, 19), False),
+        ("My exam is on the fifth.", dt.date(2026, 3, 5), True),
+        ("My exam is on the 5th.", dt.date(2026, 3, 5), True),
+        ("My exam is on the fifth floor.", dt.date(2026, 3, 5), False),
+        ("私の試験は3月19日です。", dt.date(2026, 3, 19), True),
+        ("Meine Prüfung ist am Donnerstag.", dt.date(2026, 3, 5), True),
+        ("Mon examen est jeudi.", dt.date(2026, 3, 5), True),
+        ("Mój egzamin jest w czwartek.", dt.date(2026, 3, 5), True),
+        ("Mijn examen is donderdag.", dt.date(2026, 3, 5), True),
+    ],
+)
+def test_a_day_said_in_part_is_the_next_one(text: str, value: dt.date, believed: bool) -> None:
+    assert (judged(text, value, EXAM, said_on=MONDAY) is None) is believed
+    assert judged(text, value, EXAM) is not None, "without the day of the message, nobody can tell"
+
+
+@pytest.mark.parametrize(
+    ("text", "believed"),
+    [
+        ("My sister Eva lives in Oslo.", True),
+        ("Eva's sister lives in Oslo.", False),
+        ("My sister lives in Oslo, like Eva.", False),
+        ("I'll send it to Eva, she lives in Oslo.", True),
+        ("Eva is coming to stay. She lives in Oslo.", True),
+        ("It's for my mum, Eva. She lives in Oslo.", True),
+        ("Eva wants boots for her birthday. She lives in Oslo.", True),
+        ("Eva married Tom. He lives in Oslo.", False),
+        ("Eva is coming with her brother. He lives in Oslo.", False),
+        ("Eva is coming to stay. Her boss lives in Oslo.", False),
+        ("Meine Schwester Eva wohnt in Oslo.", True),
+        ("Ma sœur Eva habite à Oslo.", True),
+        ("Minha irmã Eva mora em Oslo.", True),
+        ("Ablam Eva Oslo'da yaşıyor.", True),
+        ("أخت Eva تسكن في Oslo.", False),
+    ],
+)
+def test_somebody_is_named_with_a_relation_or_meant_by_a_pronoun(text: str, believed: bool) -> None:
+    assert (judged(text, "Oslo", subject="Eva") is None) is believed
+
+
+AISLE_OR_WINDOW: Final[Any] = Literal["window", "aisle"]
+SEAT: Final = Concept.single("seat", "Seat that the user prefers", AISLE_OR_WINDOW)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "believed"),
+    [
+        ("Window or aisle?", "Aisle please, I get up a lot.", True),
+        ("Window or aisle?", "Not the aisle.", False),
+        ("Is there a window?", "Aisle is next to mine.", False),
+        ("Which seat do you need?", "Aisle, please.", True),
+        ("Which seat did she need?", "Aisle, please.", False),
+    ],
+)
+def test_what_the_assistant_offers_is_chosen_in_a_word(asked: str, text: str, believed: bool) -> None:
+    assert (judged(text, "aisle", SEAT, asked=asked) is None) is believed
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "concept"),
+    [
+        ("Two of my cats are ill.", 2, Concept.single("cats", "How many cats the user has", int)),
+        ("I have ten days of leave left.", 10, Concept.single("leave", "Days of leave a year", int)),
+        ("My commute got 20 minutes longer.", dt.timedelta(minutes=20), Concept.single("commute", "", dt.timedelta)),
+        ("Hi, I'm Baker.", "baker", Concept.single("job", "What the user works as")),
+    ],
+)
+def test_a_part_a_difference_and_a_name_are_not_plain(text: str, value: Any, concept: Concept[Any, Any]) -> None:
+    assert judged(text, value, concept) is not None
+
+
+def test_a_sentence_may_end_with_a_number() -> None:
+    assert judged("I'm 34. Is that too old to learn the violin?", 34, AGE, quote="I'm 34") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["I live on the fifth floor.", "I live on the 5th floor.", "Ich wohne im fünften Stock."]
+)
+def test_an_ordinal_numbers_what_the_concept_is_about(text: str) -> None:
+    floor = Concept.single("floor", "Floor (Stock) on which the user lives", int)
+    assert judged(text, 5, floor) is None
+    assert judged(text, 4, floor) is not None
+    assert judged(text, 5, Concept.single("children", "How many children the user has", int)) is not None

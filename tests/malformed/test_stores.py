@@ -46,7 +46,7 @@ def test_a_store_that_was_changed_is_refused_or_served(
         finally:
             _put_back(tmp_path, files)
 
-    count = 1_000 if big else 30
+    count = 1_000 if big else 12
     promise(f"malformed stores, {store.name}", fed_async(f"{store.name} store", count, feed))
 
 

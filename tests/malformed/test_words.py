@@ -116,7 +116,7 @@ def test_the_name_of_a_model_or_an_embedder_is_refused_or_stands_for_one(big: bo
             language_model(mutated_text(rng, rng.choice(_MODELS)))
         embedder_named(mutated_text(rng, rng.choice(["openai:model@256", "minilm", "wordllama"])))
 
-    promise("malformed names of models", fed("models", 20_000 if big else 200, feed, echoes=True))
+    promise("malformed names of models", fed("models", 20_000 if big else 60, feed, echoes=True))
 
 
 @pytest.mark.parametrize("address", [5, None, b"memory:"])

@@ -105,6 +105,14 @@ async def test_a_statement_is_remembered_with_its_words() -> None:
         assert await memory.view(viewer=None).list_records() == []
 
 
+async def test_what_clients_of_one_user_save_is_about_that_user_and_private() -> None:
+    async with opened() as memory, connected(memory.for_user("nora"), trust=True) as client:
+        (said,) = (await answer(client, "remember", text="The launch is in May."))["facts"]
+        (typed,) = (await answer(client, "save_fact", keyword="city", value="Oslo"))["facts"]
+        assert [(fact["subject"], fact["private"]) for fact in (said, typed)] == [("user:nora", True)] * 2
+        assert await memory.view(viewer=None).list_records(subject="user:nora") == []
+
+
 @pytest.mark.parametrize(
     ("given", "type", "kept"),
     [

@@ -221,6 +221,31 @@ async def test_a_profile_is_never_put_together_of_two_people(memory: Memory, clo
     assert (await memory.profile(Guest, partial=True, subject="user:bob")).known.keys() == {"city"}
 
 
+async def test_a_users_own_fact_is_chosen_before_those_of_any_other_subject(memory: Memory, clock: FakeClock) -> None:
+    eve = memory.for_user("eve")
+    await eve.save(SingleFact(CITY, "Faro", timestamp=clock()))
+    await eve.save(SingleFact(NAME, "Eve", timestamp=clock()))
+    clock.advance(dt.timedelta(minutes=1))
+    await eve.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="Lena", scope=ALPHA)
+    await eve.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=MemorySubject("boss", priority_level=0))
+    assert await eve.load(CITY) == await eve.load(CITY, subject="user:eve")
+    assert await eve.profile(Guest) == Guest("Eve", "Faro")
+    listed = await eve.list_records(concepts=[CITY], strongest=True)
+    matches = await eve.recall("Which city?", concepts=[CITY], strongest=True)
+    assert [record.value for record in (*listed, *(match.record for match in matches))] == ["Faro", "Faro"]
+
+
+async def test_where_a_user_has_no_fact_the_stronger_subject_is_chosen(memory: Memory, clock: FakeClock) -> None:
+    eve = memory.for_user("eve")
+    await eve.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=MemorySubject("boss", priority_level=5))
+    clock.advance(dt.timedelta(minutes=1))
+    await eve.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="Lena")
+    await memory.save(SingleFact(CITY, "Bonn", timestamp=clock()), subject="user:carl")
+    fact = await eve.load(CITY)
+    assert fact is not None
+    assert fact.value == "Rome"
+
+
 async def test_a_user_of_a_store_of_four_verbs_reads_their_own(clock: FakeClock) -> None:
     from tests.memory.shelves import Shelf
 

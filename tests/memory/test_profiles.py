@@ -164,11 +164,11 @@ async def test_a_value_that_the_class_rejects_is_reported_without_it(memory: Mem
 
 
 def test_only_classes_with_storable_fields_are_profiles() -> None:
-    class Nested(pydantic.BaseModel):
-        inner: UserModel
-
     class Plain:
         name: str
+
+    class Nested(pydantic.BaseModel, arbitrary_types_allowed=True):
+        inner: Plain
 
     unfit: list[Any] = [Nested, Plain, dict, "name", UserModel(fullName="Maya", likes=set())]
     for wrong in unfit:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 NO_EXTRA = {"factmem.integrations.openai"}
 """Integrations of packages that are always installed."""
@@ -32,6 +34,24 @@ def test_every_integration_has_an_extra(project: dict[str, Any]) -> None:
     modules = {value.partition(":")[0] for value in project["entry-points"]["factmem.hosts"].values()} - NO_EXTRA
     extras = {module: module.rpartition(".")[2].replace("_", "-") for module in modules}
     assert [module for module, extra in extras.items() if extra not in project["optional-dependencies"]] == []
+
+
+@pytest.mark.parametrize("extra", ["langgraph", "langchain", "deepagents"])
+def test_an_extra_of_langchains_family_brings_its_messages_and_tools(project: dict[str, Any], extra: str) -> None:
+    """`factmem.integrations.langchain` reads the messages of all three; it imports these packages."""
+    assert {"langchain", "langchain-core", "langgraph"} <= _brought(project["optional-dependencies"][extra])
+
+
+def _brought(requirements: Sequence[str]) -> set[str]:
+    """Return the packages that requirements bring, with those that they require without an extra."""
+    found: set[str] = set()
+    waiting = [*requirements]
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found.add(requirement.name)
+            waiting += importlib.metadata.requires(requirement.name) or ()
+    return found
 
 
 def test_every_local_embedder_has_an_entry_point(project: dict[str, Any], modules: Mapping[str, ast.Module]) -> None:

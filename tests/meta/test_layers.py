@@ -26,6 +26,7 @@ VOCABULARY = {
     "names",
     "records",
     "scopes",
+    "class_fields",
     "shapes",
     "showing",
     "stemming",

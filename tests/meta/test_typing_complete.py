@@ -14,9 +14,8 @@ AS_TYPED_AS_THEIR_HOST = "factmem.integrations."
 """Classes derived from a framework's are typed as well as the framework is; mypy and pyright check them as usual."""
 
 
-@pytest.mark.parametrize(
-    "package", ["factmem", *(pytest.param(package, marks=pytest.mark.big) for package in own_packages())]
-)
+@pytest.mark.big
+@pytest.mark.parametrize("package", ["factmem", *own_packages()])
 def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_path: Path) -> None:
     """`pyright --verifytypes` finds no symbol whose type is unknown or only inferred."""
     command = [pyright, "--verifytypes", package, "--ignoreexternal", "--outputjson"]

@@ -219,34 +219,40 @@ class PlainMemory:
         items = [item for item in self.standing() if item.said.it.keyword == keyword and fits(item.said.it)]
         if not items:
             return []
-        best = min(items, key=_strength)
-        level = [item for item in items if _level(item.said.it) == _level(best.said.it)]
+        best = min(items, key=self._strength)
+        level = [item for item in items if self._level(item.said.it) == self._level(best.said.it)]
         people = individuals_in(level)
         chosen = {best.said.it.place.subject.key, *(people if len(people) > 1 else ())}
         return [
-            found for key in chosen for found in _of_one([it for it in level if it.said.it.place.subject.key == key])
+            found
+            for key in chosen
+            for found in self._of_one([it for it in level if it.said.it.place.subject.key == key])
         ]
+
+    def _of_one(self, items: Sequence[Standing]) -> list[Standing]:
+        """Return the one value, or the values, that one subject has on one level."""
+        best = min(items, key=self._strength)
+        if best.said.it.fact_type is FactType.SINGLE:
+            return [best]
+        united: dict[object, Standing] = {}
+        for item in items:
+            if item.said.many:
+                united.setdefault(same(item.said.words.value), item)
+        return list(united.values())
+
+    def _strength(self, item: Standing) -> tuple[object, ...]:
+        return (self._level(item.said.it), -item.said.weight[0], -_seconds(item.said.it.timestamp))
+
+    def _level(self, said: Assertion) -> tuple[bool, int, int, int]:
+        """Order by the user, then the stronger subject, then the narrower scope, a child before its parent."""
+        scope: MemoryScope = said.place.scope
+        own = self.for_user and said.place.subject.key == ("user", self.viewer)
+        return (not own, said.place.subject.priority_level, _KINDS.index(scope.kind), -len(scope.path))
 
 
 def individuals_in(items: Sequence[Standing]) -> set[tuple[str, str | None]]:
     """Return the individuals that some records are about."""
     return {item.said.it.place.subject.key for item in items if item.said.it.place.subject.individual_name is not None}
-
-
-def _of_one(items: Sequence[Standing]) -> list[Standing]:
-    """Return the one value, or the values, that one subject has on one level."""
-    best = min(items, key=_strength)
-    if best.said.it.fact_type is FactType.SINGLE:
-        return [best]
-    united: dict[object, Standing] = {}
-    for item in items:
-        if item.said.many:
-            united.setdefault(same(item.said.words.value), item)
-    return list(united.values())
-
-
-def _strength(item: Standing) -> tuple[object, ...]:
-    return (_level(item.said.it), -item.said.weight[0], -_seconds(item.said.it.timestamp))
 
 
 def shown(said: Said, alike: Sequence[Said], state: AssertionState = AssertionState.ACTIVE) -> Shown:
@@ -271,16 +277,6 @@ def _became(said: Said, is_current: bool) -> AssertionState:
 
 def _one_record(one: Said, other: Said) -> bool:
     return one.track == other.track and one.many is other.many and (not one.many or one.record == other.record)
-
-
-def _level(said: Assertion) -> tuple[int, int, int]:
-    """Order by the stronger subject, then the narrower scope, a child before its parent."""
-    scope: MemoryScope = said.place.scope
-    return (
-        said.place.subject.priority_level,
-        _KINDS.index(scope.kind),
-        -len(scope.path),
-    )
 
 
 def _seconds(moment: dt.datetime) -> float:

@@ -13,7 +13,7 @@ import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.errors import MissingPackageError, UnknownProviderError
+from factmem.errors import FactMemError, MissingPackageError, ReadOnlyError, UnknownProviderError
 from factmem.facts import Concept, SingleFact
 from factmem.providers import registry
 from factmem.providers.memory import InMemoryProvider, NoMemory
@@ -95,6 +95,11 @@ async def test_the_store_is_where_the_address_says(address: str, tmp_path: Path)
     assert _exists(place)
 
 
+def _names(folder: Path) -> set[str]:
+    """Return the names of the stores in a folder."""
+    return {path.name.partition("-")[0] for path in folder.iterdir()}
+
+
 def _exists(path: Path) -> bool:
     return path.exists()
 
@@ -164,6 +169,26 @@ def test_a_missing_driver_is_installed_by_the_same_extra_for_both_schemes(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[postgres\]'"):
         open_provider(f"{scheme}://db/facts")
+
+
+async def test_a_path_takes_options(tmp_path: Path) -> None:
+    path = tmp_path / "50%20.db"
+    provider = open_provider(f"{path}?busy_timeout=3")
+    await provider.save(SingleFact(CITY, "Oslo"), USER, AGENT)
+    await provider.aclose()
+    provider = open_provider(f"{path}?read_only=yes")
+    assert await provider.load(CITY, USER, AGENT) is not None
+    with pytest.raises(ReadOnlyError):
+        await provider.save(SingleFact(CITY, "Rome"), USER, AGENT)
+    await provider.aclose()
+    assert _names(tmp_path) == {"50%20.db"}
+
+
+@pytest.mark.parametrize("name", ["facts.db", "sqlite-vec:facts.db"])
+@pytest.mark.parametrize(("options", "hint"), [("readonly=yes", "it has read_only"), ("read_only", "name=value")])
+def test_an_option_that_is_misspelt_or_has_no_value_is_refused(name: str, options: str, hint: str) -> None:
+    with pytest.raises(UnknownProviderError, match=hint):
+        open_provider(f"{name}?{options}")
 
 
 def test_no_other_package_can_take_over_the_name_of_a_provider(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 PRODUCT = MemoryScope.product("p")
-OLD, NEW = 150, 1500
+OLD, NEW = 150, 500
 
 
 @pytest.fixture

@@ -75,6 +75,8 @@ def test_small_talk_hardly_ever_overtakes_or_is_overtaken(written_apart: dict[st
         ("Our house is heated with oil.", "The oil tank is gone, a heat pump keeps us warm."),
         ("We use Jenkins for our builds.", "We use Buildkite for our builds."),
         ("My dentist is Dr. Okafor.", "My dentist is Dr. Lind."),
+        ("I live in Oslo.", "I moved to Bergen and it rains a lot."),
+        ("I live in Oslo, Norway.", "I moved to Bergen."),
     ],
 )
 def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str) -> None:
@@ -94,6 +96,11 @@ def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str)
         ("Anna is tall.", "Anna is funny."),
         ("Ticket 12 is done.", "Ticket 13 is done."),
         ("I live in Oslo.", "I live in Oslo with Ann."),
+        ("I live in Oslo and I'm allergic to peanuts.", "I moved to Bergen."),
+        ("I live in Oslo, my wife is called Eva.", "I live in Bergen now."),
+        ("I live in Oslo with my two cats.", "I moved to Bergen."),
+        ("Ich wohne in Kiel und bin gegen Nüsse allergisch.", "Ich wohne jetzt in Bremen."),
+        ("I live in Oslo.", "We moved to a bigger office."),
         ("We use Jenkins.", "We use Slack."),
         ("The yoga class is on Monday.", "The pottery class was moved to Friday."),
     ],

@@ -37,6 +37,8 @@ from factmem.views import Sight, View
 ALICE = Sight(viewer="alice")
 IN_VIEW = Sight(viewer="alice", view=View(roots=(MemoryScope.product("a"),)))
 
+FOR_ADA = Sight(viewer="alice", view=View(individuals=frozenset({("user", "ada")})))
+
 pytestmark = pytest.mark.slow
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -197,8 +199,8 @@ def test_another_moment_is_folded_like_the_log(happened: list[Step], days: int) 
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps)
-def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) -> None:
+@given(steps, st.sampled_from([ALICE, IN_VIEW, FOR_ADA]))
+def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step], sight: Sight) -> None:
     """Typed facts selected by columns are those that `chosen` selects from the records."""
 
     async def check() -> None:
@@ -207,9 +209,9 @@ def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) 
         for step in happened:
             await done(memory, clock, step)
         corpus = await memory._reader.corpus()
-        everything = [row for row in corpus.currents(selected(corpus, ALICE, RecallFilter())) if row is not None]
+        everything = [row for row in corpus.currents(selected(corpus, sight, RecallFilter())) if row is not None]
         typed = [row for row in everything if row.recorded.assertion.keyword != STATEMENT.keyword]
-        strongest = corpus.currents(selected(corpus, ALICE, RecallFilter(keywords=("seat", "likes"), strongest=True)))
-        assert {row.recorded.id for row in strongest if row} == {row.recorded.id for row in chosen(typed)}
+        strongest = corpus.currents(selected(corpus, sight, RecallFilter(keywords=("seat", "likes"), strongest=True)))
+        assert {row.recorded.id for row in strongest if row} == {row.recorded.id for row in chosen(typed, sight.view)}
 
     anyio.run(check)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import attrs
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,8 @@ from factmem.values import (
     check_value,
     decode_value,
     encode_value,
+    shape_of,
+    type_of,
 )
 
 
@@ -218,3 +221,42 @@ def test_a_checked_value_is_a_copy() -> None:
     checked = check_value(given_value, list[str])
     given_value.append("b")
     assert checked == ["a"]
+
+
+class Geo(pydantic.BaseModel):
+    lat: float
+
+
+class Home(pydantic.BaseModel):
+    street: str
+    number: int = pydantic.Field(gt=0)
+    since: dt.date | None = None
+    geo: Geo | None = None
+    zip_code: str = pydantic.Field(default="", alias="zip")
+
+
+@pytest.mark.parametrize(
+    "house",
+    [Home(street="Elm", number=3), Home(street="Elm", number=3, since=dt.date(2024, 1, 1), geo=Geo(lat=1), zip="9")],
+)
+def test_a_pydantic_model_is_a_value(house: Home) -> None:
+    data = json.loads(json.dumps(encode_value(house, Home)))
+    assert decode_value(data, Home) == check_value(house, Home) == house
+    assert type_of(shape_of(Home)) is object
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"street": "Elm"}, "$"),
+        ({"street": "Elm", "number": "3"}, "$.number"),
+        ({"street": "Elm", "number": 0}, "$.number"),
+        ({"street": "Elm", "number": 3, "geo": {"lat": "north"}}, "$.geo.lat"),
+        (["Elm", 3], "$"),
+    ],
+)
+def test_a_pydantic_model_is_read_strictly(data: Any, path: str) -> None:
+    with pytest.raises(InvalidDataError) as caught:
+        decode_value(data, Home)
+    assert caught.value.path == path
+    assert "north" not in str(caught.value)

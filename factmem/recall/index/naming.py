@@ -20,7 +20,7 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms"]
+__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "named_among", "people_terms"]
 
 _SPLIT: Final = "\0"
 """Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
@@ -148,3 +148,10 @@ class SubjectIndex:
                     for term in term_numbers(analyse(relation(word))):
                         self._related.setdefault(term, []).append((number, frozenset(words)))
             self._known = max(self._known, len(subjects))
+
+
+def named_among(subjects: Sequence[MemorySubject], query: str) -> list[MemorySubject]:
+    """Return those of some subjects that a query names; see `SubjectIndex.named`."""
+    texts = [_SPLIT.join(filter(None, subject.key)) for subject in subjects]
+    numbers, _ = SubjectIndex().named(texts, term_numbers(analyse(query)), np.ones(len(texts), np.bool_))
+    return [subjects[number] for number in sorted(set(numbers))]

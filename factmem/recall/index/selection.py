@@ -35,7 +35,7 @@ from factmem.recall.strength import Contenders, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
-from factmem.views import Sight
+from factmem.views import Sight, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None
         held = heads[corpus.heads]
         rows = np.flatnonzero(held if seen.mask is None else held & seen.mask)
     rows = rows[_passing(corpus.columns, rows, wanted, corpus.documents)]
-    return _strongest(corpus, rows) if wanted.strongest else rows
+    return _strongest(corpus, rows, sight.view) if wanted.strongest else rows
 
 
 _AT_A_TIME: Final = 2_000
@@ -225,7 +225,7 @@ def _in_microseconds(condition: Between) -> Between:
     return Between(condition.facet, least, below=below, most=most)
 
 
-def _strongest(corpus: Corpus, rows: Rows) -> Rows:
+def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
     """Keep the strongest of the typed facts; see `factmem.recall.strength.strongest`."""
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
@@ -235,18 +235,19 @@ def _strongest(corpus: Corpus, rows: Rows) -> Rows:
     typed = rows[~free]
     firsts = corpus.layout.firsts[typed]
     typed = typed[np.lexsort((columns["seq"][firsts], columns["said_at"][firsts]))]
-    kept: Rows = rows[free | among(rows, typed[strongest(_contenders(columns, typed))])]
+    kept: Rows = rows[free | among(rows, typed[strongest(_contenders(columns, typed, view))])]
     return kept
 
 
-def _contenders(columns: Columns, rows: NDArray[Any]) -> Contenders:
+def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
     heads, of_rows = np.unique(columns["head"][rows], return_inverse=True)
     priorities, scopes = (columns.of_heads(name)[heads].tolist() for name in ("priority", "scope"))
+    own = among(columns.of_heads("subject")[heads], columns.numbers_of(view.individuals or ())).tolist()
     places = [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes]
     subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
     return Contenders(
         concept=np.array(columns.keywords.kinds, np.intp)[columns.of_rows("keyword", rows)],
-        level=levels(zip(priorities, places, strict=True))[of_rows],
+        level=levels(zip(own, priorities, places, strict=True))[of_rows],
         subject=subject,
         individual=columns.individuals()[subject],
         trust=flags >> TRUST_FROM,

@@ -58,6 +58,7 @@ _PREDICATES: Final = ("home", "single", "copula", "shared")
 _FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _TITLE: Final = lazy_pattern(r"\A\W*(?:[^\W\d_]{1,4}\.\s+)+(?=\w)")
+_PAUSE: Final = lazy_pattern(r"([,;:(–—]\s*)([^\W_]+(?:'[^\W_]+)*)")
 _PIECE: Final = lazy_pattern(r"#|[^\W_]+(?:'[^\W_]+)*")
 
 Term = TypeVar("Term", bound=Hashable)
@@ -70,7 +71,8 @@ class Matter(Generic[Term]):
     Attributes:
         held: Key of the sentence up to its value; None for none.
         counted: Key of the sentence without its numbers; None for none.
-        content: Words with content of a single sentence, in order, without numbers.
+        content: Words with content of a single sentence, in order, without numbers; none if it also says something else
+            than its value, which must not be hidden.
         changed: Those of the sentences with a word of change.
         mine: Whether the sentence begins with the first person.
         about: Word after "the" or "my" that a sentence with a word of change begins with; None for another beginning.
@@ -127,14 +129,14 @@ def matter_of(text: str) -> Matter[str] | None:
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
-    held, value = _held(text, lowered, language) if short else (None, None)
+    held, value, more = _held(text, lowered, language) if short else (None, None, False)
     counted = _counted(lowered, language) if short else None
     if (held or counted) and (language.finds("several", lowered) or language.finds("beside", lowered)):
         held = value = counted = None
     return Matter(
         held=held,
         counted=counted,
-        content=_content(text, language) if short else (),
+        content=_content(text, language) if short and not more else (),
         changed=tuple(dict.fromkeys(changed)),
         mine=_first_word(lowered, language) in _first_person(language),
         about=about[0] if about else None,
@@ -191,35 +193,38 @@ def _counted(sentence: str, language: Language) -> str | None:
     return " ".join(_PIECE.findall(masked)) if _content(lasting, language) else None
 
 
-def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None]:
-    """Return what a sentence says of what has one value at a time, and the first word of the value.
+def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None, bool]:
+    """Return what a sentence says of what has one value at a time, the value's first word, and whether it says more.
 
     The first is the sentence up to the value, and the form of the value.
     """
+    nothing = None, None, False
     if not language.may_hold(sentence, *_PREDICATES):
-        return None, None
+        return nothing
     sentence = language.without("lately", sentence, lambda found: " " * len(found[0]))
     found = ((language.finds(kind, sentence), kind) for kind in _PREDICATES)
     places = ((place.start(), -place.end(), kind) for place, kind in found if place)
     start, end, kind = min(places, default=(0, 0, ""))  # the first, and of several there the longest
     if not kind or (value := WORD.search(sentence, end := -end)) is None:
-        return None, None
-    words = words_of(sentence[:end])
+        return nothing
+    words, written, more = words_of(sentence[:end]), text[slice(*value.span())], _says_more(sentence[end:], language)
     said, first = analyse(sentence[end:]), next(iter(_content(_TITLE.sub("", sentence[end:]), language)), None)
     if kind == "home":  # living and moving to are said in different words
         who = words_of(sentence[:start])
         mine = _first_word(sentence, language) in _first_person(language)
         if mine and any(word not in language.everyday for word in who):
-            return None, None  # "I dream of living in Rome."
-        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))]), first
+            return nothing  # "I dream of living in Rome."
+        if written[0].islower():
+            return nothing  # "We moved to a bigger office."
+        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))]), first, more
     if language.finds("changes", sentence):
-        return None, None
-    written, spaced = text[slice(*value.span())], not language.unspaced
+        return nothing
+    spaced = not language.unspaced
     definite = written[0].islower() and value[0] in language.lists.get("definite", ())
     if kind == "copula" and spaced and (definite or all(word in language.everyday for word in words[:-1])):
-        return None, None  # "She is my doctor.", "It is Ann."
+        return nothing  # "She is my doctor.", "It is Ann."
     if kind == "shared" and len(said) < 2:
-        return None, None  # "We use Slack."
+        return nothing  # "We use Slack."
     if any(map(str.isdigit, written)):
         form = "#"
     elif spaced and written[0].islower() and (value[0] in STOP_WORDS or value[0] in language.everyday):
@@ -227,6 +232,14 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
     else:
         form = "A" if written[0].isupper() else "a"
         if form == "a" and kind == "copula" and spaced and not language.finds("sole", sentence[:end]):
-            return None, None  # "She is tall."
+            return nothing  # "She is tall."
     key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
-    return key, first
+    return key, first, more
+
+
+def _says_more(rest: str, language: Language) -> bool:
+    """Return whether a clause or a companion follows a value: "Oslo and I'm allergic", "Oslo, my wife is"."""
+    joined = language.finds("joins", rest)
+    ends = [joined.end()] if joined else []
+    ends += [pause.end(1) for pause in _PAUSE.finditer(rest) if pause[2] in language.everyday]
+    return any(_content(rest[end:], language) for end in ends)

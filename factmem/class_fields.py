@@ -1,0 +1,118 @@
+"""Fields of the classes whose instances are values or profiles: attrs classes, dataclasses and pydantic models."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import typing
+from typing import Any, NamedTuple
+
+import attrs
+
+from factmem.errors import InvalidDataError
+
+__all__ = ["ClassField", "fields_of", "is_pydantic", "stored_fields"]
+
+
+class ClassField(NamedTuple):
+    """A field that the constructor of a class takes.
+
+    Attributes:
+        name: Name on an instance.
+        argument: Name in the constructor.
+        annotation: Type; object if it has none.
+        required: Whether it has no default.
+        default: Its default; None if it has none, or makes one each time.
+        description: Description of what it holds, if the class has one.
+    """
+
+    name: str
+    argument: str
+    annotation: Any
+    required: bool
+    default: Any
+    description: str | None
+
+
+def fields_of(cls: Any) -> list[ClassField] | None:
+    """Return the fields of a class; None if it is of no kind that has fields.
+
+    Raises:
+        InvalidDataError: One of its annotations cannot be resolved.
+    """
+    if not isinstance(cls, type):
+        return None
+    if is_pydantic(cls):
+        return _of_pydantic(cls)
+    if attrs.has(cls):
+        hints = _hints(cls)
+        return [
+            ClassField(
+                field.name,
+                field.alias or field.name,
+                hints.get(field.name, object),
+                field.default is attrs.NOTHING,
+                None if isinstance(field.default, attrs.Factory) or field.default is attrs.NOTHING else field.default,  # type: ignore[arg-type]
+                field.metadata.get("description"),
+            )
+            for field in attrs.fields(cls)
+            if field.init
+        ]
+    if dataclasses.is_dataclass(cls):
+        hints, missing = _hints(cls), dataclasses.MISSING
+        return [
+            ClassField(
+                field.name,
+                field.name,
+                hints.get(field.name, object),
+                field.default is missing and field.default_factory is missing,
+                None if field.default is missing else field.default,
+                field.metadata.get("description"),
+            )
+            for field in dataclasses.fields(cls)
+            if field.init
+        ]
+    return None
+
+
+def stored_fields(cls: type[Any]) -> list[ClassField]:
+    """Return the fields of a class whose instances are values.
+
+    Raises:
+        InvalidDataError: It has none that are known.
+    """
+    if (fields := fields_of(cls)) is None:
+        kinds = "an attrs class, a dataclass or a pydantic model"
+        raise InvalidDataError(f"{cls.__name__} cannot be the type of a value: make it {kinds}")
+    return fields
+
+
+def is_pydantic(cls: object) -> bool:
+    """Return whether a class is a pydantic model. If it is one, pydantic is imported already."""
+    pydantic: Any = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
+
+
+def _of_pydantic(model: Any) -> list[ClassField]:
+    try:
+        model.model_rebuild()
+    except NameError:
+        raise _unresolved(model) from None
+    found = []
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias or field.alias
+        argument = alias if isinstance(alias, str) else name
+        default = None if field.is_required() or field.default_factory is not None else field.default
+        found.append(ClassField(name, argument, field.annotation, field.is_required(), default, field.description))
+    return found
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError):
+        raise _unresolved(cls) from None
+
+
+def _unresolved(cls: type[Any]) -> InvalidDataError:
+    return InvalidDataError(f"the fields of {cls.__name__} are not known: one of its annotations cannot be resolved")
