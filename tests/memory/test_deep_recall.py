@@ -406,23 +406,6 @@ async def _once() -> tuple[Memory, ScriptedAnalyst]:
     return made
 
 
-async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
-    analyst = ScriptedAnalyst(parts("Who is in Faro?", scopes=("/product/beta", "/product/alpha/plans")))
-    memory = await filled(analyst)
-    for view in (
-        memory.scope("/product/alpha/plans"),
-        memory.view(scopes=[], exact=["/product/alpha"], read_only=True),
-    ):
-        analyst.requests.clear()
-        analyst.shown.clear()
-        found = await deeply(view, "Who sold the red door?", limit=99)
-        inside = await view.list_records()
-        assert {match.record.id for match in found.matches} == {record.id for record in inside}
-        assert [set(asked.scopes_in_use) for asked in analyst.requests] == [{str(record.scope) for record in inside}]
-        assert {text for shown in analyst.shown for text in shown} <= {record.value for record in inside}
-        assert set(found.scopes) <= {str(record.scope) for record in inside}
-
-
 async def test_of_what_several_places_have_only_the_strongest_is_found() -> None:
     """A hint at the weaker fact's place does not make it current."""
     memory = remembering(

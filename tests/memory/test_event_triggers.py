@@ -97,19 +97,6 @@ async def test_an_idle_stream_is_read_and_a_lively_one_is_not(provider: AgentMem
         assert said(outcome.records) == ["Oslo", "cat"]
 
 
-async def test_idle_time_that_ran_out_between_two_processes_has_run_out(
-    provider: AgentMemoryProvider, clock: FakeClock
-) -> None:
-    """The next process reads them on opening, by itself."""
-    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        await add_events(memory, OSLO, trigger=Trigger(idle=HOUR))
-    clock.advance(2 * HOUR)
-    model = ScriptedModel(well)
-    async with opened(provider, model, clock=clock) as memory:
-        await until(lambda: bool(model.prompts))
-    assert await known(opened(provider)) == ["Oslo"]
-
-
 @pytest.mark.parametrize("trigger", [Trigger(idle=SOON), Trigger(interval=SOON), Trigger(count=9, idle=SOON)])
 async def test_a_stream_is_watched_and_read_without_anybody_asking(trigger: Trigger) -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:

@@ -84,15 +84,6 @@ async def test_a_memory_that_is_read_only_erases_nothing(provider: AgentMemoryPr
     assert await kept(provider) == ["city", "city", "seats", "seats"]
 
 
-async def test_other_organizations_are_left_alone(clock: FakeClock) -> None:
-    provider = InMemoryProvider(clock=clock)
-    await planted(over(provider, clock, organization="acme"))
-    clock.advance(2 * DAY)
-    async with over(provider, clock, organization="umbrella"):
-        pass
-    assert len(await kept(provider, "acme")) == 4
-
-
 async def test_superseded_revisions_go_where_the_policy_says_so(clock: FakeClock) -> None:
     provider = InMemoryProvider(clock=clock)
     memory = over(provider, clock, policies=Policies(ttl=TtlPolicy(revisions=7 * DAY)))

@@ -5,7 +5,6 @@ The error and the number of requests of each fault are tested in ``tests/llm/tes
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -103,46 +102,6 @@ async def test_in_the_background_an_absent_model_costs_so_many_requests() -> Non
     assert (outcome.failure, submission.failures) == ("ModelUnavailableError", ("ModelUnavailableError",))
     assert len(server.requests) == SOON.attempts * 2
     await kept_and_made_good(provider, "ModelUnavailableError")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        f"```json\n{json.dumps(RIGHT)}\n```",
-        f"Certainly! {json.dumps(RIGHT)} Shall I go on?",
-        json.dumps(json.dumps(RIGHT)),
-        RIGHT | {"mood": "good", "seats": [SEATS_ITEM | {"sure": True}]},
-        RIGHT | {"seats": [SEATS_ITEM | {"value": "12", "message": "message 1"}]},
-    ],
-    ids=["fenced", "prose around", "JSON in a string", "extra keys", "numbers in strings"],
-)
-async def test_an_answer_in_the_wrong_wrapping_gives_the_facts_at_once(answer: Said) -> None:
-    """CrewAI falls back to its defaults, or stores the raw answer, for each of these."""
-    with LoopbackOpenAIServer(answering(answer)) as server:
-        async with opened(InMemoryProvider(), model_at(server.base_url)) as memory:
-            outcome = await memory.remember(talk(*TEXTS), subject=USER)
-    assert (outcome.failure, said(outcome.records), len(server.requests)) == (None, [12, "Oslo"], 1)
-
-
-@pytest.mark.parametrize(
-    ("items", "reason"),
-    [
-        ({"seats": [SEATS_ITEM | {"quote": "99 seats", "value": 99}]}, DropReason.QUOTE_NOT_FOUND),
-        ({"seats": [SEATS_ITEM | {"quote": "", "value": 99}]}, DropReason.QUOTE_NOT_FOUND),
-        ({"city": [CITY_ITEM | {"value": "unknown"}]}, DropReason.INVALID_VALUE),
-        ({"facts": [CITY_ITEM | {"keyword": "\x00", "kind": "single"}]}, DropReason.UNKNOWN_CONCEPT),
-    ],
-    ids=["made up", "no quote", "a placeholder", "an illegal keyword"],
-)
-async def test_what_a_model_makes_up_is_dropped_and_counted(items: dict[str, Any], reason: DropReason) -> None:
-    """Invented facts are not stored, and true ones beside them are. The words are not kept as unread."""
-    answer = {"seats": [], "city": [], "pets": [], "facts": []} | items
-    provider = InMemoryProvider()
-    with LoopbackOpenAIServer(answering(answer)) as server:
-        async with opened(provider, model_at(server.base_url)) as memory:
-            outcome = await memory.remember(talk(*TEXTS), subject=USER)
-            assert await memory.list_records() == []
-    assert (outcome.failure, outcome.records, outcome.dropped) == (None, (), {reason: 1})
 
 
 @pytest.mark.parametrize("importance", [1.2, -1, "very", None])

@@ -160,24 +160,6 @@ LATER = attrs.evolve(WHOLE, messages=WHOLE.messages[2:])
 ALL = ["Rome", "cat", "cow", "dog", "hen", "pig"]
 
 
-async def test_the_rest_is_read_at_once(provider: AgentMemoryProvider) -> None:
-    """The caller gets the outcomes of all of it; messages already read elsewhere serve as context."""
-    slow = Gated()
-    other = opened(provider, ScriptedModel(well))  # not entered: it would resume the words that the first one reads
-    async with opened(provider, slow) as memory:
-        submission = await memory.remember_many([EARLIER], subject=USER)
-        await until(lambda: slow.under_way == 1)
-        assert said((await other.remember(LATER, subject=USER)).records) == ["cow", "dog", "hen", "pig"]
-        slow.gate.set()
-        (outcome,) = await submission.wait()
-        assert (said(outcome.records), outcome.failure) == (["Rome", "cat", "dog", "hen"], None)
-        assert said([change.record for change in outcome.changes]) == ["Rome", "cat"]
-        assert slow.asked == 2
-        assert said(await memory.list_records()) == ALL
-        assert [len(record.evidence) for record in await memory.list_records()] == [1] * len(ALL)
-    assert AssertionState.PENDING not in (await log_of(provider))[1]
-
-
 async def test_what_comes_together_with_it_is_not_read_again(provider: AgentMemoryProvider) -> None:
     slow, others = Gated(), [talk(f"I have a goat{number}.", id=f"talk{number}") for number in range(4)]
     other = opened(provider, ScriptedModel(well))  # not entered: it would resume the words that the first one reads

@@ -118,21 +118,6 @@ async def test_a_late_value_is_returned_as_earlier(provider: AgentMemoryProvider
         assert (found.record.value, [record.value for record in found.earlier]) == ("Bern", ["Oslo"])
 
 
-async def test_a_private_earlier_value_is_returned_to_its_owner_only(provider: AgentMemoryProvider) -> None:
-    async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
-        mine = memory.view(viewer="ann")
-        await mine.save(
-            SingleFact(CITY, "Oslo", timestamp=JANUARY),
-            subject=ANN,
-            details=FactDetails(owner="ann"),
-            scope="/product/a",
-        )
-        await memory.save(SingleFact(CITY, "Rome", timestamp=JANUARY), subject=ANN, scope="/product/a")
-        for viewer in (None, "ann"):
-            for match in await memory.view(viewer=viewer).recall("home city of Ann", history=True):
-                assert match.earlier == ()
-
-
 async def test_words_that_mean_the_same_are_found_behind_the_word_itself(provider: AgentMemoryProvider) -> None:
     async with opened(provider, clock=FakeClock(JANUARY)) as memory:
         said = ("The vehicle is red.", "The car is red.", "The moon is red.")

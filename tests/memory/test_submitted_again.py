@@ -56,19 +56,6 @@ async def test_words_that_somebody_waits_for_are_not_read_a_second_time(provider
         assert said(await memory.list_records()) == ["Rome"]
 
 
-async def test_one_dead_letter_may_be_submitted_twice_in_a_call(provider: AgentMemoryProvider) -> None:
-    mood = Moody()
-    model = ScriptedModel(mood)
-    async with opened(provider, model) as memory:
-        await memory.remember(HOME, subject=USER)
-        mood.is_well = True
-        first, second = await (await memory.remember_many([HOME, HOME], subject=USER)).wait()
-        assert first.failure is None
-        assert second.failure is None
-        assert len(model.prompts) == 2
-        assert said(await memory.list_records()) == ["Rome"]
-
-
 async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemoryProvider) -> None:
     mood = Moody()
     outcomes: list[Remembered] = []

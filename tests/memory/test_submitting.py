@@ -197,15 +197,6 @@ async def test_a_model_that_comes_back_is_asked_again_and_nothing_is_read_twice(
         assert len(model.prompts) == 3
 
 
-async def test_a_model_that_stays_away_is_asked_so_often_and_no_more() -> None:
-    model = ScriptedModel(down)
-    quick = Background(attempts=3, backoff=dt.timedelta(microseconds=1))
-    async with opened(InMemoryProvider(), model, background=quick) as memory:
-        (outcome,) = await (await memory.remember_many(TALKS[:1], subject=USER)).wait()
-        assert (outcome.failure, words(outcome.records)) == ("ModelUnavailableError", [TEXTS[0]])
-    assert len(model.prompts) == 3
-
-
 async def test_submitting_needs_an_open_memory() -> None:
     """Without `async with` there is no background task; the error says so, and nothing is kept."""
     provider = InMemoryProvider()

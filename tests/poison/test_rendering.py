@@ -46,14 +46,13 @@ from factmem.detection.tasks import task_of
 from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.detection.windows import windows_of
-from factmem.errors import InvalidDataError
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.json_form import record_json
 from factmem.mcp.answers import fact_answer
 from factmem.memory.exchange import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel
-from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened, said
+from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened
 
 NOON: Final = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 ESCAPES: Final = (
@@ -312,23 +311,6 @@ async def test_an_import_reports_its_quarantined_facts(caplog: pytest.LogCapture
         assert len(await other.list_records()) == 2
 
 
-async def test_a_trusted_import_is_believed_also_after_one_that_was_not() -> None:
-    file = io.StringIO()
-    async with opened() as memory:
-        await memory.save(SingleFact(BANK, "AT00 1"))
-        await memory.remember(said("tool"))
-        await memory.admin.export(file)
-    async with opened() as other:
-        await other.admin.import_(io.StringIO(file.getvalue()))
-        assert await other.load(BANK) is None
-        receipt = await other.admin.import_(io.StringIO(file.getvalue()), trust=True)
-        assert receipt == ImportReceipt(imported=0, quarantined=1, accepted=2)
-        fact = await other.load(BANK)
-        assert fact is not None
-        assert fact.value == "AT00 1"
-        assert [record.value for record in await other.inbox.quarantine.list()] == [PLANTED]
-
-
 async def test_what_was_rejected_is_not_accepted_by_importing_it_again() -> None:
     file = io.StringIO()
     async with opened() as memory:
@@ -340,17 +322,6 @@ async def test_what_was_rejected_is_not_accepted_by_importing_it_again() -> None
         await other.inbox.quarantine.reject(apart.id)
         await other.admin.import_(io.StringIO(file.getvalue()), trust=True)
         assert await other.load(BANK) is None
-
-
-async def test_an_import_plants_nothing_among_what_somebody_else_keeps_private() -> None:
-    file = io.StringIO()
-    async with opened(viewer="alice") as memory:
-        await memory.save(SingleFact(BANK, PLANTED), private=True)
-        await memory.admin.export(file)
-    async with opened(viewer="bob") as other:
-        with pytest.raises(InvalidDataError, match="private"):
-            await other.admin.import_(io.StringIO(file.getvalue()))
-        assert await other.view(viewer="alice").inbox.quarantine.list() == ()
 
 
 async def test_a_removal_that_was_imported_can_be_looked_at_and_removes_nothing() -> None:

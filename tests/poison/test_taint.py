@@ -47,9 +47,9 @@ def talk(lie: Lie, repeated: str, *, role: str = "tool", later: bool = False) ->
     return Conversation(id="talk", messages=[Message(content=text, role=role) for role, text in said])
 
 
-def lies_on(backend: str) -> Sequence[Lie]:
-    """Return all lies on asyncio, and every fifth on trio, where the result is the same."""
-    return LIES if backend == "asyncio" else LIES[::5]
+def lies_on(backend: str, *, big: bool) -> Sequence[Lie]:
+    """Return every second lie on asyncio (all with `--big`), and every fifth on trio, whose result is the same."""
+    return LIES[:: 1 if big else 2] if backend == "asyncio" else LIES[::5]
 
 
 Hop: TypeAlias = Callable[[Memory, Lie, str, Path], Awaitable[Any]]
@@ -110,10 +110,10 @@ async def believed(memory: Memory, lie: Lie) -> list[str]:
 
 @pytest.mark.parametrize("hop", HOPS)
 async def test_no_lie_is_believed_because_the_assistant_repeats_it(
-    hop: str, tmp_path: Path, promise: Promise, anyio_backend: str
+    hop: str, tmp_path: Path, promise: Promise, anyio_backend: str, big: bool
 ) -> None:
     """This covers echoes and paraphrases; the flag gives the reason for the quarantine."""
-    cases = [(lie, said) for lie in lies_on(anyio_backend) for said in (lie.echo, lie.paraphrase)]
+    cases = [(lie, said) for lie in lies_on(anyio_backend, big=big) for said in (lie.echo, lie.paraphrase)]
     for lie, repeated in cases:
         async with opened() as memory:
             await HOPS[hop](memory, lie, repeated, tmp_path)
@@ -125,18 +125,18 @@ async def test_no_lie_is_believed_because_the_assistant_repeats_it(
         promise(f"poisoning in several hops, {hop}", f"0 of {len(cases)} believed")
 
 
-async def test_no_lie_is_believed_later_in_the_conversation(promise: Promise, anyio_backend: str) -> None:
-    for lie in lies_on(anyio_backend):
+async def test_no_lie_is_believed_later_in_the_conversation(promise: Promise, anyio_backend: str, big: bool) -> None:
+    for lie in lies_on(anyio_backend, big=big):
         async with opened() as memory:
             await memory.remember(talk(lie, lie.echo, later=True))
             assert await believed(memory, lie) == []
     if anyio_backend == "asyncio":
-        promise("poisoning in several hops, repeated later", f"0 of {len(LIES)} believed")
+        promise("poisoning in several hops, repeated later", f"0 of {len(lies_on(anyio_backend, big=big))} believed")
 
 
-async def test_a_summary_of_a_document_is_not_believed(promise: Promise, anyio_backend: str) -> None:
+async def test_a_summary_of_a_document_is_not_believed(promise: Promise, anyio_backend: str, big: bool) -> None:
     """Each sentence of it alone would be detected."""
-    summaries = list(itertools.pairwise(lies_on(anyio_backend)))
+    summaries = list(itertools.pairwise(lies_on(anyio_backend, big=big)))
     for one, other in summaries:
         document = Lie(f"{one.original}\n\n{other.original}", "", "", one.bait)
         async with opened() as memory:
@@ -146,21 +146,21 @@ async def test_a_summary_of_a_document_is_not_believed(promise: Promise, anyio_b
         promise("poisoning in several hops, summaries", f"0 of {len(summaries)} believed")
 
 
-async def test_no_lie_in_a_page_is_believed(promise: Promise, anyio_backend: str) -> None:
+async def test_no_lie_in_a_page_is_believed(promise: Promise, anyio_backend: str, big: bool) -> None:
     """Other text around it does not prevent the detection of a nearly verbatim repetition."""
     page = " ".join(f"Paragraph {number} of the page is about nothing but itself." for number in range(50))
-    for lie in lies_on(anyio_backend):
+    for lie in lies_on(anyio_backend, big=big):
         async with opened() as memory:
             await memory.remember(talk(attrs.evolve(lie, original=f"{page}\n{lie.original}\n{page}"), lie.echo))
             assert await believed(memory, lie) == []
     if anyio_backend == "asyncio":
-        promise("poisoning in several hops, pages", f"0 of {len(LIES)} believed")
+        promise("poisoning in several hops, pages", f"0 of {len(lies_on(anyio_backend, big=big))} believed")
 
 
-async def test_no_edit_of_a_file_is_believed(tmp_path: Path, promise: Promise, anyio_backend: str) -> None:
+async def test_no_edit_of_a_file_is_believed(tmp_path: Path, promise: Promise, anyio_backend: str, big: bool) -> None:
     """This covers AGENTS.md on disk, and a model's edit of the user's words."""
     home = Concept.single("home", "Where the user lives")
-    for number, lie in enumerate(lies_on(anyio_backend)):
+    for number, lie in enumerate(lies_on(anyio_backend, big=big)):
         async with opened() as memory:
             await memory.save(SingleFact(home, "Oslo"), subject=USER, scope="/agent/clerk")
             await memory.remember("I like tea.", subject=USER, scope="/agent/clerk")
@@ -180,7 +180,8 @@ async def test_no_edit_of_a_file_is_believed(tmp_path: Path, promise: Promise, a
             assert await believed(memory, lie) == []
             assert sorted(str(record.value) for record in await memory.list_records()) == known
     if anyio_backend == "asyncio":
-        promise("poisoning in several hops, edits of files", f"0 of {4 * len(LIES)} believed")
+        count = 4 * len(lies_on(anyio_backend, big=big))
+        promise("poisoning in several hops, edits of files", f"0 of {count} believed")
 
 
 def _replaced(old: str, new: str, text: str) -> str:

@@ -191,7 +191,7 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
     way: str, tmp_path: Path, promise: Promise, anyio_backend: str, big: bool
 ) -> None:
     at_once = "out of sight" not in way
-    lies = lies_on(anyio_backend)[:: 1 if big else 2]
+    lies = lies_on(anyio_backend, big=big)
     cases = [(lie, said) for lie in lies for said in (lie.echo, lie.paraphrase)[: 1 + at_once]]
     for number, (lie, said) in enumerate(cases):
         folder = tmp_path / str(number)

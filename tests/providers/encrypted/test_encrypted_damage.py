@@ -1,12 +1,10 @@
-"""Every flipped bit and every truncation of every file is a typed error, and a refused call changes nothing.
+"""Files that an attacker changed, with the checksums recomputed: a typed error or the same facts, and no change.
 
-Damage to vectors or notes, which are derived, leaves the same facts. Frames have checksums, so the same is done with
-the checksums recomputed, as an attacker would.
+Flipped bits and cuts as a disk makes them are tested for every store in tests/reliability.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 import shutil
@@ -33,13 +31,6 @@ def root(sound_root: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound_root, tmp_path / "facts"))
 
 
-def flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
-    """Yield every single-bit flip of every file."""
-    for path, content in files.items():
-        for at, bit in itertools.product(range(len(content)), range(8)):
-            yield path, content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
-
-
 def sealed_flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
     """Yield every single-bit flip of every frame's payload, with the checksum recomputed."""
     for path, content in files.items():
@@ -62,18 +53,14 @@ def some(changes: Iterator[Change], count: int, chance: random.Random) -> list[C
     return [one for found in by_file.values() for one in (found[-1], *chance.sample(found, min(each, len(found))))]
 
 
-async def attack(root: Path, sound: Answers, changes: list[Change], *, must_show: bool) -> Attacks:
-    """Make each change by itself; each must be detected, unless it is harmless.
-
-    If there are many, each is passed to `verify`, and every tenth to the other paths and to a save.
-    """
+async def attack(root: Path, sound: Answers, changes: list[Change]) -> Attacks:
+    """Make each change by itself; if there are many, each is passed to `verify`, and every tenth to the other paths."""
     attacks, chance = Attacks(root, sound), random.Random(7)
     for number, (path, content) in enumerate(changes):
         if number % 10 and len(changes) > 1000:
-            verdict = attacks.verify(path, content)
+            attacks.verify(path, content)
         else:
-            verdict = await attacks.judge({path: content}, chance)
-        assert verdict is Verdict.REFUSED or not must_show or path.name in HARMLESS, path.name
+            await attacks.judge({path: content}, chance)
     return attacks
 
 
@@ -83,7 +70,7 @@ def test_damage_with_its_checksum_set_right_is_refused(
     """Bit flips pass only in unused bytes: a plaintext generation number, spare base64 bits."""
     files = Files.of(root).content
     changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 24, random.Random(6))
-    attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=False))
+    attacks = anyio.run(attack, root, sound_answers, changes)
     assert attacks.counts[Verdict.REFUSED] > attacks.counts[Verdict.HARMLESS] / 4
     promise(
         "bit flips and truncations of a store",

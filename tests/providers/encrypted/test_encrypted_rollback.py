@@ -40,12 +40,6 @@ class Past:
     states: list[dict[Path, bytes]]
     answers: Answers
 
-    def earlier(self, path: Path) -> list[bytes | None]:
-        """Return the distinct former contents of a file, latest first, and None for its removal."""
-        now = self.states[-1].get(path)
-        once = dict.fromkeys(state.get(path) for state in reversed(self.states))
-        return [content for content in {**once, None: None} if content != now]
-
 
 @pytest.fixture
 def past(tmp_path: Path) -> Past:
@@ -61,14 +55,6 @@ def past(tmp_path: Path) -> Past:
     return Past(root, states, answers)
 
 
-def one_file(past: Past, *, big: bool) -> Iterator[dict[Path, bytes | None]]:
-    """Yield each file in each earlier state, or only in the latest, and removed; files that no longer exist too."""
-    for path in dict.fromkeys(path for state in past.states for path in state):
-        earlier = past.earlier(path)
-        for content in earlier if big else dict.fromkeys((earlier[0], earlier[-1])):
-            yield {path: content}
-
-
 def two_files(past: Past) -> Iterator[dict[Path, bytes | None]]:
     """Yield any two files in their states of the same earlier time, or removed."""
     now = past.states[-1]
@@ -77,22 +63,6 @@ def two_files(past: Past) -> Iterator[dict[Path, bytes | None]]:
             change = {path: state.get(path) for path in (one, other)}
             if all(content != now[path] for path, content in change.items()):
                 yield change
-
-
-def test_a_file_put_back_or_gone_is_missed(past: Past, big: bool, promise: Promise) -> None:
-    """This includes erased files: they are rejected, and the erased facts stay erased."""
-
-    async def main() -> int:
-        attacks, chance, count = Attacks(past.root, past.answers), random.Random(3), 0
-        for count, change in enumerate(one_file(past, big=big), start=1):  # noqa: B007
-            verdict = await attacks.judge(change, chance, paths=1)
-            ((path, content),) = change.items()
-            # A head may be behind; a file that was replaced since is removed again.
-            harmless = path.name in REMADE or (path.name == HEAD and content) or path not in past.states[-1]
-            assert verdict is Verdict.REFUSED or harmless, (path.name, content)
-        return count
-
-    promise("rolled back files", f"{anyio.run(main)} files put back or removed: 0 accepted")
 
 
 def test_any_two_files_put_back_or_gone_are_missed(past: Past, big: bool, promise: Promise) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import anyio
 import pytest
 from psycopg import sql
 
@@ -45,19 +43,4 @@ async def test_reads_of_locked_tables_end_with_an_error_and_work_afterwards(tmp_
             for read in (lambda: memory.recall("city"), lambda: memory.load(CITY), lambda: memory.history(CITY)):
                 with pytest.raises(StoreUnavailableError, match="lock"):
                     await read()
-        assert len(await memory.recall("Oslo")) == 1
-
-
-async def test_a_wait_for_a_lock_is_cancelled(tmp_path: Path) -> None:
-    address = postgres_address(tmp_path, timeout="1000")
-    async with Memory(address, embedder=HashEmbedder()) as memory:
-        await memory.save(SingleFact(CITY, "Oslo"))
-        await memory.recall("Oslo")
-        with locked(address):
-            for read in (lambda: memory.recall("city"), lambda: memory.load(CITY)):
-                began = time.monotonic()
-                with anyio.move_on_after(0.5) as scope:
-                    await read()
-                assert scope.cancelled_caught
-                assert time.monotonic() - began < 500, "it waited for the lock"
         assert len(await memory.recall("Oslo")) == 1
