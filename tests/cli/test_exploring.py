@@ -70,6 +70,13 @@ def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) 
     assert f"factmem --store {cli.store} ingest FILE" in err
 
 
+def test_facts_of_one_user_are_not_said_to_be_nothing(cli: CommandLine) -> None:
+    cli.data("--user", "nora", "remember", "I like tea.")
+    assert "holds nothing that is public" in (err := cli.run("recall", "tea").err)
+    assert "--user NAME" in err
+    assert "holds nothing that the viewer may see: bob" in cli.run("--user", "bob", "recall", "tea").err
+
+
 def test_a_store_with_a_quarantine_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:
     cli.data("ingest", str(talk("The venue moved.", roles=["tool"])))
     err = cli.run("recall", "venue").err

@@ -67,6 +67,13 @@ def test_what_is_said_again_was_known(cli: CommandLine) -> None:
     assert cli.data("remember", SAID)["changes"][0]["kind"] == "created"
 
 
+def test_what_is_left_out_is_said_with_the_reason(cli: CommandLine) -> None:
+    done = cli.run("remember", "AKIAIOSFODNN7EXAMPLE")
+    assert (done.code, done.err) == (0, "")
+    assert "1 finding dropped: its words are nothing but secrets" in " ".join(done.out.split())
+    assert "dropped" not in cli.run("remember", SAID).out
+
+
 def test_a_text_may_come_from_stdin(cli: CommandLine) -> None:
     assert f"created  {SAID}" in cli.run("remember", "-", input=f"{SAID}\n").out
     assert cli.error("remember", " ")["type"] == "InvalidDataError"
