@@ -94,7 +94,7 @@ def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, no
     assert (done.code, f"created  {SAID}" in done.out) == (1, True)
     assert "1 text could not be read: the language model cannot be reached" in done.err
     assert f"factmem --store {cli.store} --model '{nobody}' dead-letters retry" in done.err
-    assert len(cli.data("recall", "venue")) == 1
+    assert len(cli.matches("venue")) == 1
 
 
 def test_a_model_without_a_key_is_an_error_with_the_variable_to_set(

@@ -32,7 +32,7 @@ def seats(cli: CommandLine) -> CommandLine:
 
 
 def found(cli: CommandLine, *options: str) -> list[str]:
-    return [match["record"]["keyword"] for match in cli.data("recall", "seats in the hall", *options)]
+    return [match["record"]["keyword"] for match in cli.matches("seats in the hall", *options)]
 
 
 @pytest.mark.parametrize(
