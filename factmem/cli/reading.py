@@ -63,7 +63,8 @@ async def recall(
     Scores are from 0 to 1. If nothing answers, this is said, and the nearest records are shown in short. Results
     that score 0 are shown with --json only, unless there are no others.
 
-    With --depth deep, the output also shows the confidence, the other queries and the gaps.
+    With --json, the output also has the confidence in these results, from 0 to 1, and whether anything answers. With
+    --depth deep, it shows the confidence, the other queries and the gaps.
 
     Options:
         query: Query, in words.
@@ -98,8 +99,13 @@ async def recall(
         for line in () if matches.deep is None else deep_block(matches.deep):
             out.print(line)
 
-    listed: list[Json] = [attributes(match) for match in matches]
-    session.show(listed if matches.deep is None else attributes(matches.deep) | {"matches": listed}, render)
+    found: dict[str, Json] = {
+        "answers": matches.answers,
+        "confidence": matches.confidence,
+        **({} if matches.deep is None else attributes(matches.deep)),
+        "matches": [attributes(match) for match in matches],
+    }
+    session.show(found, render)
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:

@@ -289,8 +289,9 @@ class Session:
             self.note(f"{self.shown_address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
         else:
             hint = self.command_line("ingest", "FILE")
+            users = "" if self.reader else "see what is private to a user with --user NAME, "
             self.note(
-                f"{self.shown_address} holds nothing{self._seen_by()}: ingest a conversation with  {hint}  "
+                f"{self.shown_address} holds nothing{self._seen_by()}: ingest a conversation with  {hint} , {users}"
                 "or name another store with --store."
             )
 
@@ -310,8 +311,8 @@ class Session:
         return f"no record is in {path}: {hint}"
 
     def _seen_by(self) -> str:
-        names = [("of the organization", self.organization), ("that the viewer may see:", self.reader)]
-        return "".join(f" {what} {name}" for what, name in names if name)
+        tenant = f" of the organization {self.organization}" if self.organization else ""
+        return tenant + (f" that the viewer may see: {self.reader}" if self.reader else " that is public")
 
 
 def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:

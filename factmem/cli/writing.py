@@ -139,6 +139,8 @@ def _print_remembered(out: Console, result: Remembered) -> None:
         if record.id not in changed:
             label = "waits" if record in result.waiting else "kept" if result.failure else "known"
             print_block(out, label, record_block(record))
+    for line in Tally.of([result]).lines:
+        out.print(line, style="yellow")
 
 
 async def extract(session: Session, text: TextArgument = "-") -> None:

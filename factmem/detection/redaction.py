@@ -3,7 +3,8 @@
 The rules that find them are data, in ``secrets.toml``. Some know secrets by their own form: issued tokens, key blocks,
 URLs, card and account numbers. Others know them by their surroundings: ``password: …``, ``my PIN is …``,
 ``Authorization: Bearer …``. There, a value is redacted if it is quoted or looks like a secret; after "password is" also
-a plain word that ends the clause and is not among the words that people say about passwords.
+a plain word that ends the clause and is not among the words that people say about passwords. Right behind "password", a
+word of letters and digits is redacted.
 
 A rule has hints, of which one must occur before its pattern is tried: ordinary prose has none, and costs one search
 for all of them. Every pattern is linear: an unbounded run is either possessive and last, or cannot start inside another
@@ -133,6 +134,13 @@ def _looks_secret(value: str, rest: str | None) -> bool:
     return letters and any(char in "!@#$%^&*+=~?" for char in value[:-1])
 
 
+def _is_mixed(value: str, rest: str | None) -> bool:
+    """Return whether a word has a letter and a digit, and is not one that people say beside the word "password"."""
+    said = table("detection/secrets")["said_beside_passwords"].split()
+    word = value.strip(".,;:!?").lower()
+    return _has_digit(word, rest) and any(map(str.isalpha, word)) and word.replace("-", "") not in said
+
+
 def _looks_issued(value: str, rest: str | None) -> bool:
     return len(value) >= 8 and _has_digit(value, rest) and not re.search(r"\s", value)
 
@@ -153,6 +161,7 @@ _CHECKS: Final[Mapping[str | None, Callable[[str, str | None], bool]]] = {
     "card": _is_card_number,
     "iban": _is_iban,
     "issued": _looks_issued,
+    "mixed": _is_mixed,
     "password": _is_password,
     "secret": _looks_secret,
 }

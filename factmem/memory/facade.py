@@ -92,8 +92,8 @@ class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
         async with Memory("facts.db") as memory:
-            await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
-            fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
+            await memory.save(SingleFact(SEATS, 5), subject="user", scope="/product/alpha")
+            fact = await memory.load(SEATS, subject="user", scope="/product/alpha")
 
     A memory is a frozen context (tenant, viewer, view, policies, …) over a backend (store, mirror, models, worker).
     `view`, and for short `scope` and `for_user`, return views: the same backend under another context. A view lives as
@@ -423,7 +423,7 @@ class Memory:
         in every method. A view of a view only narrows it.
 
             ada = memory.view(viewer="ada", individual=MemorySubject("customer").individual("ada"))
-            before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject=USER)
+            before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject="user")
             both = memory.view(scopes=["/product/alpha", "/feature/billing"], read_only=True)
             by_model = memory.view(conversation=history)
             await by_model.remember(Message(content=text, role="assistant"))
@@ -532,7 +532,7 @@ class Memory:
         The user whom a view is for (`for_user`) is stronger than every other subject. A MULTIPLE unites the values of
         that subject on that level.
 
-            seats = await memory.load(SEATS, subject=USER, scope="/product/alpha")
+            seats = await memory.load(SEATS, subject="user", scope="/product/alpha")
 
         Args:
             concept: The concept.
@@ -710,8 +710,8 @@ class Memory:
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
         legal.
 
-            guest = await memory.profile(Guest, subject=USER)
-            found = await memory.profile(Guest, subject=USER, partial=True)
+            guest = await memory.profile(Guest, subject="user")
+            found = await memory.profile(Guest, subject="user", partial=True)
             print(found.known, found.missing)
 
         Args:
@@ -818,7 +818,7 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
 
-            await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
+            await memory.save(SingleFact(SEATS, 5), subject="user", scope="/product/alpha")
 
         Args:
             fact: The fact.
@@ -1122,7 +1122,7 @@ class Memory:
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
 
-            submission = await memory.generate(StoredSession(id="session-7"), subject=USER)
+            submission = await memory.generate(StoredSession(id="session-7"), subject="user")
             outcomes = await submission.wait()
 
         Args:
@@ -1154,9 +1154,9 @@ class Memory:
         finishes it. Another process drops its copies at its next access to the store. Records that were found in the
         same words keep their own quotes of them: `Admin.traces` names these.
 
-            preview = await memory.forget(subject=USER, until=may, dry_run=True)
+            preview = await memory.forget(subject="user", until=may, dry_run=True)
             if len(preview) < 100:
-                await memory.forget(subject=USER, until=may)
+                await memory.forget(subject="user", until=may)
 
         Args:
             ids: Only these records.

@@ -582,7 +582,7 @@ class Quarantine(WritingPart):
         return tuple(self._record(entry, found) for entry, found in entries if found is state)
 
     async def count(self) -> int:
-        """Return the number of statements that wait to be accepted or rejected, quickly.
+        """Return the number of statements that wait to be accepted or rejected, of those that the view shows, quickly.
 
         Words of untrusted origins that wait for a model are among them, and not in `list` yet.
         """

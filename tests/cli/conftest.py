@@ -52,6 +52,11 @@ class CommandLine:
         assert done.err == ""
         return json.loads(done.out)
 
+    def matches(self, query: str, *words: str) -> list[dict[str, Any]]:
+        """Run a recall that must succeed, and return its matches."""
+        found: list[dict[str, Any]] = self.data("recall", query, *words)["matches"]
+        return found
+
     def error(self, *words: str) -> dict[str, str]:
         """Run a command that must fail, and return its error object."""
         done = self.run("--json", *words)

@@ -49,17 +49,25 @@ def test_a_slash_is_the_whole_tree_and_a_kind_a_branch_of_it(cli: CommandLine) -
         counts = []
         for scope in ("/", "/product", "/feature"):
             found = cli.data(*command, "--scope", scope)
-            counts.append(len(found if isinstance(found, list) else found["records"]))
+            counts.append(len(found["matches" if command[0] == "recall" else "records"]))
         assert counts == [3, 1, 0]
     assert cli.data("forget", "--scope", "/agent", "--yes")["records"] == 1
     assert cli.error("forget", "--scope", "/", "--yes")["type"] == "InvalidDataError"
     assert cli.error("save", "seats", "1", "--scope", "/product")["type"] == "InvalidNameError"
 
 
+def test_a_script_is_told_whether_anything_answers(cli: CommandLine) -> None:
+    cli.data("remember", "The offsite is in Lisbon.")
+    found, nothing = cli.data("recall", "Where is the offsite?"), cli.data("recall", "zxqv blorp")
+    assert (found["answers"], nothing["answers"]) == (True, False)
+    assert 0 <= nothing["confidence"] < found["confidence"] <= 1
+    assert [len(answer["matches"]) for answer in (found, nothing)] == [1, 1]
+
+
 def test_results_that_score_nothing_are_not_printed_beside_others(cli: CommandLine) -> None:
     for text in ("The offsite is in Lisbon.", "I am allergic to peanuts."):
         cli.data("remember", text)
-    assert [round(match["score"], 2) for match in cli.data("recall", "Lisbon")][1:] == [0]
+    assert [round(match["score"], 2) for match in cli.matches("Lisbon")][1:] == [0]
     assert "peanuts" not in cli.run("recall", "Lisbon").out
     assert "Nothing answers this" in cli.run("recall", "zxqv blorp").out
 
@@ -68,6 +76,13 @@ def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) 
     err = cli.run("info").err
     assert "holds nothing" in err
     assert f"factmem --store {cli.store} ingest FILE" in err
+
+
+def test_facts_of_one_user_are_not_said_to_be_nothing(cli: CommandLine) -> None:
+    cli.data("--user", "nora", "remember", "I like tea.")
+    assert "holds nothing that is public" in (err := cli.run("recall", "tea").err)
+    assert "--user NAME" in err
+    assert "holds nothing that the viewer may see: bob" in cli.run("--user", "bob", "recall", "tea").err
 
 
 def test_a_store_with_a_quarantine_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:
@@ -187,7 +202,7 @@ def test_a_store_of_another_embedder_is_an_error_until_reembedded(cli: CommandLi
         assert error["type"] == "EmbedderMismatchError"
         assert "factmem reembed" in error["message"]
         cli.data("reembed", *other)
-        assert len(cli.data("recall", "seats", *other)) == 1
+        assert len(cli.matches("seats", *other)) == 1
 
 
 def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cli: CommandLine) -> None:

@@ -24,7 +24,7 @@ def test_a_store_of_another_system_is_moved_over_once(cli: CommandLine) -> None:
     assert "4 new assertions" in done.out
     assert "lost: 1 row: earlier texts of updated memories" in done.out
     assert "0 new assertions" in cli.run("import", "--from", "mem0", MEM0).out
-    (found,) = cli.data("recall", "peanuts", "--limit", "1")
+    (found,) = cli.matches("peanuts", "--limit", "1")
     assert found["record"]["value"] == "I am allergic to peanuts."
 
 

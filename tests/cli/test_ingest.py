@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def test_a_conversation_is_kept_with_speaker_date_and_conversation(cli: CommandLine, talk: Talk) -> None:
     cli.data("ingest", str(talk("The venue has 120 seats.")), "--scope", "/product/fair", "--source", "mail")
-    (match,) = cli.data("recall", "venue seats")
+    (match,) = cli.matches("venue seats")
     record = match["record"]
     assert (record["value"], record["scope"], record["source"]) == ("The venue has 120 seats.", "/product/fair", "mail")
     assert record["timestamp"] == "2026-03-02T09:00:00+00:00"
@@ -51,22 +51,20 @@ def test_secrets_are_counted_by_kind_and_kept_nowhere(cli: CommandLine, talk: Ta
 def test_words_of_a_tool_are_quarantined(cli: CommandLine, talk: Talk) -> None:
     file = talk("What does the page say?", "The venue moved to the palace.", roles=["user", "tool"])
     assert cli.data("ingest", str(file))["quarantined"] == 1
-    assert [match["record"]["origin"] for match in cli.data("recall", "venue palace")] == ["user"]
+    assert [match["record"]["origin"] for match in cli.matches("venue palace")] == ["user"]
 
 
 def test_the_subject_may_be_one_individual(cli: CommandLine, talk: Talk) -> None:
     cli.data("ingest", str(talk("I like tea.")), "--subject", "user:maya")
-    assert [match["record"]["subject"] for match in cli.data("recall", "tea", "--subject", "user:maya")] == [
-        "user:maya"
-    ]
-    assert cli.data("recall", "tea", "--subject", "user") == []
+    assert [match["record"]["subject"] for match in cli.matches("tea", "--subject", "user:maya")] == ["user:maya"]
+    assert cli.matches("tea", "--subject", "user") == []
 
 
 def test_private_conversations_are_seen_by_their_viewer_alone(cli: CommandLine, talk: Talk) -> None:
     cli.data("--viewer", "maya", "ingest", str(talk("I like tea.")), "--private")
-    assert len(cli.data("recall", "tea", "--viewer", "maya")) == 1
-    assert cli.data("recall", "tea") == []
-    assert cli.data("recall", "tea", "--viewer", "bob") == []
+    assert len(cli.matches("tea", "--viewer", "maya")) == 1
+    assert cli.matches("tea") == []
+    assert cli.matches("tea", "--viewer", "bob") == []
 
 
 def test_a_private_conversation_needs_a_viewer(cli: CommandLine, talk: Talk) -> None:
@@ -98,7 +96,7 @@ def test_a_conversation_that_breaks_off_leaves_nothing_of_itself(cli: CommandLin
     file = tmp_path / "half.jsonl"
     file.write_text(f"{json.dumps(whole)}\n{json.dumps(broken)}\n")
     assert cli.run("ingest", str(file)).code == 1
-    assert [match["record"]["value"] for match in cli.data("recall", "I like")] == ["I like tea."]
+    assert [match["record"]["value"] for match in cli.matches("I like")] == ["I like tea."]
 
 
 def test_people_get_a_summary_that_names_the_store(cli: CommandLine, talk: Talk) -> None:
@@ -137,7 +135,7 @@ def test_conversations_may_come_from_stdin(cli: CommandLine, lines: bool) -> Non
     said = "\n".join(map(json.dumps, messages)) if lines else json.dumps({"id": "talk", "messages": messages})
     done = cli.run("--json", "ingest", "-", input=said)
     assert (done.code, json.loads(done.out)["new"]) == (0, 2)
-    assert cli.data("recall", "venue seats", "--limit", "1")[0]["record"]["value"] == "The venue has 120 seats."
+    assert cli.matches("venue seats", "--limit", "1")[0]["record"]["value"] == "The venue has 120 seats."
 
 
 def test_invalid_input_on_stdin_is_reported_as_such(cli: CommandLine) -> None:
@@ -167,7 +165,7 @@ def test_documents_wait_in_quarantine_and_are_asked_for_by_their_name(
     assert done.code == 0, done.err
     assert "handbook.md: 1 passage, 1 new, 1 waiting in quarantine" in done.out
     assert "--trust" in done.out
-    assert cli.data("recall", "How many seats?") == []
+    assert cli.matches("How many seats?") == []
     (read, _) = cli.data("ingest", "handbook.md", "notes.txt", "--trust")["documents"]
     assert (read["new"], read["accepted"]) == (0, 1)
     found = cli.run("recall", "How many seats?", "--source", "handbook.md").out

@@ -25,7 +25,7 @@ def kept(cli: CommandLine, **details: FactDetails) -> None:
 
 
 def notes(cli: CommandLine) -> list[str]:
-    return sorted(item["record"]["value"] for item in cli.data("recall", "note"))
+    return sorted(item["record"]["value"] for item in cli.matches("note"))
 
 
 def test_a_rollback_goes_by_the_number_that_a_history_shows(cli: CommandLine) -> None:

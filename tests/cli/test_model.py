@@ -37,7 +37,7 @@ def test_a_conversation_gives_typed_facts_with_their_source(cli: CommandLine, ta
     assert [summary[name] for name in counts] == [1, 2, 0, 0, 0, 0]
     assert (summary["redacted"], summary["dropped"], summary["files"][0]["created"]) == ({"password": 1}, {}, 2)
     assert cli.data("load", "seats", "--scope", "/product/fair")["value"] == 120
-    (match,) = cli.data("recall", "venue seats", "--concept", "seats")
+    (match,) = cli.matches("venue seats", "--concept", "seats")
     (evidence,) = match["record"]["evidence"]
     assert (evidence["quote"], evidence["speaker"]) == ("has 120 seats", "Maya")
     assert "Rust-4nd" not in json.dumps(requests)
@@ -69,7 +69,7 @@ def test_known_words_are_read_again_if_that_is_asked_for(cli: CommandLine, talk:
     summary, requests = ingested(cli, talk(SAID), *options)
     assert (summary["known"], summary["read_again"], summary["created"], len(requests)) == (1, 1, 1, 1)
     assert cli.data("load", "seats", "--scope", "/fair")["value"] == 120
-    assert [match["record"]["source"] for match in cli.data("recall", "seats", "--concept", "seats")] == ["mail"]
+    assert [match["record"]["source"] for match in cli.matches("seats", "--concept", "seats")] == ["mail"]
 
 
 def test_what_is_new_in_a_conversation_that_is_read_again_is_read_once(
@@ -88,7 +88,7 @@ def test_what_is_new_in_a_conversation_that_is_read_again_is_read_once(
 @pytest.mark.parametrize("kept", [True, False])
 def test_words_may_be_kept_beside_the_facts(cli: CommandLine, talk: Talk, concepts: Path, kept: bool) -> None:
     ingested(cli, talk(SAID), "--concepts", str(concepts), "--keep-words" if kept else "--no-keep-words")
-    keywords = [match["record"]["keyword"] for match in cli.data("recall", "venue seats", "--limit", "9")]
+    keywords = [match["record"]["keyword"] for match in cli.matches("venue seats", "--limit", "9")]
     assert (keywords.count("seats"), "statement" in keywords) == (1, kept)
 
 
@@ -177,7 +177,7 @@ def test_the_environment_may_name_the_model(
         monkeypatch.setenv("FACTMEM_MODEL", at(server))
         assert cli.data("ingest", str(talk(SAID)), "--concepts", str(concepts))["model"] == at(server)
         assert cli.data("save", "seats", "130") != []
-        assert cli.data("recall", "seats") != []
+        assert cli.matches("seats") != []
     assert len(server.requests) == 1, "only commands that read messages call the model"
 
 
@@ -200,7 +200,7 @@ def test_a_refusal_keeps_the_words_and_says_what_to_do(cli: CommandLine, talk: T
     assert done.code == 1
     assert "1 conversation could not be read: the language model refused to answer" in done.err
     assert "dead-letters retry" in done.err
-    assert [match["record"]["value"] for match in cli.data("recall", "venue")] == ["The venue has 120 seats."]
+    assert [match["record"]["value"] for match in cli.matches("venue")] == ["The venue has 120 seats."]
 
 
 def test_without_the_extra_for_models_the_command_that_installs_it_is_shown_and_nothing_is_written(

@@ -64,8 +64,8 @@ def test_the_version_is_printed(cli: CommandLine) -> None:
 def test_json_may_stand_before_and_behind_the_command(cli: CommandLine) -> None:
     cli.run("save", "seats", "120")
     before, behind = cli.run("--json", "recall", "seats"), cli.run("recall", "seats", "--json")
-    assert [match["record"]["value"] for match in json.loads(before.out)] == ["120"]
-    assert [match["record"]["id"] for match in json.loads(behind.out)] == [json.loads(before.out)[0]["record"]["id"]]
+    (match,), (same,) = (json.loads(done.out)["matches"] for done in (before, behind))
+    assert (match["record"]["value"], match["record"]["id"]) == ("120", same["record"]["id"])
 
 
 def test_the_store_may_be_named_behind_the_command(cli: CommandLine, tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_without_a_store_it_is_a_file_in_the_users_data_folder(tmp_path: Path, q
 
 def test_an_organization_sees_nothing_of_another(cli: CommandLine) -> None:
     cli.data("save", "seats", "120", "--organization", "acme")
-    assert cli.data("recall", "seats", "--organization", "acme")
-    assert cli.data("recall", "seats", "--organization", "other") == []
-    assert cli.data("recall", "seats") == []
+    assert cli.matches("seats", "--organization", "acme")
+    assert cli.matches("seats", "--organization", "other") == []
+    assert cli.matches("seats") == []
 
 
 @pytest.mark.parametrize(

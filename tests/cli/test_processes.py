@@ -24,7 +24,7 @@ def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: T
     assert processes.spawn("ingest", str(file)).code == 0
     done = processes.spawn("recall", "What is Maya allergic to?", "--json", "--limit", "1")
     assert done.err == ""
-    (match,) = json.loads(done.out)
+    (match,) = json.loads(done.out)["matches"]
     assert match["record"]["value"] == "I am allergic to hazelnuts."
     assert match["record"]["evidence"][0]["speaker"] == "Maya"
 

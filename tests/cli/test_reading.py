@@ -30,7 +30,7 @@ def test_recall_prints_value_place_date_and_speaker(cli: CommandLine, talk: Talk
 
 def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     cli.run("save", "seats", "120", "--type", "int", "--description", "Seats at the venue")
-    (match,) = cli.data("recall", "seats", "--limit", "3")
+    (match,) = cli.matches("seats", "--limit", "3")
     assert set(match) == {"score", "parts", "reasons", "record", "path", "newer", "retracted", "earlier"}
     assert match["earlier"] == []
     assert 0 < match["score"] <= 1
@@ -63,13 +63,13 @@ def test_recall_says_that_nothing_answers_and_shows_the_nearest_in_short(cli: Co
     assert len(nothing) == 3
     some = cli.run("recall", "seats at the venue").out.splitlines()
     assert "seats = 120" in some[0]
-    assert len(cli.data("recall", "zxqv blorp")) == 2
+    assert len(cli.matches("zxqv blorp")) == 2
 
 
 def test_recall_shows_what_a_fact_was_before_if_asked(cli: CommandLine) -> None:
     for seats in ("100", "120"):
         cli.run("save", "seats", seats, "--type", "int")
-    (match,) = cli.data("recall", "seats", "--earlier")
+    (match,) = cli.matches("seats", "--earlier")
     assert (match["record"]["value"], [record["value"] for record in match["earlier"]]) == (120, [100])
     assert "superseded: 100" in cli.run("recall", "seats", "--earlier").out
 
@@ -77,7 +77,7 @@ def test_recall_shows_what_a_fact_was_before_if_asked(cli: CommandLine) -> None:
 def test_recall_shows_the_newer_statement_in_a_word(cli: CommandLine) -> None:
     for text in ("I live in Oslo.", "I moved to Lisbon."):
         cli.run("remember", text)
-    found = {match["record"]["value"]: match for match in cli.data("recall", "Where do I live?")}
+    found = {match["record"]["value"]: match for match in cli.matches("Where do I live?")}
     assert found["I live in Oslo."]["newer"] == found["I moved to Lisbon."]["record"]
     assert (found["I moved to Lisbon."]["newer"], found["I live in Oslo."]["retracted"]) == (None, False)
     assert "newer: I moved to Lisbon. (2" in cli.run("recall", "Where do I live?").out
@@ -110,7 +110,7 @@ def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -
     cli.run("save", "hall", "size big", "--scope", "/product/fair", day, "2026-01-01")
     cli.run("save", "stage", "size big", "--scope", "/product/fair/tech", "--category", "tech", day, "2026-02-01T12:00")
     cli.run("save", "tent", "size big", "--subject", "user:maya", "--source", "mail", day, "2026-03-01")
-    matches = cli.data("recall", "size big", *option)
+    matches = cli.matches("size big", *option)
     assert sorted(match["record"]["keyword"] for match in matches) == found
 
 
@@ -221,7 +221,7 @@ def test_a_long_value_is_cut_on_a_terminal_only(cli: CommandLine, monkeypatch: p
     text = "seats " * 9_000
     cli.run("save", "plan", text)
     assert text.strip() in cli.run("recall", "seats").out
-    assert cli.data("recall", "seats")[0]["record"]["value"] == text
+    assert cli.matches("seats")[0]["record"]["value"] == text
     (record,) = cli.data("save", "plan", text)
     assert record["value"] == text
     monkeypatch.setattr("factmem.cli.output._on_a_terminal", lambda: True)
@@ -245,7 +245,7 @@ def test_recall_without_its_embedder_goes_by_words_and_says_so_in_one_line(
     assert "120" in found.out
     assert "words alone" in found.err
     found = cli.run("--json", *away, "recall", "seats")
-    assert json.loads(found.out)[0]["record"]["value"] == 120
+    assert json.loads(found.out)["matches"][0]["record"]["value"] == 120
     assert "words alone" in json.loads(found.err)["warning"]
 
 

@@ -67,6 +67,13 @@ def test_what_is_said_again_was_known(cli: CommandLine) -> None:
     assert cli.data("remember", SAID)["changes"][0]["kind"] == "created"
 
 
+def test_what_is_left_out_is_said_with_the_reason(cli: CommandLine) -> None:
+    done = cli.run("remember", "AKIAIOSFODNN7EXAMPLE")
+    assert (done.code, done.err) == (0, "")
+    assert "1 finding dropped: its words are nothing but secrets" in " ".join(done.out.split())
+    assert "dropped" not in cli.run("remember", SAID).out
+
+
 def test_a_text_may_come_from_stdin(cli: CommandLine) -> None:
     assert f"created  {SAID}" in cli.run("remember", "-", input=f"{SAID}\n").out
     assert cli.error("remember", " ")["type"] == "InvalidDataError"
@@ -87,7 +94,7 @@ def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, no
     assert (done.code, f"created  {SAID}" in done.out) == (1, True)
     assert "1 text could not be read: the language model cannot be reached" in done.err
     assert f"factmem --store {cli.store} --model '{nobody}' dead-letters retry" in done.err
-    assert len(cli.data("recall", "venue")) == 1
+    assert len(cli.matches("venue")) == 1
 
 
 def test_a_model_without_a_key_is_an_error_with_the_variable_to_set(

@@ -32,7 +32,7 @@ def seats(cli: CommandLine) -> CommandLine:
 
 
 def found(cli: CommandLine, *options: str) -> list[str]:
-    return [match["record"]["keyword"] for match in cli.data("recall", "seats in the hall", *options)]
+    return [match["record"]["keyword"] for match in cli.matches("seats in the hall", *options)]
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_options_make_settings_and_leave_the_rest_at_its_defaults(
 def test_records_below_the_minimum_score_are_left_out(seats: CommandLine) -> None:
     assert found(seats) == ["seats", "lunch"]
     assert found(seats, "--min-score", "0.3") == ["seats"]
-    assert seats.data("recall", "zxqv blorp", "--min-score", "0.3") == []
+    assert seats.matches("zxqv blorp", "--min-score", "0.3") == []
     nothing = seats.run("recall", "zxqv blorp", "--min-score", "0.3")
     assert (nothing.code, nothing.out, nothing.err) == (0, "Nothing found.\n", "")
 
 
 def test_weights_change_the_order(seats: CommandLine) -> None:
     assert found(seats, *BY_AGE) == ["lunch", "seats"]
-    newest, _ = seats.data("recall", "seats in the hall", *BY_AGE)
+    newest, _ = seats.matches("seats in the hall", *BY_AGE)
     assert newest["score"] == pytest.approx(newest["parts"]["recency"])
     assert found(seats, "--importance-weight", "0", "--lexical-weight", "1", "--diversity", "0.5") == ["seats", "lunch"]
 

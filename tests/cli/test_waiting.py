@@ -39,7 +39,7 @@ def test_words_that_nobody_could_read_are_kept_and_read_once_the_model_is_up(
     error = json.loads(done.err)["error"]
     assert error["type"] == "ModelUnavailableError"
     assert "dead-letters retry" in error["message"]
-    assert [match["record"]["value"] for match in cli.data("recall", "venue")] == [SAID]
+    assert [match["record"]["value"] for match in cli.matches("venue")] == [SAID]
     (letter,) = cli.data("dead-letters", "list")
     assert (letter["failure"], letter["records"][0]["value"]) == ("ModelUnavailableError", SAID)
     assert cli.data("info")["dead_letters"] == 1
@@ -77,7 +77,7 @@ def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
     assert cli.data("dead-letters", "dismiss", letter["id"]) == {"dismissed": 1}
     assert cli.run("dead-letters", "list").out == "There are no dead letters.\n"
     assert cli.error("dead-letters", "dismiss", letter["id"])["type"] == "RecordNotFoundError"
-    assert [match["record"]["value"] for match in cli.data("recall", "venue")] == [SAID]
+    assert [match["record"]["value"] for match in cli.matches("venue")] == [SAID]
 
 
 def slow_at(first: int) -> Callable[[str, dict[str, Any]], Answer]:
@@ -121,7 +121,7 @@ def test_a_run_that_is_broken_off_is_finished_by_resuming(
             assert "3 of 3 are not read yet" in err
             assert f"factmem --store {processes.store} --model '{at(server)}' resume\n" in err
             assert "Traceback" not in err
-        assert len(processes.data("recall", "venue seats")) == 1, "pending words can be recalled"
+        assert len(processes.matches("venue seats")) == 1, "pending words can be recalled"
         words = ["-m", "factmem", "--store", str(processes.store), "--json", "--model", at(server), "resume"]
         done = fork_server.run(*words, cwd=Path.cwd(), env=os.environ, timeout=100, outputs=tmp_path)
         resumed = json.loads(done.stdout)
@@ -149,7 +149,7 @@ def test_the_quarantined_is_accepted_or_rejected(cli: CommandLine, talk: Talk) -
     assert (change["kind"], change["record"]["value"]) == ("created", said[0])
     assert "rejected  The venue burnt down." in cli.run("quarantine", "reject", burnt["id"]).out
     assert cli.run("quarantine", "list").out == "Nothing is quarantined.\n"
-    assert said[0] in [match["record"]["value"] for match in cli.data("recall", "venue")]
+    assert said[0] in [match["record"]["value"] for match in cli.matches("venue")]
     assert cli.error("quarantine", "accept", "nothing")["type"] == "RecordNotFoundError"
 
 

@@ -95,6 +95,39 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert redact(text) == Redacted(text)
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("password hunter2", "password {}"),
+        ("My password's hunter2", "My password's {}"),
+        ("pw: hunter2", "pw: {}"),
+        ("My pw is hunter2.", "My pw is {}."),
+        ("The wifi password hunter2x9 works.", "The wifi password {} works."),
+        ("Das Passwort Sommer2024 gilt.", "Das Passwort {} gilt."),
+    ],
+)
+def test_a_password_is_found_right_behind_the_word_for_it(said: str, kept: str) -> None:
+    assert redact(said).text == kept.format("[redacted: password]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I use a password manager.",
+        "I forgot my password yesterday.",
+        "My password's length is a secret.",
+        "The password's expired.",
+        "We hash each password SHA-256 style, or as bcrypt.",
+        "Move the password 1Password has.",
+        "I changed my password 2024.",
+        "pw: none",
+        "She won at Pwn2Own, and mpw hunter2 is no password of hers.",
+    ],
+)
+def test_words_beside_password_stay(text: str) -> None:
+    assert redact(text) == Redacted(text)
+
+
 def test_what_surrounds_a_secret_stays() -> None:
     redacted = redact("my password is hunter2, my cat is Tom; the url is ftp://ann:pw99@host/x")
     assert redacted.text == (

@@ -27,6 +27,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from factmem import AgentMemory, Memory
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.fork_server import ForkServer
@@ -256,3 +257,14 @@ def _shell_environment(folder: Path) -> dict[str, str]:
     here = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
     own = {name: value for name, value in os.environ.items() if name != "FACTMEM_MODEL"}
     return own | QUIET | offline | here | {"PATH": os.pathsep.join([str(commands), os.environ["PATH"]])}
+
+
+def test_the_methods_of_a_memory_that_the_pages_name_exist() -> None:
+    named = re.compile(r"`memory\.(?!jsonl)(\w+)")
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted(DOCS.rglob("*.md"))
+        for name in named.findall(path.read_text(encoding="utf-8"))
+        if not any(hasattr(kind, name) for kind in (Memory, AgentMemory))
+    ]
+    assert missing == []
