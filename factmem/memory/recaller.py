@@ -24,7 +24,7 @@ from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
 from factmem.recall import DeepSettings, RecallFilter
-from factmem.recall.deep import COMPARED, Hint, Look, Results, explored
+from factmem.recall.deep import Hint, Look, Results, explored
 from factmem.recall.embedders import embedded as embed_texts
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.hops import Asking, followed
@@ -34,9 +34,9 @@ from factmem.recall.index.naming import people_terms
 from factmem.recall.index.selection import selected
 from factmem.recall.overtaken import marked, rows_of_marks
 from factmem.recall.ranking import Query, less_named, ranked
-from factmem.recall.results import RecallMatch, RecallMatches
+from factmem.recall.results import COMPARED, RecallMatch, RecallMatches
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.signs import Kind, asks_for_assistant, asks_whom, kinds_asked, nameless
+from factmem.recall.text.signs import Kind, asks_for_assistant, asks_for_own, asks_whom, kinds_asked, nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
@@ -98,9 +98,9 @@ class Recaller(ReadingPart):
         else:
             matches = await self._shallowly(query, search, strict=strict)
         if history:
-            earlier = await self._reader.with_earlier(matches)
-            found = None if matches.deep is None else attrs.evolve(matches.deep, matches=tuple(earlier))
-            matches = RecallMatches(earlier, failure=matches.failure, deep=found)
+            matches[:] = await self._reader.with_earlier(matches)
+            if matches.deep is not None:
+                matches.deep = attrs.evolve(matches.deep, matches=tuple(matches))
         if self._backend.accesses is not None:
             self._backend.accesses.count(match.record.id for match in matches)
         return matches
@@ -129,7 +129,7 @@ class Recaller(ReadingPart):
         reranker, bounds = self._backend.reranker, self._backend.reranking
         matches, pool = found
         if reranker is None or not pool:
-            return RecallMatches(matches[:limit], failure=failure)
+            return RecallMatches(matches, limit=limit, failure=failure)
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -139,7 +139,7 @@ class Recaller(ReadingPart):
                 raise
             why = f"results are not reranked: {error}"
             _log.warning("%s", why)
-            return RecallMatches(matches[:limit], failure="; ".join(filter(None, (failure, why))))
+            return RecallMatches(matches, limit=limit, failure="; ".join(filter(None, (failure, why))))
         order = reordered(scores, bounds.weight)
         places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
         for row in order:  # what was overtaken stays below
@@ -147,8 +147,9 @@ class Recaller(ReadingPart):
             if match.newer is not None and match.newer.id in places:
                 places[match.record.id] = max(places[match.record.id], places[match.newer.id] + 0.5)
         read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
-        ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))[:limit]
-        return RecallMatches((_with_score(match, read.get(match.record.id)) for match in ordered), failure=failure)
+        ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
+        scored = (_with_score(match, read.get(match.record.id)) for match in ordered)
+        return RecallMatches(scored, limit=limit, failure=failure)
 
     async def _ranked(
         self,
@@ -161,7 +162,7 @@ class Recaller(ReadingPart):
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
-        wide = attrs.evolve(search, limit=top) if top > search.limit else search
+        wide = attrs.evolve(search, limit=max(search.limit, top, COMPARED))
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
         def rank(corpus: Corpus) -> _Found:
@@ -345,6 +346,7 @@ class _Search:
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
             people=people_terms(text) if self.lexical else {},
             asks_whom=self.lexical and asks_whom(text),
+            asks_for_own=self.lexical and asks_for_own(text),
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights,

@@ -55,12 +55,11 @@ from factmem.abc.question_analyst import (
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm.asking import Spent, metered
 from factmem.recall.events import event_span, events_in, sentence_of, span_between
-from factmem.recall.results import DeepRecall, RecallMatch
+from factmem.recall.results import COMPARED, DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import check_text, count, fraction, positive, seconds
 
 __all__ = [
-    "COMPARED",
     "DeepSettings",
     "Hint",
     "Look",
@@ -74,9 +73,6 @@ __all__ = [
 
 _HINTED: Final = 2.0
 """Factor for the similarity of a match of a search by a hint."""
-
-COMPARED: Final = 10
-"""Number of first matches that the confidence in a question is computed from."""
 
 
 @attrs.frozen(kw_only=True)

@@ -4,7 +4,9 @@ A *link* is a record whose value is a subject, such as a person's boss. "Where d
 her links is a boss, so the question is asked again of that person: "Where does Eva work?". Up to `MOST_LINKS` links are
 followed one after the other. No relation is listed anywhere: the words of the question are compared with the keywords
 and descriptions of the links, by the analyser and the embedder of recall. A word leads to a link only if no other
-keyword that the caller sees is much closer to it, and each word is used once.
+keyword that the caller sees is much closer to it, and each word is used once. If the question names nobody, the links
+of the viewer are followed; the first one must share a word, a related word or a topic with the question, since among
+few keywords any word is close to some.
 
 The score of what is found is that of the question asked again, raised by how well the words fit the links. Only records
 that the caller sees are followed.
@@ -28,12 +30,13 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.outline_codec import KINDS_FROM, term_numbers
+from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.ranking import Query, ranked
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.text.analysis import analyse, spaced
-from factmem.recall.text.signs import Kind, asking_words, kinds_asked
+from factmem.recall.text.related_words import topics_of
+from factmem.recall.text.signs import Kind, asking_words, kinds_asked, relation
 from factmem.records import FactRecord
 from factmem.subjects import MemorySubject
 from factmem.values import decode_value
@@ -368,11 +371,23 @@ class _Links:
     def _fit(self, path: _Path, link: Current) -> tuple[float, tuple[int, ...]]:
         """Return how well a link fits words that are not used yet, and these words; 0 for a link that does not."""
         best: tuple[float, tuple[int, ...]] = (0.0, ())
-        for phrase in self._phrases:
+        asked = self._phrases if path.taken else self._asking_for(link)
+        for phrase in asked:
             if path.taken.isdisjoint(phrase.words):
                 fit = self._likeness(phrase, _names(link)) * _direction(path, phrase)
                 best = max(best, (fit, phrase.words), key=lambda found: found[0])
         return best
+
+    def _asking_for(self, link: Current) -> list[_Phrase]:
+        """Return the phrases with words that ask for the keyword of a link: its own, related ones and topics."""
+        own = analyse(spaced(_keyword(link)))
+        held = set(term_numbers([*own, *topics_of(own)]))
+
+        def asks(word: _Word) -> bool:
+            terms = word.terms.union(analyse(relation(word.text)))
+            return any(not held.isdisjoint(query_term(term).numbers.tolist()) for term in terms)
+
+        return [phrase for phrase in self._phrases if any(asks(self._words[n]) for n in phrase.words)]
 
     def _likeness(self, phrase: _Phrase, names: Sequence[str]) -> float:
         """Return how well a phrase fits the names of a concept; 0 if others fit much better."""

@@ -87,6 +87,7 @@ class Query:
         kinds: The kinds of values that would answer it.
         people: The terms that stand for somebody else than the speaker, each with that of its `relation`; numbers.
         asks_whom: Whether it asks of whom something holds.
+        asks_for_own: Whether it asks for what is the speaker's alone.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
@@ -101,6 +102,7 @@ class Query:
     kinds: Kind = Kind.NONE
     people: Mapping[int, int] = attrs.field(factory=dict)
     asks_whom: bool = False
+    asks_for_own: bool = False
     sight: Sight
     now: float
     settings: RecallSettings
@@ -189,6 +191,7 @@ class _About:
         others: By head, whether it is of facts about others than the query asks about.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
+        mentions: By row, whether it is a fact or holds a name in the query; None if that names nobody.
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
     """
 
@@ -196,6 +199,7 @@ class _About:
     named: NDArray[np.float64]
     others: NDArray[np.bool_]
     strange: NDArray[np.bool_] | None
+    mentions: NDArray[np.bool_] | None
     anybody: bool
 
     def at(self, corpus: Corpus, of: Rows | slice, dtype: Any) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -281,9 +285,11 @@ def _naming_terms() -> frozenset[int]:
 def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _About | None:
     """Return what a query asks for, and about whom; None if there are statements only.
 
-    If it names subjects, facts about anybody else are about others; if it names none, those about other individuals
-    than the viewer, or about any individual where there is no viewer and some fact is about none. The name in
-    a fact such as `first_name` is the viewer's own.
+    If it names subjects, facts about anybody else are about others. If it names none, those about other individuals
+    than the viewer are, or about any individual where there is no viewer and some fact is about none; of whatever else,
+    such as a project, those of which the viewer has one of the same keyword. Where the speaker asks for their own,
+    a subject with a capitalized name counts as an individual. The name in a fact such as `first_name` is the viewer's
+    own.
     """
     columns, viewer = corpus.columns, query.sight.viewer
     if not seen.concepts.any():
@@ -293,36 +299,43 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
     subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
     strangers = corpus.names_in(numbers, query.sight) | query.people.keys() & numbers
     strangers -= names | set(term_numbers(analyse(viewer or "")))
+    own, people = columns.own_and_others(viewer, capitalized=query.asks_for_own)
     if subjects:
-        about = np.zeros(len(columns.subjects), np.bool_)
+        about = np.zeros(len(own), np.bool_)
         about[subjects] = True
-    elif viewer is None and seen.individuals_only:
-        about = np.ones(len(columns.subjects), np.bool_)
     else:
-        about = ~columns.other_individuals(viewer)
+        about = ~people
+        if viewer is None and people[heads["subject"][seen.facts]].all():
+            about[:] = True
     terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
     others = ~about.take(heads["subject"], mode="clip") & typed
+    if not subjects:
+        is_own = own.take(heads["subject"], mode="clip")
+        others |= typed & ~is_own & among(heads["keyword"], np.unique(heads["keyword"][seen.facts[is_own[seen.facts]]]))
 
-    def is_own(name: Term) -> bool:
+    def names_viewer(name: Term) -> bool:
         told = np.unique(corpus.heads[corpus.occurrences([name], seen).levels[0].rows])
         concepts = np.unique(of[told[typed[told] & ~others[told]]]).tolist()
         return any(columns.concept_index.is_of(_naming_terms(), concept) for concept in concepts)
 
-    strange: NDArray[np.bool_] | None = None
-    if strangers:
-        strangers -= {term.number for term in query.terms if term.number in strangers and is_own(term)}
-    if strangers:
-        strange = typed[corpus.heads]
+    def holding(words: set[int]) -> NDArray[np.bool_]:
+        held = np.zeros(len(corpus.heads), np.bool_)
         for place, number in enumerate(numbers):
-            if number in strangers:
-                strange[found.levels[0].rows_of(place)] = False
+            if number in words:
+                held[found.levels[0].rows_of(place)] = True
+        return held
+
+    if strangers:
+        strangers -= {term.number for term in query.terms if term.number in strangers and names_viewer(term)}
+    facts = typed[corpus.heads]
     return _About(
         concepts=asked.take(of, mode="clip"),
         named=named.take(of, mode="clip"),
         others=others,
-        strange=strange,
+        strange=facts & ~holding(strangers) if strangers else None,
+        mentions=facts | holding(names | strangers) if names or strangers else None,
         anybody=query.asks_whom and not subjects,
     )
 
@@ -478,6 +491,7 @@ class Scored:
     lexical: NDArray[np.float64]
     semantic: NDArray[np.float64]
     named: NDArray[np.float64]
+    other: NDArray[np.float64]
     dated: NDArray[np.float64]
     cosine: NDArray[np.float64]
     recency: NDArray[np.float64]
@@ -511,6 +525,7 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     alike = scoring.similarity(evidence, query.lexical_weight)
     said_at, none = corpus.said_at[rows], np.zeros(len(rows))
     recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
+    other = _of_others(asked, rows, evidence)
     lead = none if evidence.lead is None else evidence.lead > 0
     named = none if evidence.named is None else evidence.named > 0
     return Scored(
@@ -523,12 +538,23 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
         lexical=evidence.lexical,
         semantic=evidence.semantic,
         named=np.maximum(lead, named).astype(np.float64),
+        other=none if other is None else other.astype(np.float64),
         dated=none if evidence.dated is None else evidence.dated,
         cosine=evidence.cosine,
         recency=recency,
         importance=weights.importance,
         newest=np.zeros(len(rows), np.bool_),
     )
+
+
+def _of_others(asked: CorpusQuery, rows: Rows, evidence: Evidence[Floats]) -> NDArray[np.bool_] | None:
+    """Return whether rows are about others than the query names, or than the viewer; None if it asks about anybody."""
+    if asked.about is None:  # a statement is its speaker's
+        return None if evidence.lead is None else np.logical_not(evidence.lead)
+    other: NDArray[np.bool_] = evidence.other
+    if asked.about.mentions is not None:
+        return other | ~asked.about.mentions[rows]
+    return other if asked.query.sight.viewer is not None else None
 
 
 def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Scored | None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from factmem.abc.question_analyst import Complexity, Gap
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.showing import shown_record
 
-__all__ = ["DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
+__all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
 
-_COMPARED: Final = 10
+COMPARED: Final = 10
 """Number of first results that the confidence is computed from."""
 
 
@@ -33,6 +33,8 @@ class ScoreParts:
         lexical: Evidence of words: of the record, its neighbours and its conversation.
         semantic: Evidence of meaning: of the record and its neighbours.
         named: 1 if the query names the speaker, the subject or the concept, else 0.
+        other: 1 if the record is about others than the query asks about: than it names, or than the viewer. A statement
+            is about those whom it mentions or, where there are no typed facts, about its speaker.
         dated: Closeness to the times that the query names; 0 if it names none.
         cosine: Raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
             neighbours or age: compare it with thresholds for near-duplicates.
@@ -45,6 +47,7 @@ class ScoreParts:
     lexical: float
     semantic: float
     named: float
+    other: float
     dated: float
     cosine: float
     recency: float
@@ -134,34 +137,29 @@ class RecallMatches(list[RecallMatch]):
     """The results of a recall, best first.
 
     Attributes:
+        confidence: The confidence that any of the ten best results answers, from 0 to 1, comparable across embedders.
+            The limit makes no difference to it, unless the recall is deep.
         failure: The reasons why the results go by words alone although meaning was requested, or are not reranked
             although there is a reranker; None otherwise. It holds no text of the query.
         deep: The report of a deep recall; None after a shallow one.
     """
 
     def __init__(
-        self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None, deep: DeepRecall | None = None
+        self,
+        matches: Iterable[RecallMatch] = (),
+        *,
+        limit: int | None = None,
+        failure: str | None = None,
+        deep: DeepRecall | None = None,
     ) -> None:
-        super().__init__(matches)
+        found = list(matches)
+        super().__init__(found[:limit])
+        self.confidence: float = _confidence(found[:COMPARED])
         self.failure: str | None = failure
         self.deep: DeepRecall | None = deep
 
     def __repr__(self) -> str:
         return "[" + ",\n ".join(map(repr, self)) + "]"
-
-    @property
-    def confidence(self) -> float:
-        """The confidence that any of the first ten results answers, from 0 to 1, comparable across embedders."""
-        parts = [match.parts for match in self[:_COMPARED]]
-        if not parts:
-            return 0.0
-        by_words = not any(part.semantic for part in parts)
-        return confidence(
-            similarity=[part.similarity for part in parts],
-            semantic=[part.lexical if by_words else part.semantic for part in parts],
-            lexical=[part.lexical for part in parts],
-            named=[part.named > 0 for part in parts],
-        )
 
     @property
     def answers(self) -> bool:
@@ -172,6 +170,24 @@ class RecallMatches(list[RecallMatch]):
         same person or the same matter scores like the answer.
         """
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
+
+
+def _confidence(best: Sequence[RecallMatch]) -> float:
+    if not best:
+        return 0.0
+    parts = [match.parts for match in best]
+    said = [match.record.concept.keyword == STATEMENT.keyword for match in best]
+    by_words = not any(part.semantic for part in parts)
+    semantic = [part.lexical if by_words else part.semantic for part in parts]
+    return confidence(
+        similarity=[part.similarity for part in parts],
+        semantic=semantic,
+        fits=[
+            (part.lexical + meaning) / 2 if is_statement else part.similarity
+            for part, meaning, is_statement in zip(parts, semantic, said, strict=True)
+        ],
+        other=[part.other > 0 for part in parts],
+    )
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

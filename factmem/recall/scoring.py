@@ -33,7 +33,9 @@ the subject: if it holds the first word of the record's text. ``dated`` is the c
 of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
 the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
 anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
-of an individual other than the viewer; without a viewer, of any individual, unless all facts are. "Ann Berg" does not
+of an individual other than the viewer; without a viewer, of any individual, unless all facts are. Where nobody is
+named, a fact of any subject of which the viewer has one of the same keyword is an other one's, too. Where the speaker
+asks for their own ("my"), a subject with a capitalized name counts as an individual. "Ann Berg" does not
 name Ann Dahl. Nor does a fact of the viewer answer what is asked about somebody of whom there are no facts, such as
 "my mother" or "Nora": without their name it is an other one's, too, and gains nothing by its concept.
 
@@ -488,23 +490,23 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
 
 
 def confidence(
-    similarity: Sequence[float], semantic: Sequence[float], lexical: Sequence[float], named: Sequence[bool]
+    similarity: Sequence[float], semantic: Sequence[float], fits: Sequence[float], other: Sequence[bool]
 ) -> float:
     """Return the confidence that any of the first results answers, from 0 to 1.
 
     It is ``.3 · the highest similarity + .7 · the mean semantic evidence``: where something answers, there is more
-    about it. Where the query names somebody and records of others fit better, the confidence falls by ``3 ·`` their
+    about it. Where records about others than the query asks about fit better, the confidence falls by ``3 ·`` their
     lead: "What did Ann paint?" is not answered by what Ben painted.
 
     Args:
         similarity: Similarities of the first results.
         semantic: Their evidence of meaning, or of words where meaning does not count.
-        lexical: Their evidence of words.
-        named: Whether the query names each.
+        fits: How well each fits: the similarity of facts, which their concepts decide, and the mean of the evidence of
+            words and of meaning of statements, which no name raises.
+        other: Whether each is about others than the query asks about.
     """
-    fits = [(words + meaning) / 2 for words, meaning in zip(lexical, semantic, strict=True)]
-    asked = max((fit for fit, is_named in zip(fits, named, strict=True) if is_named), default=1.0)
-    others = max((fit for fit, is_named in zip(fits, named, strict=True) if not is_named), default=0.0)
+    asked = max((fit for fit, is_other in zip(fits, other, strict=True) if not is_other), default=1.0)
+    others = max((fit for fit, is_other in zip(fits, other, strict=True) if is_other), default=0.0)
     known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
     return min(max(known - _OTHERS * max(others - asked, 0), 0), 1)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from factmem.details import Origin
 from factmem.facts import STATEMENT
 from factmem.names import folded_keyword
 from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
@@ -152,7 +153,7 @@ class Columns:
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, Finder] = {name: Finder() for name in _KEYS}
         self._reached: dict[Hashable, NDArray[np.bool_]] = {}
-        self._individuals = np.empty(0, np.bool_)
+        self._individuals = self._capitalized = np.empty(0, np.bool_)
         self._called: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -220,16 +221,30 @@ class Columns:
         if len(known) < size:
             names = [text.partition(_INDIVIDUAL)[2] for text in self.subjects.texts[len(known) : size]]
             for number, name in enumerate(names, start=len(known)):
-                self._called.setdefault(name, []).append(number)
-            known = np.concatenate([known, np.array(names) != ""])
-            self._individuals = known
+                if name:
+                    self._called.setdefault(name, []).append(number)
+            capitals = [text[:1].isupper() for text in self.subjects.texts[len(known) : size]]
+            self._capitalized = np.concatenate([self._capitalized[: len(known)], np.array(capitals, np.bool_)])
+            self._individuals = known = np.concatenate([known, np.array(names) != ""])
         return known
 
-    def other_individuals(self, viewer: str | None) -> NDArray[np.bool_]:
-        """Return which subjects, by their numbers, are individuals that are not called like the viewer."""
-        others = self.individuals().copy()
-        others[self._called.get(viewer or "", [])] = False
-        return others
+    def own_and_others(
+        self, viewer: str | None, *, capitalized: bool = False
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which subjects, by their numbers, are a viewer's own, and which are other people.
+
+        Everything, the user and what is called like the viewer are the viewer's own; individuals are people.
+
+        Args:
+            viewer: The viewer.
+            capitalized: Whether a capitalized name is a person's, too.
+        """
+        people = self.individuals()
+        names = (MemorySubject.EVERYTHING.name, Origin.USER.value, *([viewer] if viewer else ()))
+        numbers = [*self.numbers_of((name, None) for name in names), *self._called.get(viewer or "", ())]
+        own = np.zeros(len(people), np.bool_)
+        own[[number for number in numbers if number < len(own)]] = True  # others append meanwhile
+        return own, (people | self._capitalized[: len(own)] if capitalized else people) & ~own
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
         """Return which scopes lie in a view; each is tested once."""

@@ -211,7 +211,7 @@ class Seen:
         leads: Whether any visible record has each of the numbers of `Columns.leads`.
         subjects: Whether any visible record is about each subject, by its number.
         concepts: Whether any visible fact is of each concept, by its number.
-        individuals_only: Whether all visible facts are about individuals.
+        facts: The heads of visible facts; see `Columns.of_heads`.
         overtaken: The statements that others overtake.
     """
 
@@ -223,7 +223,7 @@ class Seen:
     leads: Mask
     subjects: Mask
     concepts: Mask
-    individuals_only: bool
+    facts: Rows
     overtaken: Overtaken
 
     @property
@@ -395,7 +395,6 @@ class Corpus:
         concepts[columns.of_heads("concept")[shown]] = True
         if (statement := columns.concepts.find("")) is not None and statement < len(concepts):
             concepts[statement] = False
-        typed = shown[concepts[columns.of_heads("concept")[shown]]]
         own, exchange, session = (
             int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in zip(sums, counts, strict=True)
         )
@@ -408,7 +407,7 @@ class Corpus:
             leads=leads,
             subjects=subjects,
             concepts=concepts,
-            individuals_only=bool(columns.individuals()[columns.of_heads("subject")[typed]].all()),
+            facts=shown[concepts[columns.of_heads("concept")[shown]]],
             overtaken=self.overtaken.at(mask[self.overtaken.older]),
         )
 

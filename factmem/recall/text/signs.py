@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "asking_words",
     "asks_for_assistant",
+    "asks_for_own",
     "asks_whom",
     "capitalized",
     "ends_with_question",
@@ -50,6 +51,7 @@ _YOU, _I, _NO_SUBJECT, _MINE = (
 )
 _PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
 _FIRST_PERSON: Final = _I | _MINE
+_SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _WHO: Final = lazy_pattern(_TABLE["who"])
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -117,6 +119,13 @@ def people_asked(query: str) -> list[str]:
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
         people += capitalized(look)
     return people
+
+
+def asks_for_own(query: str) -> bool:
+    """Return whether a query asks for what is the speaker's alone, in a language whose nouns are not capitalized."""
+    look = query[:_LONGEST_LOOK]
+    words = (found[0].lower() for found in _WORD.finditer(look))
+    return not _SINGULAR.isdisjoint(words) and not language_of(folded(look)).capitals
 
 
 def _without_who(query: str) -> tuple[str, int]:

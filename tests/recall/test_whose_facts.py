@@ -1,0 +1,142 @@
+"""A question asks for facts of the people whom it names, and for the viewer's own where it names nobody."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from factmem import Concept, Memory, MemorySubject, Message, SingleFact
+from factmem.recall import CallableEmbedder
+
+BIRTHDAY = Concept.single("birthday", "The date on which somebody was born", dt.date)
+SHOE_SIZE = Concept.single("shoe_size", "Shoe size", float)
+PET = Concept.single("pet", "The pet that somebody has")
+TEACHER = Concept.single("teacher", "The class teacher of a child")
+PORT = Concept.single("port", "The port that a server listens on", int)
+RENT = Concept.single("rent", "The rent of a flat", int)
+JOB = Concept.single("job_title", "What somebody does at work")
+MANAGER = Concept.single("manager", "Whom somebody reports to", MemorySubject)
+NORA = MemorySubject("user").individual("nora")
+RELATIVES = ("Lena", "Mattis", "Ingrid", "Oskar")
+
+
+async def saved(memory: Memory, *, relatives: Sequence[MemorySubject]) -> None:
+    """Save facts of the viewer, and newer ones of the relatives."""
+    for years, subject in enumerate([NORA, *relatives]):
+        await memory.save(SingleFact(BIRTHDAY, dt.date(1988 + years, 4, 17)), subject=subject)
+        await memory.save(SingleFact(SHOE_SIZE, 39.5 + years), subject=subject)
+        await memory.save(SingleFact(PET, f"cat {years}"), subject=subject)
+
+
+@pytest.mark.parametrize("priority", [None, 1])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When is my birthday?",
+        "When was I born?",
+        "What is my shoe size?",
+        "my pet",
+        "birthday",
+        "Was ist meine shoe size?",
+        "mon pet",
+        "When is the user's birthday?",
+    ],
+)
+async def test_the_viewers_own_comes_first_and_others_clearly_below(question: str, priority: int | None) -> None:
+    async with Memory("memory:") as memory:
+        subjects = map(MemorySubject, RELATIVES)
+        declared = subjects if priority is None else (attrs.evolve(one, priority_level=priority) for one in subjects)
+        await saved(memory, relatives=list(declared))
+        first, *rest = await memory.for_user("nora").recall(question, limit=5)
+        assert first.record.subject.key == NORA.key
+        assert max(match.score for match in rest) < 0.8 * first.score
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("What is Lena's shoe size?", "Lena"),
+        ("When was Ingrid born?", "Ingrid"),
+        ("Which pet does Oskar have?", "Oskar"),
+    ],
+)
+async def test_a_question_that_names_somebody_has_their_fact_first(question: str, name: str) -> None:
+    async with Memory("memory:") as memory:
+        await saved(memory, relatives=list(map(MemorySubject, RELATIVES)))
+        found = await memory.for_user("nora").recall(question)
+        assert found[0].record.subject.name == name
+        assert found.answers
+
+
+async def test_what_only_somebody_else_has_is_no_answer_to_what_is_asked_of_me() -> None:
+    async with Memory("memory:") as memory:
+        await memory.save(SingleFact(BIRTHDAY, dt.date(1988, 4, 17)), subject=NORA)
+        await memory.save(SingleFact(SHOE_SIZE, 33.0), subject="Lena")
+        nora = memory.for_user("nora")
+        mine = await nora.recall("What is my shoe size?")
+        hers = await nora.recall("What is Lena's shoe size?")
+        assert (mine.answers, mine[0].parts.other) == (False, 1)
+        assert (hers.answers, hers[0].parts.other) == (True, 0)
+        assert mine[0].score < 0.8 * hers[0].score
+
+
+@pytest.mark.parametrize("question", ["What is the port?", "How much is the rent?", "How high is my rent?"])
+async def test_things_are_no_other_persons(question: str) -> None:
+    async with Memory("memory:") as memory:
+        await saved(memory, relatives=[MemorySubject("Lena")])
+        await memory.save(SingleFact(PORT, 8080), subject="server")
+        await memory.save(SingleFact(RENT, 900), subject="flat")
+        found = await memory.for_user("nora").recall(question)
+        assert found[0].record.subject.name in ("server", "flat")
+        assert (found[0].parts.other, found.answers) == (0, True)
+        assert found[0].score > 2 * found[1].score
+
+
+@pytest.mark.parametrize("question", ["What instrument does Lena play?", "Does Lena play the drums?"])
+async def test_what_is_said_of_somebody_answers_beside_typed_facts_of_theirs_whatever_the_limit(question: str) -> None:
+    async with Memory("memory:") as memory:
+        await memory.save(SingleFact(TEACHER, "Frau Okafor"), subject="Lena")
+        nora = memory.for_user("nora")
+        await nora.remember(Message(content="Lena gave up the violin, she now plays the drums."))
+        await nora.remember(Message(content="Tobias works night shifts on Tuesdays and Fridays."))
+        results = [await nora.recall(question, limit=limit) for limit in (1, 2, 3, 10)]
+        assert [len(found) for found in results] == [1, 2, 3, 3]
+        assert all(found.answers for found in results)
+        assert len({found.confidence for found in results}) == 1
+
+
+async def test_somebody_elses_fact_of_the_same_concept_is_no_answer() -> None:
+    async with Memory("memory:") as memory:
+        await saved(memory, relatives=[MemorySubject("Ingrid")])
+        await memory.save(SingleFact(JOB, "chief technology officer"), subject="Rachel Kim")
+        nora = memory.for_user("nora")
+        assert not (await nora.recall("When is Rachel Kim's birthday?")).answers
+        assert (await nora.recall("When is Ingrid's birthday?")).answers
+
+
+def alike(texts: list[str]) -> Any:
+    """Embed texts so that all are close to each other, and the closer the more letters they share."""
+    rows = np.array([[2.0 + text.lower().count(letter) / len(text) for letter in "aeinorst"] for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+EVERYTHING_IS_CLOSE = CallableEmbedder(alike, name="alike", dimension=8)
+
+
+@pytest.mark.parametrize(
+    "question", ["What herb do I dislike?", "When does my passport run out?", "¿Dónde vive mi hermano?"]
+)
+async def test_a_link_is_not_followed_unless_a_word_of_the_question_asks_for_it(question: str) -> None:
+    async with Memory("memory:", embedder=EVERYTHING_IS_CLOSE) as memory:
+        await memory.save(SingleFact(MANAGER, MemorySubject("Rachel Kim")), subject=NORA)
+        await memory.save(SingleFact(JOB, "chief technology officer"), subject="Rachel Kim")
+        nora = memory.for_user("nora")
+        assert all(not match.path for match in await nora.recall(question))
+        for asked in ("What is the job title of my manager?", "What job does my boss have?"):
+            linked = [match.record.value for match in await nora.recall(asked) if match.path]
+            assert linked == ["chief technology officer"]
