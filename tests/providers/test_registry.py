@@ -13,7 +13,7 @@ import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.errors import FactMemError, MissingPackageError, ReadOnlyError, UnknownProviderError
+from factmem.errors import MissingPackageError, ReadOnlyError, UnknownProviderError
 from factmem.facts import Concept, SingleFact
 from factmem.providers import registry
 from factmem.providers.memory import InMemoryProvider, NoMemory
