@@ -26,6 +26,7 @@ _MEANINGS: Final = {
     "lexical": "words that agree",
     "semantic": "meaning that agrees",
     "named": "the query names the speaker, subject or concept",
+    "other": "about others than the query asks about",
     "dated": "closeness to a time in the query",
     "reranked": "score of the reranker",
     "cosine": "raw closeness of the embeddings",
