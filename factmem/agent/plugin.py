@@ -160,9 +160,18 @@ class AgentMemory:
 
     Args:
         config: The settings. Without a store nothing is saved, and a `NoStoreWarning` is issued.
+
+    Raises:
+        InvalidDataError: The settings are no `AgentMemoryConfig`.
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
+        if config is not None and not isinstance(config, AgentMemoryConfig):
+            raise InvalidDataError(
+                f"AgentMemory takes an AgentMemoryConfig, not {kind_of(config)}: write "
+                'AgentMemory(AgentMemoryConfig(store="facts.db"))',
+                path="$.config",
+            )
         self.config: AgentMemoryConfig = config or AgentMemoryConfig()
         if self.config.store is None:
             warnings.warn(

@@ -357,7 +357,7 @@ class _Once(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the warning, unless it was printed before."""
-        text = record.getMessage()
+        text = in_words(record.getMessage())
         if text not in self._shown:
             self._shown.add(text)
             self._show(f"factmem: {text}")

@@ -185,7 +185,9 @@ def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
             return Roots(store, _opened(key, sealed, context))
     ids = [id for id, *_ in slots]
     if known := [id for id in ids if id in keyring.sources]:
-        raise WrongKeyError(f"this store was made with another key than the {_named(known)} given: nothing was changed")
+        raise WrongKeyError(
+            f"the key given as {_named(known)} is not the one that this store was made with: nothing was changed"
+        )
     raise WrongKeyError(
         f"this store was made with the key {_named(ids)}, and the keyring has {_named(keyring.sources)} only: "
         "nothing was changed"

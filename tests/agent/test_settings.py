@@ -273,3 +273,9 @@ async def test_found_facts_of_an_agent_over_four_verbs_are_typed() -> None:
         assert found.value == 12
         with agent.run("alice"):
             assert "12" in (await agent.load_facts_to_agent([ASKED], [SEATS]))[0]["content"]
+
+
+def test_an_address_in_place_of_the_settings_is_refused_with_where_it_belongs() -> None:
+    given: Any = "facts.db"
+    with pytest.raises(InvalidDataError, match=r'AgentMemoryConfig\(store="facts\.db"\)'):
+        AgentMemory(given)

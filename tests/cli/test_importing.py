@@ -113,3 +113,14 @@ def test_the_own_format_is_the_default(cli: CommandLine, tmp_path: Path) -> None
     other = type(cli)(tmp_path / "other.db")
     assert other.data("import", str(file), "--trust")["imported"] == 5
     assert other.data("import", "--from", "factmem", str(file))["imported"] == 0
+
+
+def test_what_an_import_leaves_in_quarantine_names_the_option_that_trusts_the_file(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    cli.data("remember", "I like tea.")
+    file = tmp_path / "facts.jsonl"
+    assert cli.run("export", str(file)).code == 0
+    err = cli.run("--store", str(tmp_path / "other.db"), "import", str(file)).err
+    assert "again with --trust if" in err
+    assert "trust=True" not in err

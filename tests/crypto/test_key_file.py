@@ -68,7 +68,7 @@ def test_roots_come_back_with_the_key_and_with_no_other() -> None:
         for root in roots.of_epochs:
             assert base64.b64encode(root.key) not in document
             assert root.key.hex() not in repr(roots)
-    with pytest.raises(WrongKeyError):
+    with pytest.raises(WrongKeyError, match="the key given as 'default' is not the one"):
         unlocked_roots(locked_roots(roots, RING), Keyring.of(SecretKey.generate()))
     with pytest.raises(WrongKeyError):
         unlocked_roots(locked_roots(roots, RING), WORDS)
