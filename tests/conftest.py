@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _deselect(config, items, [item for item in items if not _is_quick(item)])
     elif not config.getoption("--big"):
         _deselect(config, items, [item for item in items if item.get_closest_marker("big")])
-        _deselect(config, items, _repetitions(items, config.getoption("--guard")))
+        _deselect(config, items, _repetitions(items, bool(config.getoption("--guard"))))
     if not config.getoption("--local-model"):
         left_out = pytest.mark.skip(reason="run with --local-model")
         for item in items:

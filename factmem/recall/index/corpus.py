@@ -223,7 +223,7 @@ class Seen:
     leads: Mask
     subjects: Mask
     concepts: Mask
-    facts: Rows
+    facts: NDArray[np.integer[Any]]
     overtaken: Overtaken
 
     @property
