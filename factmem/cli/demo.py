@@ -202,7 +202,7 @@ def _matches(answer: CompletedProcess[bytes]) -> Sequence[Any]:
     if answer.returncode:
         error = answer.stderr.decode(errors="replace").strip()
         raise StoreUnavailableError(f"the process that answers failed: {error}")
-    matches: Sequence[Any] = json.loads(answer.stdout)
+    matches: Sequence[Any] = json.loads(answer.stdout)["matches"]
     return matches
 
 

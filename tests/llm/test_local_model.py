@@ -132,6 +132,6 @@ def test_the_terminal_goes_the_same_way(base_url: str, tmp_path: Path) -> None:
     )
     assert seen["dead_letters"] == 0
     assert seen["created"] or seen["dropped"]
-    found = [match["record"] for match in factmem("recall", text, "--limit", "9")]
+    found = [match["record"] for match in factmem("recall", text, "--limit", "9")["matches"]]
     assert len(found) == seen["created"]
     assert all(type(record["value"]) is int and record["evidence"][0]["quote"] in text for record in found)
