@@ -199,7 +199,7 @@ class Loading:
         budget: Maximum number of tokens of the whole block.
         limit: Maximum number of facts.
         min_score: Minimum score for the current conversation, from 0 to 1; see `RecallMatch.score`. Standing
-            instructions are exempt. The tool `recall_memory` applies the same minimum. With 0, the best facts are told
+            instructions are exempt. The tool `recall_memory` applies the same minimum. With 0, the best facts are shown
             for any request, also for an open one ("Plan my weekend."), which no fact answers; with 0.2 or 0.3, only
             those that answer it.
         instruction_share: Share of the budget for standing instructions, newest first.

@@ -155,7 +155,7 @@ def test_an_import_reports_quarantined_facts_with_the_next_step(cli: CommandLine
     taken = cli.run("import", str(file), "--store", other)
     assert "1 new assertion in" in taken.out
     assert "1 waiting in quarantine" in taken.out
-    assert "import the file again with trust" in taken.err
+    assert "import the file again with --trust" in taken.err
     assert "quarantine list" in taken.err
     trusted = cli.data("import", str(file), "--trust", "--store", other)
     assert (trusted["imported"], trusted["quarantined"], trusted["accepted"]) == (0, 0, 1)
