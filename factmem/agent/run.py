@@ -364,21 +364,6 @@ class MemoryRun:
         """Return the view of this run for what its model writes; see `Memory.view`."""
         return self.view(memory, scopes).view(conversation=self.hearing.heard(self.identity))
 
-    async def named_in(self, view: Memory, query: str) -> tuple[MemorySubject, ...]:
-        """Return the subjects other than the user that a query names: of `AgentMemoryConfig.subjects` and of the view.
-
-        Args:
-            view: The view of this run.
-            query: The query, in words.
-        """
-        if not query:
-            return ()
-        matches = await view.recall(query, limit=_MOST_NAMING, settings=self.config.recall)
-        known = [it for match in matches if (it := match.record.subject).individual_name is None]
-        own = (self.user.key, self.config.user.key)
-        others = {it.key: it for it in (*self.config.subjects, *known) if it.key not in own}
-        return tuple(named_among([*others.values()], query)[:_MOST_NAMED])
-
     async def _best(
         self,
         memory: Memory,
@@ -393,7 +378,7 @@ class MemoryRun:
         view, loading = self.view(memory, scopes).view(reviewed=True), self.config.loading
         current = {(conversation_id(self.identity, history), message.id) for message in history}
         query = _query(history, loading.messages)
-        named = await self.named_in(view, query) if subjects is None else ()
+        named = await _named_in(self, view, query) if subjects is None else ()
         if subjects is None:
             subjects = tuple(it for it in (self.user, *self.config.subjects) if it not in named)
         look_up = partial(
@@ -489,6 +474,17 @@ def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filter
         return Filters(without_concepts=[STATEMENT]), True
     typed = [it for it in concepts if (it if isinstance(it, str) else it.keyword) != STATEMENT.keyword]
     return Filters(concepts=typed) if typed else None, len(typed) < len(concepts)
+
+
+async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySubject, ...]:
+    """Return the subjects other than the user that a query names: of the settings, and of a view of a run."""
+    if not query:
+        return ()
+    matches = await view.recall(query, limit=_MOST_NAMING, settings=run.config.recall)
+    known = [it for match in matches if (it := match.record.subject).individual_name is None]
+    own = (run.user.key, run.config.user.key)
+    others = {it.key: it for it in (*run.config.subjects, *known) if it.key not in own}
+    return tuple(named_among([*others.values()], query)[:_MOST_NAMED])
 
 
 async def _looked_up(
@@ -660,7 +656,7 @@ class MemoryTools:
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
         run = self.run
         view = run.view(memory).view(reviewed=True)
-        named = await run.named_in(view, query)
+        named = await _named_in(run, view, query)
         return await view.recall(
             query,
             limit=limit,
