@@ -46,13 +46,14 @@ def fields_of(cls: Any) -> list[ClassField] | None:
         return _of_pydantic(cls)
     if attrs.has(cls):
         hints = _hints(cls)
+        made: tuple[type[Any], ...] = (type(attrs.NOTHING), type(attrs.Factory(list)))
         return [
             ClassField(
                 field.name,
                 field.alias or field.name,
                 hints.get(field.name, object),
                 field.default is attrs.NOTHING,
-                None if isinstance(field.default, attrs.Factory) or field.default is attrs.NOTHING else field.default,  # type: ignore[arg-type]
+                None if isinstance(field.default, made) else field.default,
                 field.metadata.get("description"),
             )
             for field in attrs.fields(cls)

@@ -480,7 +480,7 @@ async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySub
     """Return the subjects other than the user that a query names: of the settings, and of a view of a run."""
     if not query:
         return ()
-    matches = await view.recall(query, limit=_MOST_NAMING, settings=run.config.recall)
+    matches = await view.recall(query, limit=_MOST_NAMING, semantic=False, settings=run.config.recall)
     known = [it for match in matches if (it := match.record.subject).individual_name is None]
     own = (run.user.key, run.config.user.key)
     others = {it.key: it for it in (*run.config.subjects, *known) if it.key not in own}
