@@ -715,8 +715,8 @@ class Memory:
             print(found.known, found.missing)
 
         Args:
-            schema: An attrs class or a pydantic model, or a `ProfileSchema`; all profiles of this memory by name, each
-                as far as it is known, if None.
+            schema: An attrs class, a dataclass or a pydantic model, or a `ProfileSchema`; all profiles of this memory
+                by name, each as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             partial: Return the known fields and the names of the missing ones, instead of raising.

@@ -107,10 +107,11 @@ class PartialProfile(Generic[ProfileT]):
 
 @attrs.frozen
 class ProfileSchema(Generic[ProfileT]):
-    """Schema of a profile, from an attrs class, a pydantic model or a JSON Schema. Made with `ProfileSchema.of`.
+    """Schema of a profile, from a class with fields or a JSON Schema. Made with `ProfileSchema.of`.
 
-    Each field is a concept: its name is the keyword, its description is read from pydantic's
-    ``Field(description=…)`` or in ``attrs.field(metadata={"description": …})``. ``list[X]``, ``set[X]``,
+    A class is an attrs class, a dataclass or a pydantic model. Each field is a concept: its name is the keyword, its
+    description is read from pydantic's ``Field(description=…)``, or from ``metadata={"description": …}`` of an
+    ``attrs.field`` or a ``dataclasses.field``. ``list[X]``, ``set[X]``,
     ``frozenset[X]`` and ``tuple[X, ...]`` are MULTIPLE concepts of X, anything else is SINGLE; None in a
     union says that the field may be unknown.
 
@@ -150,8 +151,8 @@ class ProfileSchema(Generic[ProfileT]):
             name: Name of the profile (default: that of the class, or the title of the JSON Schema).
 
         Raises:
-            InvalidDataError: It is not an attrs class, pydantic model or JSON Schema of an object with a title, or a
-                field's type cannot be stored.
+            InvalidDataError: It is not an attrs class, dataclass, pydantic model or JSON Schema of an object with a
+                title, or a field's type cannot be stored.
         """
         if isinstance(profile, Mapping):
             return _schema_of_json(profile, name)
@@ -217,7 +218,7 @@ class ProfileSchema(Generic[ProfileT]):
 
 
 ProfileSource: TypeAlias = "type[Any] | Mapping[str, Any] | ProfileSchema[Any]"
-"""An attrs class, a pydantic model, a JSON Schema, or the `ProfileSchema` of one."""
+"""An attrs class, a dataclass, a pydantic model, a JSON Schema, or the `ProfileSchema` of one."""
 
 
 def concepts_of(profile: ProfileSource) -> tuple[Concept[Any, Any], ...]:
@@ -357,7 +358,7 @@ def _json_type(property: Mapping[str, Any]) -> Any:
 
 
 def _fields_of(profile: Any) -> Iterable[ProfileField]:
-    if attrs.has(profile) or is_pydantic(profile):
+    if (fields := fields_of(profile)) is not None:
         return [
             _field(
                 field.name,
@@ -367,10 +368,11 @@ def _fields_of(profile: Any) -> Iterable[ProfileField]:
                 annotation=field.annotation,
                 has_default=not field.required,
             )
-            for field in fields_of(profile) or ()
+            for field in fields
         ]
     name = getattr(profile, "__name__", type(profile).__name__)
-    raise InvalidDataError(f"{name} cannot be a profile: make it an attrs class, a pydantic model or a JSON Schema")
+    kinds = "an attrs class, a dataclass, a pydantic model or a JSON Schema"
+    raise InvalidDataError(f"{name} cannot be a profile: make it {kinds}")
 
 
 def _where(error: Exception) -> str:

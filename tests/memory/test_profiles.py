@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import enum
 import subprocess
@@ -161,6 +162,18 @@ async def test_a_value_that_the_class_rejects_is_reported_without_it(memory: Mem
     with pytest.raises(InvalidDataError, match="score") as caught:
         await memory.profile(UserModel, subject=USER)
     assert "66" not in str(caught.value)
+
+
+@dataclasses.dataclass
+class Trip:
+    city: str = dataclasses.field(metadata={"description": "Where it goes"})
+    nights: int = 1
+
+
+async def test_a_dataclass_is_a_profile(memory: Memory) -> None:
+    await memory.save_profile(Trip("Faro"))
+    assert await memory.profile(Trip) == Trip("Faro", 1)
+    assert [concept.description for concept in concepts_of(Trip)] == ["Where it goes", "nights"]
 
 
 def test_only_classes_with_storable_fields_are_profiles() -> None:
