@@ -222,7 +222,7 @@ class Admin(ReadingPart):
 
         Raises:
             CodecError: A line is malformed; earlier lines are kept.
-            InvalidDataError: The source is not trusted and holds another viewer's private facts, or is neither a file
+            InvalidDataError: The source holds another viewer's private facts, and is not trusted or this memory has a viewer, or is neither a file
                 nor entries; earlier ones are kept.
         """
         return await Exchange(self._context, self._backend).import_(source, trust=trust, progress=progress)
@@ -295,7 +295,8 @@ class Admin(ReadingPart):
 
         Use it for a concept that was renamed, whose class lost a field or a member, or whose values are to be of
         another type. The facts keep their times, states, evidence and owners, and have new ids. If the keyword of the
-        concept holds facts already, they are united.
+        concept holds facts already, they are united. A memory without a viewer converts the private facts of all users
+        as well; a user's view converts theirs and public ones.
 
             await memory.admin.convert("seats", Concept.single("seats", "Seats wanted", int), lambda old: int(old))
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
@@ -323,8 +324,9 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
-        Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
-        the facts keep, and for a process that is killed.
+        Of a SINGLE that both have, the newest value is current and the others are its history. In a memory without a
+        viewer, what the one individual owns is the other one's from now on, so that a user can be renamed. See
+        `convert` for what the facts keep, and for a process that is killed.
 
             await memory.admin.merge("user:annie", into="user:ann")
 
