@@ -132,7 +132,7 @@ class Admin(ReadingPart):
         actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
         origins = listed("origins", origins, Origin)
         wanted = self._reader.wanted(filters)
-        log = await self._log_of(ids, wanted if filters else None)
+        log = await self._log_of(ids, None if wanted.empty else wanted)
         context = self._context.everybody if ids else self._context
         sees = context.sight_of(wanted).sees
 
@@ -162,8 +162,7 @@ class Admin(ReadingPart):
                 and (happened_until is None or (entry.at is not None and entry.at < happened_until))
             )
 
-        whole = not (ids or origins or flagged is not None or filters or self._context.view != UNCONFINED)
-
+        whole = wanted.empty and flagged is None and self._context.view == UNCONFINED and not (ids or origins)
         erased = await self._erasures() if whole else ()
 
         def entries() -> list[AuditEntry]:
