@@ -542,7 +542,9 @@ class Reading:
     def _goes_on(self, clause: Found, sentence: Found) -> bool:
         """Return whether another clause is joined to one by "and" or "but", and tells of something else."""
         following = self._said(clause[1] + 1, sentence[1])[:1]
-        joints = self.entries("further", clause[1] + 1, sentence[1]) | self.entries("contrast", clause[1] + 1, sentence[1])
+        joints = self.entries("further", clause[1] + 1, sentence[1]) | self.entries(
+            "contrast", clause[1] + 1, sentence[1]
+        )
         return bool(joints.intersection(following))
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:

@@ -221,8 +221,8 @@ class Admin(ReadingPart):
 
         Raises:
             CodecError: A line is malformed; earlier lines are kept.
-            InvalidDataError: The source holds another viewer's private facts, and is not trusted or this memory has a viewer, or is neither a file
-                nor entries; earlier ones are kept.
+            InvalidDataError: The source holds another viewer's private facts, and is not trusted or this memory has a
+                viewer; or it is neither a file nor entries. Earlier entries are kept.
         """
         return await Exchange(self._context, self._backend).import_(source, trust=trust, progress=progress)
 

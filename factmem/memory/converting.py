@@ -103,7 +103,9 @@ class Converter(Part):
         """Write revisions anew, with their states, and erase the old ones."""
         self._context.check_writable()
         self._backend.log()  # raises before anything is written if the provider keeps none
-        states = states_of(await self._backend.mirror.log(LogPart(record_ids={entry.record_id for entry in old}, related=True)))
+        states = states_of(
+            await self._backend.mirror.log(LogPart(record_ids={entry.record_id for entry in old}, related=True))
+        )
         if any(states[entry.id] is AssertionState.PENDING for entry in old):
             raise StateConflictError("some of them wait for a model: convert them once the model has read them")
         written = [
