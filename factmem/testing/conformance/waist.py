@@ -484,8 +484,9 @@ class WallSpecs(ProviderCase):
     async def test_places_are_walls(self, store: Store, places: Sequence[_Where]) -> None:
         """One concept has another value in each place, and each is read back by every read path."""
         facts = [single(CITY, f"city {number}", number) for number in range(len(places))]
-        for fact, (subject, scope) in zip(facts, places, strict=True):
-            await store.save(fact, subject, scope)
+        async with anyio.create_task_group() as tasks:
+            for fact, (subject, scope) in zip(facts, places, strict=True):
+                tasks.start_soon(store.save, fact, subject, scope)
         for fact, (subject, scope) in zip(facts, places, strict=True):
             assert await store.load(CITY, subject, scope) == fact, (subject, scope)
             assert await store.load_all(subject, scope) == [fact], (subject, scope)
