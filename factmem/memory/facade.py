@@ -69,7 +69,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "subjects_named"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -1181,6 +1181,18 @@ class Memory:
     def admin(self) -> Admin:
         """Overviews, audit trail, export and import, expiry, and the embedder of the store."""
         return Admin(self._context, self._backend)
+
+
+async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
+    """Return the subjects of visible records that a text names, as recall reads a question, in the order of the text.
+
+    Nothing is searched for: no embedder and no reranker is asked, and no access is counted.
+
+    Args:
+        memory: The memory, or a view of it.
+        text: The text.
+    """
+    return await memory._reader.subjects_named(text)
 
 
 def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:

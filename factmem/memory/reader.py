@@ -35,9 +35,12 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Glance
+from factmem.recall.index.naming import people_terms, subject_of_text
+from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.strength import chosen
+from factmem.recall.text.analysis import analyse
 from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
@@ -261,6 +264,18 @@ class Reader(Part):
             embedded: Require a vector of every record; otherwise the embedder is not asked.
         """
         return await self._backend.mirror.corpus(self._context.past, embedded=embedded)
+
+    async def subjects_named(self, text: str) -> list[MemorySubject]:
+        """See `factmem.memory.facade.subjects_named`."""
+        self.look_in(_ALL)
+        corpus, sight = await self.corpus(), self._context.sight
+
+        def named() -> list[MemorySubject]:
+            shown = corpus.shown(sight)
+            numbers, _ = shown.subjects_named(term_numbers(analyse(text)), people_terms(text), sight)
+            return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
+
+        return await to_thread.run_sync(named)
 
     def glance(self, *, embedded: bool) -> Glance | None:
         """Return the records that are likely to be current; see `Mirror.glance`."""

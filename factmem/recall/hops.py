@@ -30,6 +30,7 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.naming import subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.ranking import Query, ranked
@@ -269,7 +270,7 @@ def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
         terms = frozenset(analyse(individual or spaced(name)))
         said = tuple(number for number, word in enumerate(words) if word.terms & terms)
         covered = len(terms & frozenset().union(*(words[n].terms for n in said))) / max(len(terms), 1)
-        found.append((covered, _Path(subject=_subject(text), name=said)))
+        found.append((covered, _Path(subject=subject_of_text(text), name=said)))
     most = max((covered for covered, _ in found), default=0.0)
     return [path for covered, path in found if covered == most > 0][:_WIDTH]
 
@@ -277,13 +278,8 @@ def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
 def _own(corpus: Corpus, sight: Sight) -> list[_Path]:
     """Begin with the viewer, and with the subject of facts that have none of their own."""
     mine = f"\0{sight.viewer}"
-    own = [_subject(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
+    own = [subject_of_text(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
     return [_Path(subject=subject, name=()) for subject in (*own, MemorySubject.EVERYTHING)]
-
-
-def _subject(text: str) -> MemorySubject:
-    name, _, individual = text.partition("\0")
-    return MemorySubject(name).individual(individual) if individual else MemorySubject(name)
 
 
 class _Links:

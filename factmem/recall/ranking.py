@@ -256,7 +256,7 @@ class CorpusQuery:
             levels=_levels(query, found, seen) if found and held else (),
             dots=dots,
             error=error,
-            about=_asked_about(corpus, query, seen, found) if found and held else None,
+            about=_asked_about(corpus, query, seen, found) if found else None,
         )
 
 
@@ -296,7 +296,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         return None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
-    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
+    subjects, names = corpus.subjects_named(numbers, query.people, query.sight)
     strangers = corpus.names_in(numbers, query.sight) | query.people.keys() & numbers
     strangers -= names | set(term_numbers(analyse(viewer or "")))
     own, people = columns.own_and_others(viewer, capitalized=query.asks_for_own)
