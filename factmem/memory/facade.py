@@ -529,7 +529,8 @@ class Memory:
 
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
         by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
-        The user whom a view is for (`for_user`) is stronger than every other subject. A MULTIPLE unites the values of
+        The user whom a view is for (`for_user`) is stronger than every other subject; those that are not declared and
+        have no priority, such as another person, are only read by naming them there. A MULTIPLE unites the values of
         that subject on that level.
 
             seats = await memory.load(SEATS, subject="user", scope="/product/alpha")

@@ -91,6 +91,7 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
         ("Where does Wen live?", ["Wen"]),
         ("What kind of car do I drive?", []),
         ("How far is it to my office?", []),
+        ("What does the URL begin with?", []),
     ],
 )
 def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, people: list[str]) -> None:

@@ -417,9 +417,7 @@ class Corpus:
         found = {term: number for term in terms if (number := numbers.get(term, 0)) and term not in _roles()}
         return {term for term, number in found.items() if number < len(leads) and leads[number]}
 
-    def subjects_named(
-        self, terms: Sequence[int], people: Mapping[int, int], sight: Sight
-    ) -> tuple[list[int], set[int]]:
+    def named(self, terms: Sequence[int], people: Mapping[int, int], sight: Sight) -> tuple[list[int], set[int]]:
         """Return the subjects of what a caller sees that a query names; see `SubjectIndex.named`."""
         columns = self.columns
         return columns.subject_index.named(columns.subjects.texts, terms, people, self.seen(sight).subjects)

@@ -41,11 +41,15 @@ def subject_of_text(text: str) -> MemorySubject:
 
 
 def people_terms(query: str) -> dict[int, int]:
-    """Return the terms that stand for somebody else than the speaker, each with that of its `relation`; by number."""
+    """Return the numbers of terms that stand for somebody else than the speaker, each with that of its relation.
+
+    The number of a name is 0.
+    """
     return {
         term: related
         for word in people_asked(query)
-        for term, related in zip(*(term_numbers(analyse(text)) for text in (word, relation(word))), strict=False)
+        for related in term_numbers(analyse(relation(word))) or [0]
+        for term in term_numbers(analyse(word))
     }
 
 
@@ -130,7 +134,7 @@ class SubjectIndex:
         Args:
             subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
             terms: The numbers of the query's terms.
-            people: Those terms that stand for people other than the speaker, each with that of its `relation`.
+            people: Those terms that stand for people other than the speaker; see `people_terms`.
             visible: Which subjects the caller sees, by number.
         """
         self._learn(subjects)
