@@ -35,10 +35,9 @@ from factmem.errors import (
 from factmem.facts import STATEMENT, Concept
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.checks import one_or_more
-from factmem.memory.facade import Memory
+from factmem.memory.facade import Memory, subjects_named
 from factmem.memory.filters import Filters
 from factmem.names import folded_keyword
-from factmem.recall.index.naming import named_among
 from factmem.recall.overtaken import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.recall.scoring import RecallSettings
@@ -58,9 +57,6 @@ _LONGEST_QUERY: Final = 4_000
 
 _MOST_INSTRUCTIONS: Final = 50
 """Maximum number of standing instructions considered, newest first."""
-
-_MOST_NAMING: Final = 20
-"""Number of the best records of a request whose subjects may be named by it."""
 
 _MOST_NAMED: Final = 3
 """Maximum number of further subjects that a request names."""
@@ -380,7 +376,8 @@ class MemoryRun:
         query = _query(history, loading.messages)
         named = await _named_in(self, view, query) if subjects is None else ()
         if subjects is None:
-            subjects = tuple(it for it in (self.user, *self.config.subjects) if it not in named)
+            keys = {subject.key for subject in named}
+            subjects = tuple(it for it in (self.user, *self.config.subjects) if it.key not in keys)
         look_up = partial(
             _looked_up,
             view,
@@ -477,14 +474,10 @@ def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filter
 
 
 async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySubject, ...]:
-    """Return the subjects other than the user that a query names: of the settings, and of a view of a run."""
-    if not query:
-        return ()
-    matches = await view.recall(query, limit=_MOST_NAMING, semantic=False, settings=run.config.recall)
-    known = [it for match in matches if (it := match.record.subject).individual_name is None]
+    """Return the subjects that a query names, other than the user and individuals."""
+    named = await subjects_named(view, query) if query else []
     own = (run.user.key, run.config.user.key)
-    others = {it.key: it for it in (*run.config.subjects, *known) if it.key not in own}
-    return tuple(named_among([*others.values()], query)[:_MOST_NAMED])
+    return tuple(it for it in named if it.individual_name is None and it.key not in own)[:_MOST_NAMED]
 
 
 async def _looked_up(

@@ -69,7 +69,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "subjects_named"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -529,7 +529,8 @@ class Memory:
 
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
         by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
-        The user whom a view is for (`for_user`) is stronger than every other subject. A MULTIPLE unites the values of
+        The user whom a view is for (`for_user`) is stronger than every other subject; those that are not declared and
+        have no priority, such as another person, are only read by naming them there. A MULTIPLE unites the values of
         that subject on that level.
 
             seats = await memory.load(SEATS, subject="user", scope="/product/alpha")
@@ -1181,6 +1182,18 @@ class Memory:
     def admin(self) -> Admin:
         """Overviews, audit trail, export and import, expiry, and the embedder of the store."""
         return Admin(self._context, self._backend)
+
+
+async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
+    """Return the subjects of visible records that a text names, as recall reads a question, in the order of the text.
+
+    Nothing is searched for: no embedder and no reranker is asked, and no access is counted.
+
+    Args:
+        memory: The memory, or a view of it.
+        text: The text.
+    """
+    return await memory._reader.subjects_named(text)
 
 
 def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:

@@ -35,9 +35,12 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Glance
+from factmem.recall.index.naming import people_terms, subject_of_text
+from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.strength import chosen
+from factmem.recall.text.analysis import analyse
 from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
@@ -52,6 +55,9 @@ T = TypeVar("T")
 _FEW: Final = 100
 """Number of log entries up to which they are folded without a worker thread."""
 
+
+_NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_level
+"""Priority of a subject that was given none."""
 
 _EVERYTHING: Final = Filters()
 _ALL: Final = RecallFilter()
@@ -80,9 +86,26 @@ class Reader(Part):
         )
         place = self._exact_place(wanted)
         rows = await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword))
-        found = chosen(rows, self._context.view)
+        found = chosen(self._competing(rows, wanted), self._context.view)
         _check_one_individual(found)
         return fact_of(concept, found) if found else None
+
+    def _competing(self, rows: Sequence[Current], wanted: RecallFilter) -> Sequence[Current]:
+        """Return the facts that may be chosen: where no subject is named and the view is for a user, none of others.
+
+        Others are subjects that are neither declared nor have a priority, such as another person.
+        """
+        view = self._context.view
+        if wanted.subject is not None or view.individuals is None:
+            return rows
+        own = [*(name for name, _ in view.individuals), *(subject.name for subject in view.subjects)]
+        known = {MemorySubject.EVERYTHING.name, *own, *self._context.subjects}
+        subjects = [row.recorded.assertion.place.subject for row in rows]
+        return [
+            row
+            for row, subject in zip(rows, subjects, strict=True)
+            if subject.name in known or subject.priority_level < _NO_PRIORITY
+        ]
 
     def _exact_place(self, wanted: RecallFilter) -> Place | None:
         """Return the one place that a filter names, if the provider can return its log: no mirror is needed then."""
@@ -146,7 +169,8 @@ class Reader(Part):
         )
         found: dict[str, list[Current]] = {}
         names = {folded_keyword(keyword): keyword for keyword in declared}
-        for row in chosen(await self.visible(wanted) if declared else (), self._context.view):
+        rows = self._competing(await self.visible(wanted), wanted) if declared else ()
+        for row in chosen(rows, self._context.view):
             found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
         for schema in schemas:
             _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
@@ -261,6 +285,18 @@ class Reader(Part):
             embedded: Require a vector of every record; otherwise the embedder is not asked.
         """
         return await self._backend.mirror.corpus(self._context.past, embedded=embedded)
+
+    async def subjects_named(self, text: str) -> list[MemorySubject]:
+        """See `factmem.memory.facade.subjects_named`."""
+        self.look_in(_ALL)
+        corpus, sight = await self.corpus(), self._context.sight
+
+        def named() -> list[MemorySubject]:
+            shown = corpus.shown(sight)
+            numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), sight)
+            return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
+
+        return await to_thread.run_sync(named)
 
     def glance(self, *, embedded: bool) -> Glance | None:
         """Return the records that are likely to be current; see `Mirror.glance`."""

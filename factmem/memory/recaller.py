@@ -250,6 +250,8 @@ class Recaller(ReadingPart):
         matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
         pool = matches[: self._backend.reranking.top]
         ordered = await self._reranked(question, (matches, pool), search.limit, searches.failure, strict=strict)
+        own = (await searches.found([Look(question)]))[Look(question)]
+        ordered.confidence = RecallMatches(match for match in own if match.score >= search.min_score).confidence
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 

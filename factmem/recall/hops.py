@@ -30,6 +30,7 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.naming import subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.ranking import Query, ranked
@@ -242,7 +243,8 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     corpus = corpus.shown(asking.sight)
     if not corpus.kinds_held & Kind.PERSON:
         return Linked()
-    words = _words_of(asking.text)
+    plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
+    words = [_Word(word, frozenset(analyse(word))) for word in plain]
     search = _Links(corpus, asking, words)
     for beginnings in (_named(corpus, asking.sight, words), _own(corpus, asking.sight)):
         if reached := search.reached(beginnings):
@@ -250,40 +252,22 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     return Linked()
 
 
-def _words_of(text: str) -> list[_Word]:
-    """Return the words of a question."""
-    plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(text))
-    return [_Word(word, frozenset(analyse(word))) for word in plain]
-
-
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
     """Begin with the subjects that the question names, as far as any of them is named."""
-    numbers = term_numbers(sorted(frozenset().union(*(word.terms for word in words))))
-    columns, mask = corpus.columns, corpus.seen(sight).mask
-    held = np.isin(corpus.leads, [number for term in numbers if (number := columns.leads.get(term))])
-    rows = np.flatnonzero(held if mask is None else held & mask)
-    named = {columns.subjects.texts[number] for number in np.unique(columns.of_rows("subject", rows)).tolist()}
-    found: list[tuple[float, _Path]] = []
-    for text in sorted(named - {MemorySubject.EVERYTHING.name}):
-        name, _, individual = text.partition("\0")
-        terms = frozenset(analyse(individual or spaced(name)))
-        said = tuple(number for number, word in enumerate(words) if word.terms & terms)
-        covered = len(terms & frozenset().union(*(words[n].terms for n in said))) / max(len(terms), 1)
-        found.append((covered, _Path(subject=_subject(text), name=said)))
-    most = max((covered for covered, _ in found), default=0.0)
-    return [path for covered, path in found if covered == most > 0][:_WIDTH]
+    found, _ = corpus.named(term_numbers([term for word in words for term in sorted(word.terms)]), {}, sight)
+    paths: list[_Path] = []
+    for number in dict.fromkeys(found):
+        subject = subject_of_text(corpus.columns.subjects.texts[number])
+        terms = frozenset(analyse(subject.individual_name or spaced(subject.name)))
+        paths.append(_Path(subject=subject, name=tuple(n for n, word in enumerate(words) if word.terms & terms)))
+    return paths[:_WIDTH]
 
 
 def _own(corpus: Corpus, sight: Sight) -> list[_Path]:
     """Begin with the viewer, and with the subject of facts that have none of their own."""
     mine = f"\0{sight.viewer}"
-    own = [_subject(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
+    own = [subject_of_text(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
     return [_Path(subject=subject, name=()) for subject in (*own, MemorySubject.EVERYTHING)]
-
-
-def _subject(text: str) -> MemorySubject:
-    name, _, individual = text.partition("\0")
-    return MemorySubject(name).individual(individual) if individual else MemorySubject(name)
 
 
 class _Links:
@@ -341,7 +325,7 @@ class _Links:
         links = self._of(path.subject)
         self._embed([text for link in links for text in _names(link)])
         for link in links:
-            to = _value(link)
+            to = decode_value(link.recorded.assertion.data, MemorySubject)
             if to.key in (path.subject.key, *path.passed):
                 continue
             fit, used = self._fit(path, link)
@@ -475,7 +459,3 @@ def _names(link: Current) -> list[str]:
 def _names_of(keyword: str, description: str) -> list[str]:
     """Return the texts that name a concept: its keyword, and its description."""
     return [spaced(keyword), *([description] if description else [])]
-
-
-def _value(link: Current) -> MemorySubject:
-    return decode_value(link.recorded.assertion.data, MemorySubject)

@@ -85,7 +85,7 @@ class Query:
         timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
-        people: The terms that stand for somebody else than the speaker, each with that of its `relation`; numbers.
+        people: The terms that stand for somebody else than the speaker; see `people_terms`.
         asks_whom: Whether it asks of whom something holds.
         asks_for_own: Whether it asks for what is the speaker's alone.
         sight: What the caller may see, on which all statistics depend.
@@ -191,7 +191,7 @@ class _About:
         others: By head, whether it is of facts about others than the query asks about.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
-        mentions: By row, whether it is a fact or holds a name in the query; None if that names nobody.
+        mentions: By row, whether it is a fact, or is about or holds a name in the query; None if that names nobody.
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
     """
 
@@ -210,7 +210,7 @@ class _About:
             other = other & (corpus.kinds[of] & Kind.PERSON != 0)
         if self.strange is not None:
             strange = self.strange[of]
-            named, other = np.where(strange, 0, named), other | strange
+            named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
         return np.where(other, 0, self.concepts[heads]).astype(dtype), named.astype(dtype), other
 
 
@@ -256,7 +256,7 @@ class CorpusQuery:
             levels=_levels(query, found, seen) if found and held else (),
             dots=dots,
             error=error,
-            about=_asked_about(corpus, query, seen, found) if found and held else None,
+            about=_asked_about(corpus, query, seen, found) if found else None,
         )
 
 
@@ -288,15 +288,15 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
     If it names subjects, facts about anybody else are about others. If it names none, those about other individuals
     than the viewer are, or about any individual where there is no viewer and some fact is about none; of whatever else,
     such as a project, those of which the viewer has one of the same keyword. Where the speaker asks for their own,
-    a subject with a capitalized name counts as an individual. The name in a fact such as `first_name` is the viewer's
-    own.
+    a subject with a capitalized name counts as an individual, and without a viewer the only one is the speaker. The
+    name in a fact such as `first_name` is the viewer's own.
     """
     columns, viewer = corpus.columns, query.sight.viewer
     if not seen.concepts.any():
         return None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
-    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects, query.people)
+    subjects, names = corpus.named(numbers, query.people, query.sight)
     strangers = corpus.names_in(numbers, query.sight) | query.people.keys() & numbers
     strangers -= names | set(term_numbers(analyse(viewer or "")))
     own, people = columns.own_and_others(viewer, capitalized=query.asks_for_own)
@@ -305,12 +305,14 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         about[subjects] = True
     else:
         about = ~people
-        if viewer is None and people[heads["subject"][seen.facts]].all():
+        of_facts = np.unique(heads["subject"][seen.facts])
+        if viewer is None and people[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
             about[:] = True
     terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
-    others = ~about.take(heads["subject"], mode="clip") & typed
+    meant = about.take(heads["subject"], mode="clip")
+    others = ~meant & typed
     if not subjects:
         is_own = own.take(heads["subject"], mode="clip")
         others |= typed & ~is_own & among(heads["keyword"], np.unique(heads["keyword"][seen.facts[is_own[seen.facts]]]))
@@ -327,15 +329,15 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
                 held[found.levels[0].rows_of(place)] = True
         return held
 
-    if strangers:
-        strangers -= {term.number for term in query.terms if term.number in strangers and names_viewer(term)}
+    strangers -= {term.number for term in query.terms if term.number in strangers and names_viewer(term)}
     facts = typed[corpus.heads]
+    told = facts | meant[corpus.heads] if subjects else facts
     return _About(
         concepts=asked.take(of, mode="clip"),
         named=named.take(of, mode="clip"),
         others=others,
         strange=facts & ~holding(strangers) if strangers else None,
-        mentions=facts | holding(names | strangers) if names or strangers else None,
+        mentions=told | holding(names | strangers) if names or strangers else None,
         anybody=query.asks_whom and not subjects,
     )
 
@@ -525,7 +527,7 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     alike = scoring.similarity(evidence, query.lexical_weight)
     said_at, none = corpus.said_at[rows], np.zeros(len(rows))
     recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
-    other = _of_others(asked, rows, evidence)
+    other = _of_others(corpus, asked, rows, evidence)
     lead = none if evidence.lead is None else evidence.lead > 0
     named = none if evidence.named is None else evidence.named > 0
     return Scored(
@@ -547,14 +549,24 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     )
 
 
-def _of_others(asked: CorpusQuery, rows: Rows, evidence: Evidence[Floats]) -> NDArray[np.bool_] | None:
+def _names_nobody_known(corpus: Corpus, asked: CorpusQuery) -> bool:
+    """Return whether a query names people by name, and the caller sees no record of or about any of them."""
+    query = asked.query
+    names = [term.number for term in query.terms if query.people.get(term.number) == 0]
+    known = not names or corpus.named(names, {}, query.sight)[0]
+    return not known and set(names).isdisjoint(asked.terms)
+
+
+def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidence[Floats]) -> NDArray[np.bool_] | None:
     """Return whether rows are about others than the query names, or than the viewer; None if it asks about anybody."""
     if asked.about is None:  # a statement is its speaker's
+        if _names_nobody_known(corpus, asked):
+            return np.ones(len(rows), np.bool_)
         return None if evidence.lead is None else np.logical_not(evidence.lead)
     other: NDArray[np.bool_] = evidence.other
     if asked.about.mentions is not None:
         return other | ~asked.about.mentions[rows]
-    return other if asked.query.sight.viewer is not None else None
+    return other if asked.query.sight.viewer is not None or asked.query.asks_for_own else None
 
 
 def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Scored | None:

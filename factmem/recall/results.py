@@ -137,8 +137,8 @@ class RecallMatches(list[RecallMatch]):
     """The results of a recall, best first.
 
     Attributes:
-        confidence: The confidence that any of the ten best results answers, from 0 to 1, comparable across embedders.
-            The limit makes no difference to it, unless the recall is deep.
+        confidence: The confidence that any of the ten best results answers, from 0 to 1, comparable across embedders;
+            after a deep recall, of the ten best for the question itself. The limit makes no difference to it.
         failure: The reasons why the results go by words alone although meaning was requested, or are not reranked
             although there is a reranker; None otherwise. It holds no text of the query.
         deep: The report of a deep recall; None after a shallow one.

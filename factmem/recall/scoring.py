@@ -496,7 +496,7 @@ def confidence(
 
     It is ``.3 · the highest similarity + .7 · the mean semantic evidence``: where something answers, there is more
     about it. Where records about others than the query asks about fit better, the confidence falls by ``3 ·`` their
-    lead: "What did Ann paint?" is not answered by what Ben painted.
+    lead: "What did Ann paint?" is not answered by what Ben painted, least of all where nothing is known about Ann.
 
     Args:
         similarity: Similarities of the first results.
@@ -505,7 +505,7 @@ def confidence(
             words and of meaning of statements, which no name raises.
         other: Whether each is about others than the query asks about.
     """
-    asked = max((fit for fit, is_other in zip(fits, other, strict=True) if not is_other), default=1.0)
+    asked = max((fit for fit, is_other in zip(fits, other, strict=True) if not is_other), default=0.0)
     others = max((fit for fit, is_other in zip(fits, other, strict=True) if is_other), default=0.0)
     known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
     return min(max(known - _OTHERS * max(others - asked, 0), 0), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -52,6 +53,17 @@ SIZE = Concept.single("shoe_size", "Shoe size", float)
 TEACHER = Concept.single("teacher", "The class teacher of a child")
 
 
+class Noting:
+    """Puts all texts on a level, and notes the queries."""
+
+    def __init__(self) -> None:
+        self.queries: list[str] = []
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        self.queries.append(query)
+        return [0.0] * len(texts)
+
+
 async def about_lena(memory: Memory) -> None:
     """Save facts about the user and about two children, one of whom is an individual."""
     await memory.save(SingleFact(SIZE, 39.5, timestamp=BEGAN), subject=USER)
@@ -96,6 +108,22 @@ async def test_the_budget_bounds_the_facts_about_a_named_subject_and_given_subje
         assert block["content"].count("<fact") == 1
         (block, _) = await plugin(memory).load_all_facts_to_agent(asked, subjects=[USER])
         assert "Lena" not in block["content"]
+
+
+async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None:
+    asked, reranker = [Message(content="What is Lena's shoe size?")], Noting()
+    async with memory_over(reranker=reranker, access_statistics=True) as memory:
+        await about_lena(memory)
+        with plugin(memory).run() as run:
+            block = await run.load(asked, concepts=[SIZE])
+            searches = len(reranker.queries)
+            await run.load(asked, concepts=[SIZE], subjects=[USER])
+            await run.load(asked, concepts=[SIZE], subjects=[MemorySubject("Lena")])
+        assert searches == len(reranker.queries) - searches == 2
+        records = await memory.list_records()
+        counts = {record.id for record in records if (await memory.admin.accesses(record.id))[record.id].count}
+    assert [record.subject.name for record in block.records] == ["Lena", "user"]
+    assert counts == {record.id for record in block.records}
 
 
 async def test_values_of_a_multiple_are_rendered_once_and_of_one_level() -> None:

@@ -453,8 +453,11 @@ async def test_confidence_measures_how_far_the_best_match_stands_out() -> None:
 
 async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
     memory = await filled(ScriptedAnalyst())
-    found = [await deeply(memory, "Who sold the red door?", limit=limit) for limit in (1, 3, 10, 50)]
+    question = "Who sold the red door?"
+    found = [await deeply(memory, question, limit=limit) for limit in (1, 3, 10, 50)]
     assert len({item.confidence for item in found}) == 1
+    matches = [await memory.recall(question, depth="deep", limit=limit, deep=ALWAYS) for limit in (1, 3, 10, 50)]
+    assert {item.confidence for item in matches} == {(await memory.recall(question)).confidence}
 
 
 async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,10 +178,10 @@ class Guest:
 
 
 async def told(memory: Memory, clock: FakeClock) -> None:
-    """Save public facts of two people and one about no individual."""
+    """Save public facts of two people and one about a subject with a priority."""
     await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="user:carl")
     await memory.save(SingleFact(NAME, "Dora", timestamp=clock()), subject="user:dora")
-    await memory.save(SingleFact(CITY, "Bergen", timestamp=clock()), subject=MemorySubject("office"))
+    await memory.save(SingleFact(CITY, "Bergen", timestamp=clock()), subject=MemorySubject("office", priority_level=9))
 
 
 async def test_a_user_reads_nothing_of_others_without_naming_them(memory: Memory, clock: FakeClock) -> None:
@@ -245,6 +245,24 @@ async def test_where_a_user_has_no_fact_the_stronger_subject_is_chosen(memory: M
     fact = await eve.load(CITY)
     assert fact is not None
     assert fact.value == "Rome"
+
+
+async def test_where_a_user_has_no_fact_none_of_a_subject_without_a_rank_stands_for_it(clock: FakeClock) -> None:
+    async with Memory("memory:", subjects=["office"], embedder=HashEmbedder(), clock=clock) as memory:
+        eve = memory.for_user("eve")
+        await eve.save(SingleFact(NAME, "Lena", timestamp=clock()), subject="Lena")
+        await eve.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="Lena")
+        assert await eve.load(CITY) is None
+        assert (await eve.profile(Guest, partial=True)).known == {}
+        named = await eve.load(CITY, subject="Lena")
+        assert named is not None
+        assert named.value == "Oslo"
+        for subject, city in (("everything", "Bonn"), ("office", "Rome"), ("user", "Faro")):
+            await memory.save(SingleFact(CITY, city, timestamp=clock()), subject=subject)
+            clock.advance(dt.timedelta(minutes=1))
+            fact = await eve.load(CITY)
+            assert fact is not None
+            assert fact.value == city
 
 
 async def test_a_user_of_a_store_of_four_verbs_reads_their_own(clock: FakeClock) -> None:

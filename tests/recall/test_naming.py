@@ -32,13 +32,13 @@ HOME = Concept.single("home_city", "The city where the person lives")
 )
 def test_a_subject_is_named_by_the_first_word_of_its_name_and_by_the_most_words(query: str, named: list[int]) -> None:
     subjects = [subject_text("person", name) for name in ("Ann Berg", "Ann Dahl", "Ben Dahl")] + ["user", "everything"]
-    found, _ = SubjectIndex().named(subjects, term_numbers(analyse(query)), np.ones(5, np.bool_))
+    found, _ = SubjectIndex().named(subjects, term_numbers(analyse(query)), {}, np.ones(5, np.bool_))
     assert sorted(found) == named
 
 
 def test_a_subject_that_the_caller_does_not_see_is_not_named() -> None:
     subjects = [subject_text("person", "Ann Berg"), subject_text("person", "Ann Dahl")]
-    found, names = SubjectIndex().named(subjects, term_numbers(["ann", "berg"]), np.array([False, True]))
+    found, names = SubjectIndex().named(subjects, term_numbers(["ann", "berg"]), {}, np.array([False, True]))
     assert (found, names) == ([1], set(term_numbers(["ann"])))
 
 
@@ -91,6 +91,7 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
         ("Where does Wen live?", ["Wen"]),
         ("What kind of car do I drive?", []),
         ("How far is it to my office?", []),
+        ("What does the URL begin with?", []),
     ],
 )
 def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, people: list[str]) -> None:

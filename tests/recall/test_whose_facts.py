@@ -110,6 +110,73 @@ async def test_what_is_said_of_somebody_answers_beside_typed_facts_of_theirs_wha
         assert len({found.confidence for found in results}) == 1
 
 
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("When is Rachel's birthday?", False),
+        ("When is Rachel Kim's birthday?", False),
+        ("When does Lena have her birthday?", True),
+        ("When do Rachel and Lena have their birthday?", True),
+        ("Which day is the GDPR training on?", True),
+        ("When does Theo celebrate his birthday?", True),
+    ],
+)
+async def test_nothing_answers_for_somebody_of_whom_nothing_is_known(question: str, answers: bool, typed: bool) -> None:
+    async with Memory("memory:") as memory:
+        if typed:
+            await saved(memory, relatives=list(map(MemorySubject, RELATIVES)))
+        for text in ("Lena celebrates her birthday on 9 June.", "The data protection training is on Monday."):
+            await memory.remember(text, subject="user:nora")
+        await memory.remember("Celebrates a birthday on 3 May.", subject="Theo")
+        found = await memory.for_user("nora").recall(question)
+        assert found.answers == answers
+        assert {match.parts.other for match in found} == {1} or answers
+
+
+async def test_a_fact_that_holds_the_name_in_a_question_for_somebody_is_nobody_elses() -> None:
+    firm, spouse = (
+        Concept.single("company", "The company that somebody works for"),
+        Concept.single("spouse", "A spouse"),
+    )
+    async with Memory("memory:") as memory:
+        for name, works_for, married_to in (("nora", "Globex", "Ben"), ("ana", "Nordbank", "Stefan")):
+            subject = MemorySubject("person").individual(name)
+            await memory.save(SingleFact(firm, works_for), subject=subject)
+            await memory.save(SingleFact(spouse, married_to), subject=subject)
+        nora = memory.view(viewer="nora")
+        for question, value in (("Who works at Nordbank?", "Nordbank"), ("Who is married to Stefan?", "Stefan")):
+            found = await nora.recall(question)
+            assert (found[0].record.value, found[0].parts.other, found.answers) == (value, 0, True)
+
+
+@pytest.mark.parametrize("question", ["When is my birthday?", "What is my shoe size?"])
+async def test_without_a_viewer_the_only_person_is_the_speaker_and_of_several_nobody_is(question: str) -> None:
+    async with Memory("memory:") as memory:
+        await saved(memory, relatives=[])
+        alone = await memory.recall(question)
+        assert (alone.answers, alone[0].parts.other) == (True, 0)
+        await saved(memory, relatives=list(map(MemorySubject, RELATIVES)))
+        several = await memory.recall(question, limit=5)
+        assert (several.answers, {match.parts.other for match in several}) == (False, {1})
+        assert several[0].score < 0.8 * alone[0].score
+        times = [match.record.timestamp for match in several if match.score == several[0].score]
+        assert times == sorted(times, reverse=True)
+        await memory.save(SingleFact(BIRTHDAY, dt.date(1970, 1, 1)))
+        await memory.save(SingleFact(SHOE_SIZE, 44.0))
+        told = await memory.recall(question)
+        assert (told.answers, told[0].record.subject) == (True, MemorySubject.EVERYTHING)
+
+
+async def test_facts_of_others_count_as_such_where_no_record_shares_a_word_with_the_question() -> None:
+    async with Memory("memory:") as memory:
+        await saved(memory, relatives=[MemorySubject("sibling").individual("Lena")])
+        found = await memory.view(viewer="nora").recall("Quelque chose?", limit=6)
+        assert len(found) == 6
+        assert {match.parts.lexical for match in found} == {0}
+        assert all(match.parts.other == (match.record.subject.key != NORA.key) for match in found)
+
+
 async def test_somebody_elses_fact_of_the_same_concept_is_no_answer() -> None:
     async with Memory("memory:") as memory:
         await saved(memory, relatives=[MemorySubject("Ingrid")])

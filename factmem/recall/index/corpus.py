@@ -11,7 +11,7 @@ They are sums of whole numbers over whole conversations, so that they are exact 
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import attrs
@@ -416,6 +416,11 @@ class Corpus:
         leads, numbers = self.seen(sight).leads, self.columns.leads
         found = {term: number for term in terms if (number := numbers.get(term, 0)) and term not in _roles()}
         return {term for term, number in found.items() if number < len(leads) and leads[number]}
+
+    def named(self, terms: Sequence[int], people: Mapping[int, int], sight: Sight) -> tuple[list[int], set[int]]:
+        """Return the subjects of what a caller sees that a query names; see `SubjectIndex.named`."""
+        columns = self.columns
+        return columns.subject_index.named(columns.subjects.texts, terms, people, self.seen(sight).subjects)
 
     def occurrences(self, terms: Sequence[Term], seen: Seen, among: Mask | None = None) -> Occurrences:
         """Return the occurrences of the terms of a query in what a caller sees.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "named_among", "people_terms"]
+__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms", "subject_of_text"]
 
 _SPLIT: Final = "\0"
 """Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
@@ -31,12 +30,26 @@ def concept_text(keyword: str, description: str) -> str:
     return "" if keyword == STATEMENT.keyword else f"{keyword}{_SPLIT}{description}"
 
 
+def subject_of_text(text: str) -> MemorySubject:
+    """Return the subject of a text in `factmem.recall.index.columns.Columns.subjects`, without what is declared of it.
+
+    Args:
+        text: The text; see `factmem.recall.index.columns.subject_text`.
+    """
+    name, _, individual = text.partition(_SPLIT)
+    return MemorySubject(name).individual(individual) if individual else MemorySubject(name)
+
+
 def people_terms(query: str) -> dict[int, int]:
-    """Return the terms that stand for somebody else than the speaker, each with that of its `relation`; by number."""
+    """Return the numbers of terms that stand for somebody else than the speaker, each with that of its relation.
+
+    The number of a name is 0.
+    """
     return {
         term: related
         for word in people_asked(query)
-        for term, related in zip(*(term_numbers(analyse(text)) for text in (word, relation(word))), strict=False)
+        for related in term_numbers(analyse(relation(word))) or [0]
+        for term in term_numbers(analyse(word))
     }
 
 
@@ -109,10 +122,10 @@ class SubjectIndex:
         self,
         subjects: Sequence[str],
         terms: Collection[int],
+        people: Mapping[int, int],
         visible: NDArray[np.bool_],
-        people: Mapping[int, int] = MappingProxyType({}),
     ) -> tuple[list[int], set[int]]:
-        """Return the subjects that a query names, by number, and the terms that name them.
+        """Return the subjects that a query names, by number and in its order, and the terms that name them.
 
         A subject is named by the first word of its name, unless the query has more words of another one's name: "Ann
         Berg" does not name Ann Dahl. An individual is also named by a word for the relation that its subject is called
@@ -121,12 +134,12 @@ class SubjectIndex:
         Args:
             subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
             terms: The numbers of the query's terms.
+            people: Those terms that stand for people other than the speaker; see `people_terms`.
             visible: Which subjects the caller sees, by number.
-            people: Those terms that stand for people other than the speaker, each with that of its `relation`.
         """
         self._learn(subjects)
         said = frozenset(terms)
-        found = [(number, words & said) for term in said for number, words in self._called.get(term, ())]
+        found = [(number, words & said) for term in terms for number, words in self._called.get(term, ())]
         found += [
             (number, words.intersection(people) | {term})
             for term in said & people.keys()
@@ -148,10 +161,3 @@ class SubjectIndex:
                     for term in term_numbers(analyse(relation(word))):
                         self._related.setdefault(term, []).append((number, frozenset(words)))
             self._known = max(self._known, len(subjects))
-
-
-def named_among(subjects: Sequence[MemorySubject], query: str) -> list[MemorySubject]:
-    """Return those of some subjects that a query names; see `SubjectIndex.named`."""
-    texts = [_SPLIT.join(filter(None, subject.key)) for subject in subjects]
-    numbers, _ = SubjectIndex().named(texts, term_numbers(analyse(query)), np.ones(len(texts), np.bool_))
-    return [subjects[number] for number in sorted(set(numbers))]

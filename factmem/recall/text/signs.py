@@ -102,22 +102,22 @@ def nameless(query: str) -> str:
 
 
 def relation(word: str) -> str:
-    """Return the English name of a relation, by any word for it that is known: "mother" for "mum" and for "Mutter"."""
+    """Return the English name of a relation, by any word for it: "mother" for "mum" and for "Mutter"; else nothing."""
     word = word.lower()
-    return _PEOPLE.get(word) or _PEOPLE.get(word.rstrip("s").rstrip("'’")) or word
+    return str(_PEOPLE.get(word) or _PEOPLE.get(word.rstrip("s").rstrip("'’"), ""))
 
 
 def people_asked(query: str) -> list[str]:
     """Return the words of a query that stand for somebody else than its speaker: relations, such as kin, and names.
 
-    A capitalized word is a name unless the speaker asks in the first person, or the language writes nouns so. The words
-    that ask of whom something holds stand for nobody: "which of my friends".
+    A capitalized word is a name unless it is an abbreviation, the speaker asks in the first person, or the language
+    writes nouns so. The words that ask of whom something holds stand for nobody: "which of my friends".
     """
     look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
-    people = [word for word in words if relation(word) in _TABLE["people"]]
+    people = [word for word in words if relation(word)]
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
-        people += capitalized(look)
+        people += [word for word in capitalized(look) if not word.isupper()]
     return people
 
 
@@ -136,8 +136,7 @@ def _without_who(query: str) -> tuple[str, int]:
 
 def kinds_asked(query: str) -> Kind:
     """Return the kinds of values that would answer a query: a number for "How many?", a person for "Who?"."""
-    look = query[:_LONGEST_LOOK]
-    return _kinds_in(look, "asks")
+    return _kinds_in(query[:_LONGEST_LOOK], "asks")
 
 
 def asks_whom(query: str) -> bool:
