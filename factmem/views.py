@@ -23,8 +23,8 @@ class View:
         roots: Scopes with their subtrees.
         exact: Scopes without their subtrees. With neither these nor roots, all scopes are visible.
         subjects: Subjects (and individuals); empty for all.
-        individuals: Keys of the individuals that reads show without naming them, beside the subjects that are no
-            individuals; None for all.
+        individuals: Keys of the individuals of whom reads show public facts without naming them, beside other kinds of
+            subjects; None for all.
     """
 
     roots: tuple[MemoryScope, ...] = ()
@@ -120,5 +120,7 @@ class Sight:
         """Return whether an assertion is visible."""
         if self.reviewed and said.details.unreviewed:
             return False
-        place = said.place
-        return said.details.owner in self.owners and self.view.holds(place) and self.view.shows(place.subject)
+        place, owner = said.place, said.details.owner
+        if owner not in self.owners or not self.view.holds(place):
+            return False
+        return owner is not None or self.view.shows(place.subject)

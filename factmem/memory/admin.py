@@ -288,14 +288,14 @@ class Admin(ReadingPart):
         concept: Concept[T, Any],
         function: Callable[[Json], T] | None = None,
         *,
+        all_users: bool = False,
         dry_run: bool = False,
     ) -> Conversion:
         """Give the facts of a keyword another type, another keyword, or both: every revision, present and past.
 
         Use it for a concept that was renamed, whose class lost a field or a member, or whose values are to be of
         another type. The facts keep their times, states, evidence and owners, and have new ids. If the keyword of the
-        concept holds facts already, they are united. A memory without a viewer converts the private facts of all users
-        as well; a user's view converts theirs and public ones.
+        concept holds facts already, they are united.
 
             await memory.admin.convert("seats", Concept.single("seats", "Seats wanted", int), lambda old: int(old))
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
@@ -308,39 +308,52 @@ class Admin(ReadingPart):
             concept: The concept that they are to be facts of.
             function: Returns the new value for an old one, which is given as JSON, as `export` writes it. It must give
                 the same result each time. None to keep the values.
+            all_users: Convert the private facts of all users as well, not only what the viewer sees.
             dry_run: Convert every value, and write nothing.
 
         Raises:
-            InvalidDataError: A value is not of the concept's type, or the one concept is SINGLE and the other MULTIPLE.
+            InvalidDataError: A value is not of the concept's type, the one concept is SINGLE and the other MULTIPLE, or
+                all users are asked for by a viewer.
             ConceptConflictError: The concept's keyword holds facts of another type; nothing was converted.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
+            OutOfViewError: All users are asked for in a view.
         """
-        return await Converter(self._context, self._backend).convert(keyword, concept, function, dry_run=dry_run)
+        return await self._converter(all_users).convert(keyword, concept, function, dry_run=dry_run)
 
     async def merge(
-        self, subject: MemorySubject | str, into: MemorySubject | str, *, dry_run: bool = False
+        self,
+        subject: MemorySubject | str,
+        into: MemorySubject | str,
+        *,
+        all_users: bool = False,
+        dry_run: bool = False,
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
-        Of a SINGLE that both have, the newest value is current and the others are its history. In a memory without a
-        viewer, what the one individual owns is the other one's from now on, so that a user can be renamed. See
-        `convert` for what the facts keep, and for a process that is killed.
+        Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
+        the facts keep, and for a process that is killed.
 
             await memory.admin.merge("user:annie", into="user:ann")
 
         Args:
             subject: The subject that the facts are about now.
             into: The subject that they are to be about.
+            all_users: Merge the private facts of all users as well. What the one individual owns is the other one's
+                from now on, so that a user can be renamed.
             dry_run: Write nothing.
 
         Raises:
-            InvalidDataError: It is the same subject.
+            InvalidDataError: It is the same subject, or all users are asked for by a viewer.
             ConceptConflictError: Both have facts of one keyword, of different types; nothing was merged.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
+            OutOfViewError: All users are asked for in a view.
         """
-        return await Converter(self._context, self._backend).merge(subject, into, dry_run=dry_run)
+        return await self._converter(all_users).merge(subject, into, dry_run=dry_run)
+
+    def _converter(self, all_users: bool) -> Converter:
+        return Converter(self._context.of_all_users() if all_users else self._context, self._backend)
 
     async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
         """Measure how much words count beside this memory's embedder; nothing is changed.

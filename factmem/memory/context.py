@@ -151,6 +151,7 @@ class Context:
         view: The scopes and subjects that reads and writes are confined to.
         reviewed: Leave out records that are `FactDetails.unreviewed`.
         read_only: Refuse every write.
+        all_users: Whether administration reaches the private facts of all users.
         past: The moment to read at; None for the present.
         concepts: The declared concepts and those of the profiles by keyword; other facts are read by their shape.
         profiles: The profiles that every detection fills.
@@ -180,6 +181,7 @@ class Context:
     view: View = UNCONFINED
     reviewed: bool = False
     read_only: bool = False
+    all_users: bool = False
     past: Moment | None = None
     observation: Observation | None = None
     heard: tuple[Heard, ...] = attrs.field(default=(), repr=False)
@@ -233,9 +235,21 @@ class Context:
         return self.sight.sees(said)
 
     def administers(self, said: Assertion) -> bool:
-        """Return whether administration reaches an assertion: like `sees`, but without a viewer whosever it is."""
-        viewer = said.details.owner if self.viewer is None else self.viewer
-        return Sight(viewer=viewer, view=self.view).sees(said)
+        """Return whether administration reaches an assertion: one that is seen, or anyone's; see `of_all_users`."""
+        return self.all_users or self.sees(said)
+
+    def of_all_users(self) -> Context:
+        """Return this context for the administration of the private facts of all users.
+
+        Raises:
+            InvalidDataError: It has a viewer.
+            OutOfViewError: It is confined to a view.
+        """
+        if self.viewer is not None:
+            raise InvalidDataError("a viewer reaches their own private facts only: open the memory without viewer=")
+        if self.view != UNCONFINED:
+            raise OutOfViewError("a view cannot reach all users: ask the memory that it was made of")
+        return attrs.evolve(self, all_users=True)
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Return whether an anchored scope lies in the view."""

@@ -49,8 +49,7 @@ class Converter(Part):
     """Writes facts anew under another keyword, type or subject, and erases them where they were.
 
     The new ones are written before the old ones are erased, so that a process that dies in between loses nothing. The
-    next conversion of the same facts goes on: a revision that is there already is not written twice. A memory without a
-    viewer converts the facts of all owners.
+    next conversion of the same facts goes on: a revision that is there already is not written twice.
     """
 
     async def convert(
@@ -86,9 +85,9 @@ class Converter(Part):
         return await self._moved(old, [self._about(entry.assertion, one, other) for entry in old])
 
     def _about(self, said: Assertion, one: MemorySubject, other: MemorySubject) -> Assertion:
-        """Return an assertion about another subject; without a viewer, its owner is that individual as well."""
+        """Return an assertion about another subject; for all users, its owner is that individual as well."""
         details, owner = said.details, said.details.owner
-        if self._context.viewer is None and owner is not None and owner == one.individual_name:
+        if self._context.all_users and owner is not None and owner == one.individual_name:
             details = attrs.evolve(details, owner=other.individual_name or owner)
         return attrs.evolve(said, place=Place(other, said.place.scope), details=details)
 

@@ -430,9 +430,9 @@ class Memory:
 
         Args:
             viewer: The name of the viewer; None for one who sees public facts only.
-            individual: The individual that the viewer is: reads show the facts about it and about subjects that are no
-                individuals. What is known of another individual is read by naming that one, or by the ids of its
-                records. Everybody's if None.
+            individual: The individual that the viewer is: of public facts, reads show those about it and about other
+                kinds of subjects. What is public about another individual is read by naming that one, or by the ids of
+                its records. Everybody's if None.
             actor: The writer named in the audit trail.
             scopes: The scopes, with their subtrees. In a view of one scope, a path without a leading slash that does
                 not lie in it is relative to that one.
@@ -499,9 +499,9 @@ class Memory:
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
-        Reads show what is known of this user, private or public, and of subjects that are not individuals. Public facts
-        about another individual are read by naming it: ``subject="user:bob"``. Another subject, and ``private=False``,
-        can still be given to each write.
+        Reads show all private facts of the user, also about others, and public ones about the user and about subjects
+        that are not individuals. Public facts about another individual are read by naming it: ``subject="user:bob"``.
+        Another subject, and ``private=False``, can still be given to each write.
 
             alice = memory.for_user("alice")
             await alice.remember("I have moved to Lisbon.")

@@ -104,7 +104,7 @@ class Reader(Part):
         return [
             row
             for row, subject in zip(rows, subjects, strict=True)
-            if subject.name in known or subject.priority_level < _NO_PRIORITY
+            if view.shows(subject) and (subject.name in known or subject.priority_level < _NO_PRIORITY)
         ]
 
     def _exact_place(self, wanted: RecallFilter) -> Place | None:

@@ -11,7 +11,7 @@ import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.abc.capabilities import EraseReceipt
-from factmem.errors import ConceptConflictError, InvalidDataError, ReadOnlyError
+from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import STATEMENT
 from factmem.memory.exchange import Exchange
 from factmem.records import AssertionState
@@ -181,19 +181,23 @@ async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None
         await memory.admin.merge("user:ann", into="user:ann")
 
 
-async def test_without_a_viewer_private_facts_of_all_users_are_converted_and_a_user_is_renamed() -> None:
+async def test_private_facts_of_all_users_are_converted_and_a_user_is_renamed() -> None:
     async with Memory("memory:") as memory:
         ann, bo = memory.for_user("ann"), memory.for_user("bo")
         for user in (ann, bo):
             await user.save(SingleFact(SEATS, "5"))
-        assert (await memory.admin.convert("seats", NUMBER, _number, dry_run=True)).revisions == 2
+        assert (await memory.admin.convert("seats", NUMBER, _number)).revisions == 0
         assert (await ann.admin.convert("seats", NUMBER, _number, dry_run=True)).revisions == 1
-        assert (await memory.admin.convert("seats", NUMBER, _number)).revisions == 2
-        assert (await memory.admin.merge("user:ann", into="user:anna")).revisions == 1
+        assert (await memory.admin.convert("seats", NUMBER, _number, all_users=True)).revisions == 2
+        assert (await memory.admin.merge("user:ann", into="user:anna", all_users=True)).revisions == 1
         for name, value in (("anna", 5), ("bo", 5), ("ann", None)):
             found = await memory.for_user(name).load(NUMBER)
             assert (found and found.value) == value
         assert await memory.list_records() == []  # they are private as before
+        with pytest.raises(InvalidDataError, match="their own private facts"):
+            await ann.admin.merge("user:anna", into="user:ann", all_users=True)
+        with pytest.raises(OutOfViewError):
+            await memory.scope("/product/alpha").admin.convert("seats", NUMBER, all_users=True)
 
 
 @pytest.mark.parametrize("deaths", [1, 2])

@@ -155,3 +155,19 @@ async def test_a_user_imports_no_private_facts_of_another_one(trust: bool) -> No
         with pytest.raises(InvalidDataError, match="only the viewer's own private facts"):
             await bo.admin.import_(io.StringIO(forged), trust=trust)
         assert [record.value for record in await ann.list_records()] == ["ann's"]
+
+
+async def test_a_user_sees_all_of_their_private_facts_whoever_they_are_about() -> None:
+    note, file = Concept.single("note", "What to remember of somebody"), io.StringIO()
+    async with Memory("memory:") as memory:
+        ann, bo = memory.for_user("ann"), memory.for_user("bo")
+        await ann.save(SingleFact(note, "Eva paints."), subject="friend:Eva")
+        await memory.save(SingleFact(note, "Bo sings."), subject="user:bo")
+        assert [record.value for record in await ann.list_records()] == ["Eva paints."]
+        assert (await ann.recall("What does Eva do?"))[0].record.value == "Eva paints."
+        assert await ann.load(note) is None  # it is not about the user
+        assert await ann.admin.export(file) == 1
+        assert [record.value for record in await bo.list_records()] == ["Bo sings."]
+        await ann.admin.reset()
+        assert await ann.list_records(subject="friend:Eva") == []
+        assert [record.value for record in await bo.list_records()] == ["Bo sings."]

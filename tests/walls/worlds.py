@@ -169,7 +169,7 @@ class Caller:
         roots: scopes of the view, including their children; without these and ``exact``, these are all scopes.
         exact: scopes of the view, excluding their children.
         subjects: subjects of the view; empty for all.
-        individual: the individual whose facts are read, beside those of other kinds of subjects; None for all.
+        individual: the individual whose public facts are read, beside those of other kinds of subjects; None for all.
         reviewed: whether unreviewed records are left out.
     """
 
@@ -192,12 +192,12 @@ class Caller:
             return False
         if self.subjects and plant.subject.key not in [subject.key for subject in self.subjects]:
             return False
-        if not self.reads(plant.subject):
+        if plant.owner is None and not self.reads(plant.subject):
             return False
         return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
 
     def reads(self, subject: MemorySubject) -> bool:
-        """Return whether reads show a subject that they do not name."""
+        """Return whether reads show what is public about a subject that they do not name."""
         others = self.individual is not None and subject.individual_name is not None
         return not others or subject.key == (self.individual and self.individual.key)
 

@@ -212,7 +212,7 @@ class Columns:
             seen &= among(of["subject"], self.numbers_of(subject.key for subject in sight.view.subjects))
         if sight.view.individuals is not None:
             own = among(of["subject"], self.numbers_of(sight.view.individuals))
-            seen &= own | ~self.individuals()[of["subject"]]
+            seen &= own | ~self.individuals()[of["subject"]] | (of["owner"] != 0)
         return seen
 
     def individuals(self) -> NDArray[np.bool_]:
