@@ -44,7 +44,7 @@ from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.wording import content_words, folded, language_of
+from factmem.wording import content_words, folded, is_question, language_of, sentence_spans
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 
@@ -134,9 +134,10 @@ class MemoryRun:
         """Return the best facts for the current conversation, rendered for a prompt.
 
         Order and shares are those of `Loading`. Standing instructions of the user are always included, unless a newer
-        one overtakes them. If several places have a typed fact of one concept, the stronger subject wins, then the
-        narrower scope, then the newer fact. Statements of the current conversation and quarantined records are never
-        included.
+        one overtakes them. Where the user's messages ask for nothing, such as "Hi!", only the typed facts of the
+        agent's concepts (all, if it has none) stand beside them. If several places have a typed fact of one concept,
+        the stronger subject wins, then the narrower scope, then the newer fact. Statements of the current conversation
+        and quarantined records are never included.
 
         Args:
             history: The conversation so far.
@@ -388,6 +389,9 @@ class MemoryRun:
             settings=self.config.recall,
         )
         typed, statements = _kinds(concepts)
+        asks = concepts is not None or not query or _asks(query)
+        if not asks and self.config.concepts:
+            typed = Filters(concepts=self.config.concepts)
         facts = _Found() if typed is None else await look_up(loading.limit, typed, history=True)
         found, newer = list(facts.records), facts.newer
         if statements:
@@ -396,9 +400,9 @@ class MemoryRun:
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
             said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
-            own = await look_up(loading.limit + len(current), said, known=facts.earlier)
+            own = await look_up(loading.limit + len(current), said, known=facts.earlier) if asks else facts
             about, newer = [*own.records], own.newer
-            if loading.assistant_share:
+            if asks and loading.assistant_share:
                 replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
                 about += [record for record in replies.records if _answers(query, record)]
             instructions = [*filter(is_instruction, standing)]
@@ -537,6 +541,16 @@ async def _looked_up(
 def _answers(query: str, record: FactRecord[Any]) -> bool:
     """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
     return not query or record.details.source == _SAVED or bool(_content(query) & _content(str(record.value)))
+
+
+def _asks(query: str) -> bool:
+    """Return whether a query may ask for something: it has a word with content, a question or an order."""
+    lowered = folded(query)
+    language = language_of(lowered)
+    said = [lowered[slice(*span)] for span in sentence_spans(lowered)]
+    return bool(content_words(lowered, language)) or any(
+        is_question(it, language) or language.opens("orders", it) or language.ends("orders", it) for it in said
+    )
 
 
 def _content(text: str) -> frozenset[str]:

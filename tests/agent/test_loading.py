@@ -126,6 +126,39 @@ async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None
     assert counts == {record.id for record in block.records}
 
 
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        (["Hi!"], False),
+        (["Thanks a lot!"], False),
+        (["Guten Morgen!"], False),
+        (["Haha, ok"], False),
+        (["Plan my weekend."], True),
+        (["What should I eat?"], True),
+        (["Where do I live?"], True),
+        (["Plan my day"], True),
+        (["週末の計画を立てて"], True),
+        (["Plan my weekend.", "Thanks!"], True),
+    ],
+)
+@pytest.mark.parametrize("concepts", [(), (CITY,)])
+async def test_a_message_that_asks_for_nothing_gets_rules_and_typed_facts_only(
+    said: list[str], asks: bool, concepts: tuple[Concept[Any, Any], ...]
+) -> None:
+    async with memory_over() as memory:
+        await memory.save(city("Oslo"), subject=USER)
+        await memory.save(SingleFact(SIZE, 39.5, timestamp=BEGAN), subject=USER)
+        await memory.remember("I like to cook with saffron.", subject=USER)
+        await memory.remember("Please always answer in French.", subject=USER)
+        agent = plugin(memory, concepts=concepts)
+        (*_, block, _) = await agent.load_all_facts_to_agent([user(text) for text in said])
+        (*_, asked, _) = await agent.load_facts_to_agent([user(text) for text in said], [STATEMENT])
+    shown = {word for word in ("Oslo", "39.5", "saffron", "French") if word in block["content"]}
+    always = {"Oslo", "French"} if concepts else {"Oslo", "39.5", "French"}
+    assert shown == ({"Oslo", "39.5", "saffron", "French"} if asks else always)
+    assert "saffron" in asked["content"]
+
+
 async def test_values_of_a_multiple_are_rendered_once_and_of_one_level() -> None:
     async with memory_over() as memory:
         for pets in (("cat", "dog"), ("dog", "bee")):

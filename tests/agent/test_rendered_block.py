@@ -214,7 +214,7 @@ async def test_a_model_gives_instructions_by_their_topic() -> None:
 
     async with memory_over(ScriptedModel(answer), policies=Policies(keep_words=True)) as memory:
         agent = await converse(memory, ["Remember that my code word is heron.", "I have a cold."])
-        assert lines(await block_of(agent, "Hello")) == [
+        assert lines(await block_of(agent, "Plan my day")) == [
             ("instruction", "The user's code word is heron."),
             ("statement", "I have a cold."),
         ]
