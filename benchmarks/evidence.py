@@ -142,6 +142,7 @@ TYPES: Final[Mapping[str, Any]] = {
     "bool": bool,
     "date": dt.date,
     "datetime": dt.datetime,
+    "time": dt.time,
     "duration": dt.timedelta,
 }
 
@@ -182,7 +183,7 @@ def sets() -> dict[str, list[Case]]:
         "unseen": [*_written("unseen")],
         "dangers": [*_written("fourth")],
     }
-    for name in ("new", "second", "third", "fourth"):
+    for name in ("new", "second", "third", "fourth", "fifth"):
         file = "evidence" if name == "new" else f"evidence_{name}"
         found[name] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read(file, half)]
     return found

@@ -5,6 +5,7 @@ A value is stored as JSON beside the *shape* of its type: see `factmem.shapes`, 
 
 from __future__ import annotations
 
+import enum
 import json
 import math
 import typing
@@ -58,7 +59,7 @@ def encode_value(value: object, value_type: Any) -> Json:
         InvalidDataError: the value is not of its type, holds NaN, infinity or lone surrogates, or is larger than
             `MAX_VALUE_BYTES`. The error's path locates the fault; its text holds no value.
     """
-    if isinstance(value, _PLAIN) and type(value) is value_type:  # nearly all values
+    if isinstance(value, _PLAIN) and type(value) is value_type in _PLAIN:  # nearly all values
         _check_size(value)
         return value
     try:
@@ -101,7 +102,7 @@ def check_value(value: T, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: see `encode_value` and `decode_value`.
     """
-    if isinstance(value, _PLAIN) and type(value) is value_type:
+    if isinstance(value, _PLAIN) and type(value) is value_type in _PLAIN:
         _check_size(value)
         if isinstance(value, str) and not value.strip():
             raise InvalidDataError("a text value must not be blank: there is nothing to remember")
@@ -170,12 +171,15 @@ _dumps: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=
 
 
 def _plain(data: Json) -> Json:
-    """Return JSON as it reads back: without tuples."""
+    """Return JSON as it reads back: without tuples, and without members of enums that are texts or numbers too."""
     match data:
+        case enum.Enum():
+            return _plain(data.value)
         case list() | tuple():
             return [_plain(item) for item in data]
         case Mapping():
-            return {key: _plain(item) for key, item in data.items()}
+            keys = (key.value if isinstance(key, enum.Enum) else key for key in data)
+            return {key: _plain(item) for key, item in zip(keys, data.values(), strict=True)}
         case _:
             return data
 

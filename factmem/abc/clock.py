@@ -9,7 +9,7 @@ from typing import TypeAlias
 __all__ = ["Clock", "system_clock"]
 
 Clock: TypeAlias = Callable[[], dt.datetime]
-"""Function that returns the present as an aware datetime in UTC."""
+"""Function that returns the present as an aware datetime, in the time zone in which questions say "today"."""
 
 
 def system_clock() -> dt.datetime:

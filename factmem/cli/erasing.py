@@ -193,7 +193,7 @@ def _show(
             {"path": str(file.path), "bytes": file.size, **attributes(file, "words", "names", "marks", "vectors")}
             for file in report.files
         ]
-        verified = attributes(report, "clean", "searched", "left_out", "too_short", "said_by")
+        verified = attributes(report, "clean", "searched", "left_out", "too_short", "said_by", "said_elsewhere")
         data["verified"] = {**verified, "files": files}
 
     def render(out: Console) -> None:
@@ -225,6 +225,11 @@ def _print_report(out: Console, report: ErasureReport, session: Session) -> None
         out.print("Nothing of it was found.")
     if report.too_short:
         out.print(f"{counted(report.too_short, 'word or name is', 'words or names are')} too short to search for.")
+    if report.said_elsewhere:
+        others = counted(
+            report.said_elsewhere, "record that is not shown here holds", "records that are not shown here hold"
+        )
+        out.print(f"{others} some of it as well, such as private facts of another user.")
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
         others = counted(len(report.said_by), "other record holds", "other records hold")

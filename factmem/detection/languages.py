@@ -190,7 +190,9 @@ def _name_of(text: str) -> str | None:
     for word in words:
         for name, weight in _weights().get(word.text, {}).items():
             scores[name] = scores.get(name, 0) + weight
-    written = {char for word in words if not word.is_name for char in sample[word.start : word.end] if _is_latin(char)}
+    written = {
+        char for word in words if not word.is_name for char in sample[word.start : word.end].lower() if _is_latin(char)
+    }
     for name in (_letters()[char] for char in written if char in _letters()):
         scores[name] = scores.get(name, 0) + _LETTER
     fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]

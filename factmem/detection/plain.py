@@ -36,7 +36,6 @@ CUES: Final[Mapping[str, str]] = _DATA["cues"]
 """Lists of cues, with their reasons."""
 _IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")
 _BEFORE: Final = ("condition", "that")
-_NEARBY: Final = ("said", "joke")
 _THEMES: Final = ("averse", "past")
 """Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
@@ -526,11 +525,12 @@ class Reading:
             yield CUES["condition"]
         pauses = (at for at in range(clause[1] + 2, sentence[1] + 1) if self.passage.is_pause(at))
         near = next(pauses, sentence[1])
+        if self.cues("joke", sentence[0], near, inner):
+            yield CUES["joke"]
         contrasts = self.entries("contrast", sentence[0], place[0] - 1) & self._breaks(sentence)
-        for name in _NEARBY:
-            start = max(contrasts, default=sentence[0]) if name == "said" else sentence[0]
-            if self.cues(name, start, near, inner):
-                yield CUES[name]
+        last = clause[1] if self._goes_on(clause, sentence) else near
+        if self.cues("said", max(contrasts, default=sentence[0]), last, inner):
+            yield CUES["said"]
         if self._is_behind_colon(clause, sentence) and not self._is_labelled(clause, sentence):
             yield "said behind a colon"
         marks = [word.text for word in self.words[sentence[0] : place[0]]]
@@ -538,6 +538,14 @@ class Reading:
             yield "said in brackets"
         if self._is_asked(clause, sentence):
             yield CUES["ask"]
+
+    def _goes_on(self, clause: Found, sentence: Found) -> bool:
+        """Return whether another clause is joined to one by "and" or "but", and tells of something else."""
+        following = self._said(clause[1] + 1, sentence[1])[:1]
+        joints = self.entries("further", clause[1] + 1, sentence[1]) | self.entries(
+            "contrast", clause[1] + 1, sentence[1]
+        )
+        return bool(joints.intersection(following))
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""

@@ -30,7 +30,7 @@ _TOKEN: Final = lazy_pattern(
     rf"(?:(?<![\w.,])[-−])?\d+(?:[.,'’\u00a0\u202f]\d+)*|[{_UNSPACED}]|(?:[^\W\d_{_UNSPACED}][{_JOINED}]*)+|[^\w\s]|\n"
 )
 _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
-_ENDS: Final = frozenset(".!?…。！？؟।｡")
+_ENDS: Final = frozenset([*".!?。！？؟।｡", "..."])  # folded
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
 _PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~&")
 _SHORTENED: Final = frozenset(table("detection/plain")["shortened"].split(", "))

@@ -132,7 +132,7 @@ class Admin(ReadingPart):
         actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
         origins = listed("origins", origins, Origin)
         wanted = self._reader.wanted(filters)
-        log = await self._log_of(ids, wanted if filters else None)
+        log = await self._log_of(ids, None if wanted.empty else wanted)
         context = self._context.everybody if ids else self._context
         sees = context.sight_of(wanted).sees
 
@@ -162,8 +162,7 @@ class Admin(ReadingPart):
                 and (happened_until is None or (entry.at is not None and entry.at < happened_until))
             )
 
-        whole = not (ids or origins or flagged is not None or filters or self._context.view != UNCONFINED)
-
+        whole = wanted.empty and flagged is None and self._context.view == UNCONFINED and not (ids or origins)
         erased = await self._erasures() if whole else ()
 
         def entries() -> list[AuditEntry]:
@@ -222,8 +221,8 @@ class Admin(ReadingPart):
 
         Raises:
             CodecError: A line is malformed; earlier lines are kept.
-            InvalidDataError: The source is not trusted and holds another viewer's private facts, or is neither a file
-                nor entries; earlier ones are kept.
+            InvalidDataError: The source holds another viewer's private facts, and is not trusted or this memory has a
+                viewer; or it is neither a file nor entries. Earlier entries are kept.
         """
         return await Exchange(self._context, self._backend).import_(source, trust=trust, progress=progress)
 
@@ -295,7 +294,8 @@ class Admin(ReadingPart):
 
         Use it for a concept that was renamed, whose class lost a field or a member, or whose values are to be of
         another type. The facts keep their times, states, evidence and owners, and have new ids. If the keyword of the
-        concept holds facts already, they are united.
+        concept holds facts already, they are united. A memory without a viewer converts the private facts of all users
+        as well; a user's view converts theirs and public ones.
 
             await memory.admin.convert("seats", Concept.single("seats", "Seats wanted", int), lambda old: int(old))
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
@@ -323,8 +323,9 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
-        Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
-        the facts keep, and for a process that is killed.
+        Of a SINGLE that both have, the newest value is current and the others are its history. In a memory without a
+        viewer, what the one individual owns is the other one's from now on, so that a user can be renamed. See
+        `convert` for what the facts keep, and for a process that is killed.
 
             await memory.admin.merge("user:annie", into="user:ann")
 

@@ -232,6 +232,11 @@ class Context:
         """Return whether an assertion may be shown: public or the viewer's own, and in the view."""
         return self.sight.sees(said)
 
+    def administers(self, said: Assertion) -> bool:
+        """Return whether administration reaches an assertion: like `sees`, but without a viewer whosever it is."""
+        viewer = said.details.owner if self.viewer is None else self.viewer
+        return Sight(viewer=viewer, view=self.view).sees(said)
+
     def reaches(self, scope: MemoryScope) -> bool:
         """Return whether an anchored scope lies in the view."""
         return self.view.reaches(scope)

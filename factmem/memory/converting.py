@@ -12,8 +12,8 @@ from anyio import to_thread
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
+from factmem.memory.backend import Part
 from factmem.memory.exchange import Exchange
-from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
@@ -45,11 +45,12 @@ class Conversion:
     dry_run: bool = False
 
 
-class Converter(ReadingPart):
+class Converter(Part):
     """Writes facts anew under another keyword, type or subject, and erases them where they were.
 
     The new ones are written before the old ones are erased, so that a process that dies in between loses nothing. The
-    next conversion of the same facts goes on: a revision that is there already is not written twice.
+    next conversion of the same facts goes on: a revision that is there already is not written twice. A memory without a
+    viewer converts the facts of all owners.
     """
 
     async def convert(
@@ -79,20 +80,32 @@ class Converter(ReadingPart):
         one, other = self._context.about(subject), self._context.about(into)
         if one.key == other.key:
             raise InvalidDataError("a subject cannot be merged into itself")
-        old = await self._reader.recorded(wanted=lambda entry: entry.assertion.place.subject.key == one.key)
+        old = [entry for entry in await self._reached() if entry.assertion.place.subject.key == one.key]
         if dry_run:
             return Conversion(revisions=len(old), dry_run=True)
-        said = [entry.assertion for entry in old]
-        return await self._moved(old, [attrs.evolve(each, place=Place(other, each.place.scope)) for each in said])
+        return await self._moved(old, [self._about(entry.assertion, one, other) for entry in old])
+
+    def _about(self, said: Assertion, one: MemorySubject, other: MemorySubject) -> Assertion:
+        """Return an assertion about another subject; without a viewer, its owner is that individual as well."""
+        details, owner = said.details, said.details.owner
+        if self._context.viewer is None and owner is not None and owner == one.individual_name:
+            details = attrs.evolve(details, owner=other.individual_name or owner)
+        return attrs.evolve(said, place=Place(other, said.place.scope), details=details)
 
     async def _of_keyword(self, keyword: str) -> list[Recorded]:
-        return await self._reader.recorded(LogPart(kept=RecallFilter(keywords=(keyword,))))
+        return await self._reached(LogPart(kept=RecallFilter(keywords=(keyword,))))
+
+    async def _reached(self, part: LogPart | None = None) -> list[Recorded]:
+        log, reaches = await self._backend.mirror.log(part), self._context.administers
+        return [entry for entry in log if isinstance(entry, Recorded) and reaches(entry.assertion)]
 
     async def _moved(self, old: Sequence[Recorded], new: Sequence[Assertion]) -> Conversion:
         """Write revisions anew, with their states, and erase the old ones."""
         self._context.check_writable()
         self._backend.log()  # raises before anything is written if the provider keeps none
-        states = states_of(await self._reader.log(LogPart(record_ids={entry.record_id for entry in old}, related=True)))
+        states = states_of(
+            await self._backend.mirror.log(LogPart(record_ids={entry.record_id for entry in old}, related=True))
+        )
         if any(states[entry.id] is AssertionState.PENDING for entry in old):
             raise StateConflictError("some of them wait for a model: convert them once the model has read them")
         written = [
@@ -100,12 +113,12 @@ class Converter(ReadingPart):
             for entry, said in zip(old, new, strict=True)
         ]
         there = LogPart(kept=RecallFilter(keywords={said.keyword for said in new}))
-        before, ours = {entry.id for entry in await self._reader.recorded(there)}, set(map(_said, written))
+        before, ours = {entry.id for entry in await self._reached(there)}, set(map(_said, written))
         try:
             await Exchange(self._context, self._backend).import_(written, trust=True, progress=None)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                found = await self._reader.recorded(there)  # others may have written meanwhile
+                found = await self._reached(there)  # others may have written meanwhile
                 partly = [entry.id for entry in found if entry.id not in before and _said(entry) in ours]
                 await self._backend.erase(self._context.tenant, assertion_ids=partly)
             raise

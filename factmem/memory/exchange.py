@@ -76,7 +76,7 @@ class Exchange(WritingPart):
     ) -> ImportReceipt:
         """See `Admin.import_`."""
         self._context.check_writable()
-        from_file, sees = _is_file(source), self._context.everybody.sees
+        from_file, reaches = _is_file(source), self._context.everybody.administers
         waiting: set[str] = set()
         record_ids: dict[str, str] = {}
         number = imported = accepted = 0
@@ -89,7 +89,7 @@ class Exchange(WritingPart):
                     receipts = await self._writer.receipts(said)
                     pairs = zip(entries, receipts, strict=True)
                     record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
-                    imported += sum(receipt.new for receipt in receipts if sees(receipt.recorded.assertion))
+                    imported += sum(receipt.new for receipt in receipts if reaches(receipt.recorded.assertion))
                     apart = await self._waiting(receipts)
                     now = [
                         apart.pop(receipt.recorded.id)
@@ -128,13 +128,14 @@ class Exchange(WritingPart):
 
     def _admitted(self, said: Assertion, *, trust: bool, from_file: bool) -> Assertion:
         """Return an assertion in the state in which it is imported; raise if it is another viewer's."""
+        if not trust or self._context.viewer is not None:  # a trusted file may restore the facts of all viewers at once
+            self._context.owned(said.details, private=False)
         if trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
             return attrs.evolve(said, state=AssertionState.QUARANTINED) if _was_accepted(said) else said
-        self._context.owned(said.details, private=False)
         return _doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
 
     async def _waiting(self, receipts: Sequence[Receipt]) -> dict[str, Receipt]:
-        """Return the receipts of visible assertions that wait in quarantine, by id.
+        """Return the receipts of assertions that wait in quarantine, by id.
 
         The state of a new assertion is known. The log is read only for those that were there before.
         """
@@ -143,7 +144,7 @@ class Exchange(WritingPart):
         return {
             receipt.recorded.id: receipt
             for receipt in receipts
-            if self._context.everybody.sees(receipt.recorded.assertion)
+            if self._context.everybody.administers(receipt.recorded.assertion)
             and states.get(receipt.recorded.id, receipt.recorded.assertion.state) is AssertionState.QUARANTINED
         }
 

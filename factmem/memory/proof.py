@@ -367,6 +367,7 @@ class ErasureReport:
         left_out: Number of pieces not looked for, since remaining records hold them as well.
         too_short: Number of words and names too short to be distinguished from other content.
         said_by: See `Traces.said_by`.
+        said_elsewhere: Number of further records that hold some of the words, such as private ones of another user.
     """
 
     files: tuple[FileTraces, ...]
@@ -374,11 +375,12 @@ class ErasureReport:
     left_out: int = 0
     too_short: int = 0
     said_by: tuple[str, ...] = ()
+    said_elsewhere: int = 0
 
     @property
     def clean(self) -> bool:
         """Whether no trace is left, neither in a file nor in another record."""
-        return not self.said_by and not any(file.found for file in self.files)
+        return not (self.said_by or self.said_elsewhere or any(file.found for file in self.files))
 
 
 async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> ErasureReport:
@@ -386,7 +388,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
 
     Traces are looked for in UTF-8, UTF-16, JSON's escapes and base64, composed and decomposed, in pieces and as a
     full-text index holds words; vectors as float32 numbers, bare or in base64. Content that remaining
-    records share is left out: `ErasureReport.said_by` names those that are visible.
+    records share is left out: `ErasureReport.said_by` names those that are visible, and the others are counted.
 
     The search covers all partitions of the store: it is for users who may read its files. Content of
     another organization is found as well. A short word (fewer than 6 bytes, a number of fewer than 10
@@ -405,6 +407,8 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
     log = await provider.changes(traces.tenant)
     rows = (await provider.vectors(traces.tenant))[1] if traces.vectors else None
     needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
+    left = [entry for entry in log if isinstance(entry, Recorded)]
+    holding = set(await to_thread.run_sync(_said_by, traces.words, left))
     files = await provider.files()
     found = await to_thread.run_sync(partial(_searched, files, needles))
     return ErasureReport(
@@ -413,6 +417,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
         left_out=left_out,
         too_short=traces.too_short,
         said_by=traces.said_by,
+        said_elsewhere=len(holding.difference(traces.said_by)),
     )
 
 

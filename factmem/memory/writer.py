@@ -15,6 +15,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
+from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
 from factmem.changes import Change, ChangeKind
 from factmem.errors import (
@@ -549,12 +550,14 @@ class Writer(ReadingPart):
         return details if expiry == details.expires_at else attrs.evolve(details, expires_at=expiry)
 
     def dated(self, fact: Fact[T]) -> Fact[T]:
-        """Return a fact with a legal timestamp.
+        """Return a fact with a legal timestamp: by the memory's own clock where the caller gave none.
 
         Raises:
             InvalidDataError: It lies in the future, and the policy refuses that.
         """
         now = self._context.clock()
+        if isinstance(fact.timestamp, ClockTime) and self._context.clock is not system_clock:
+            return attrs.evolve(fact, timestamp=ClockTime.of(now))
         if fact.timestamp <= now + self._context.policies.clock_skew:
             return fact
         if self._context.policies.future is FuturePolicy.CLAMP:

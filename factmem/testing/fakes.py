@@ -18,7 +18,7 @@ from factmem.abc.model import Prompt
 from factmem.abc.outlines import KeepsOutlines
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError, ModelAnswerError
-from factmem.facts import utc
+from factmem.validators import check_aware
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,12 +47,12 @@ class FakeClock:
         *,
         step: dt.timedelta = dt.timedelta(0),
     ) -> None:
-        self._now = utc(start)
+        self._now = check_aware(start, "start")
         self._step = step
         self._lock = threading.Lock()
 
     def __call__(self) -> dt.datetime:
-        """Return the present, in UTC."""
+        """Return the present, in the time zone in which it was set."""
         with self._lock:
             now = self._now
             self._now += self._step
@@ -65,7 +65,7 @@ class FakeClock:
             InvalidDataError: The moment has no time zone.
         """
         with self._lock:
-            self._now = utc(moment)
+            self._now = check_aware(moment, "moment")
 
     def advance(self, by: dt.timedelta) -> None:
         """Advance the next reading."""

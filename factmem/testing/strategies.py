@@ -47,6 +47,7 @@ except ModuleNotFoundError:
 __all__ = [
     "Mood",
     "Pet",
+    "Season",
     "assertions",
     "concepts",
     "details",
@@ -74,6 +75,13 @@ class Mood(enum.Enum):
 
     GOOD = "good"
     BAD = "bad"
+
+
+class Season(enum.StrEnum):
+    """An enumeration of texts among the value types."""
+
+    SPRING = "spring"
+    AUTUMN = "autumn"
 
 
 @attrs.frozen
@@ -156,6 +164,7 @@ _TYPED: Final[Sequence[tuple[Any, st.SearchStrategy[Any]]]] = (
     (dt.timedelta, st.timedeltas(dt.timedelta(days=-90_000), dt.timedelta(days=90_000))),
     (decimal.Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
     (Mood, st.sampled_from(Mood)),
+    (Season, st.sampled_from(Season)),
     (Pet, _PETS),
     (list[Pet], st.lists(_PETS, max_size=3)),
     (dict[str, float], st.dictionaries(texts(), _FLOATS, max_size=3)),

@@ -101,6 +101,13 @@ def test_a_store_whose_facts_are_gone_points_to_its_trail(cli: CommandLine) -> N
     assert cli.run("audit").err == ""
 
 
+def test_an_erasure_stays_in_the_trail(cli: CommandLine) -> None:
+    record = cli.data("save", "seats", "120")[0]
+    cli.data("forget", record["id"], "--yes")
+    for options in ((), ("--action", "erased")):
+        assert [entry["action"] for entry in cli.data("audit", *options)["entries"]] == ["erased"]
+
+
 def test_a_store_that_keeps_nothing_says_so(cli: CommandLine) -> None:
     err = cli.run("info", "--store", "none:").err
     assert "ingest" not in err

@@ -667,3 +667,28 @@ def test_an_ordinal_numbers_what_the_concept_is_about(text: str) -> None:
     assert judged(text, 5, floor) is None
     assert judged(text, 4, floor) is not None
     assert judged(text, 5, Concept.single("children", "How many children the user has", int)) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "believed"),
+    [
+        ("Make a simple budget table. I live in Oslo.", "I live in Oslo", True),
+        ("Write the first page of a novel. I live in Oslo.", "I live in Oslo", False),
+        ("I live in Oslo and my brother says it rains too much.", "I live in Oslo", True),
+        ("I live in Oslo, my brother says.", "I live in Oslo", False),
+        ("The file you sent is a .dmg… I live in Oslo, if it matters.", "I live in Oslo", True),
+        ("The iPhone has no signal here. I live in Oslo.", "I live in Oslo", True),
+        ("From Monday I live in Oslo.", "I live in Oslo", False),
+        ("testing testing. I live in Oslo. The quick brown fox.", "I live in Oslo", False),
+    ],
+)
+def test_what_stands_beside_a_statement_speaks_against_it_only_where_it_is_about_it(
+    text: str, quote: str, believed: bool
+) -> None:
+    assert (judged(text, "Oslo", CITY, quote=quote) is None) is believed
+
+
+@pytest.mark.parametrize(("text", "believed"), [("39. so 40 then?", True), ("1. 39\n2. 40", False)])
+def test_a_number_with_a_full_stop_alone_is_no_list(text: str, believed: bool) -> None:
+    size = Concept.single("shoe_size", "Shoe size (EU)", int)
+    assert (judged(text, 39, size, quote="39", asked="What EU size do you wear?") is None) is believed

@@ -145,7 +145,7 @@ async def test_text_of_a_current_record_is_reported_apart_from_traces(provider: 
     assert (await verify_erased(provider, traces)).clean
 
 
-async def test_traces_name_no_record_that_the_viewer_may_not_see(provider: AgentMemoryProvider) -> None:
+async def test_records_that_the_viewer_may_not_see_are_counted_and_not_named(provider: AgentMemoryProvider) -> None:
     hers = Memory(provider, viewer="bob", embedder=DenseEmbedder())
     fact = likes(word("shared"))
     await hers.save(fact, private=True)
@@ -154,7 +154,7 @@ async def test_traces_name_no_record_that_the_viewer_may_not_see(provider: Agent
     traces = await mine.admin.traces(record.id, texts=[word("shared")])
     await mine.forget(record.id)
     report = await verify_erased(provider, traces)
-    assert (traces.said_by, report.said_by, report.clean) == ((), (), True)
+    assert (traces.said_by, report.said_by, report.said_elsewhere, report.clean) == ((), (), 1, False)
     (other,) = await hers.list_records()
     assert (await mine.admin.traces(other.id)).words == frozenset()
 

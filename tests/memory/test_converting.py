@@ -181,6 +181,21 @@ async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None
         await memory.admin.merge("user:ann", into="user:ann")
 
 
+async def test_without_a_viewer_private_facts_of_all_users_are_converted_and_a_user_is_renamed() -> None:
+    async with Memory("memory:") as memory:
+        ann, bo = memory.for_user("ann"), memory.for_user("bo")
+        for user in (ann, bo):
+            await user.save(SingleFact(SEATS, "5"))
+        assert (await memory.admin.convert("seats", NUMBER, _number, dry_run=True)).revisions == 2
+        assert (await ann.admin.convert("seats", NUMBER, _number, dry_run=True)).revisions == 1
+        assert (await memory.admin.convert("seats", NUMBER, _number)).revisions == 2
+        assert (await memory.admin.merge("user:ann", into="user:anna")).revisions == 1
+        for name, value in (("anna", 5), ("bo", 5), ("ann", None)):
+            found = await memory.for_user(name).load(NUMBER)
+            assert (found and found.value) == value
+        assert await memory.list_records() == []  # they are private as before
+
+
 @pytest.mark.parametrize("deaths", [1, 2])
 async def test_a_conversion_that_was_killed_goes_on(deaths: int, clock: FakeClock) -> None:
     """The process dies before the first erasure, or before the second one."""

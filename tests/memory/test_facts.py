@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 
 import attrs
 import pytest
@@ -264,3 +265,11 @@ async def test_a_user_of_a_store_of_four_verbs_reads_their_own(clock: FakeClock)
 async def told_of(memory: Memory, clock: FakeClock) -> None:
     await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="user:carl")
     await memory.save(SingleFact(CITY, "Bergen", timestamp=clock()), subject="office")
+
+
+async def test_a_fact_without_a_time_is_dated_by_the_clock_of_the_memory() -> None:
+    for year in (2024, 2031):
+        clock = FakeClock(dt.datetime(year, 5, 10, 20, tzinfo=zoneinfo.ZoneInfo("America/Los_Angeles")))
+        async with Memory("memory:", clock=clock, embedder=HashEmbedder()) as memory:
+            (record,) = await memory.save(SingleFact(Concept.single("city", "City"), "Oslo"))
+        assert record.timestamp == clock()

@@ -62,6 +62,9 @@ def test_small_talk_hardly_ever_overtakes_or_is_overtaken(written_apart: dict[st
     [
         ("My boss is Ann Smith.", "My boss is Ben."),
         ("My boss is Ann Smith.", "My new boss is Ben."),
+        ("My boss is Ann Smith.", "No, my boss is Ben."),
+        ("My boss is Ann Smith.", "Sorry, I meant: my boss is Ben."),
+        ("Ich wohne in Kiel.", "Nein, ich wohne in Bremen."),
         ("Mein Chef ist Herr Klein.", "Mein Chef ist Frau Groß."),
         ("Ich wohne in Kiel.", "Wir sind nach Bremen gezogen, ich wohne jetzt in Bremen."),
         ("Ma fille est au collège Jean-Moulin.", "Ma fille est au lycée Camille-Claudel."),

@@ -33,6 +33,14 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
+class Mood(enum.StrEnum):
+    CALM = "calm"
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 - as before Python 3.11
+    RED = "red"
+
+
 @attrs.frozen
 class Room:
     name: str
@@ -50,6 +58,18 @@ def nested(depth: int) -> list[Any]:
     for _ in range(depth - 1):
         value = [value]
     return value
+
+
+@pytest.mark.parametrize("member", [Level.LOW, Mood.CALM, Colour.RED])
+def test_a_member_of_an_enum_that_is_a_text_or_a_number_is_written_as_its_value(member: enum.Enum) -> None:
+    kind = type(member)
+    typed: list[tuple[Any, Any]] = [(member, kind), ([member], list[kind]), ({member}, set[kind])]  # type: ignore[valid-type]
+    if isinstance(member, str):
+        typed.append(({member: 1}, dict[kind, int]))  # type: ignore[valid-type]
+    for value, value_type in typed:
+        written = encode_value(value, value_type)
+        assert repr(written) == repr(json.loads(json.dumps(written)))
+        assert check_value(value, value_type) == decode_value(written, value_type) == value
 
 
 @given(strategies.typed_values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 
 import attrs
 import pytest
@@ -140,3 +141,17 @@ async def test_a_memory_without_a_viewer_owns_nothing() -> None:
     memory = Memory(InMemoryProvider())
     with pytest.raises(InvalidDataError, match="needs an owner"):
         await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)
+
+
+@pytest.mark.parametrize("trust", [False, True])
+async def test_a_user_imports_no_private_facts_of_another_one(trust: bool) -> None:
+    iban, file = Concept.single("iban", "Bank account"), io.StringIO()
+    async with Memory("memory:") as memory:
+        ann, bo = memory.for_user("ann"), memory.for_user("bo")
+        await ann.save(SingleFact(iban, "ann's"))
+        await bo.save(SingleFact(iban, "bo's"))
+        await bo.admin.export(file)
+        forged = file.getvalue().replace('"bo"', '"ann"').replace("bo's", "another")
+        with pytest.raises(InvalidDataError, match="only the viewer's own private facts"):
+            await bo.admin.import_(io.StringIO(forged), trust=trust)
+        assert [record.value for record in await ann.list_records()] == ["ann's"]

@@ -129,8 +129,9 @@ def matter_of(text: str) -> Matter[str] | None:
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
-    held, value, more = _held(text, lowered, language) if short else (None, None, False)
-    counted = _counted(lowered, language) if short else None
+    start = language.start_of(lowered)  # behind "No," and "Sorry, I meant:"
+    held, value, more = _held(text[start:], lowered[start:], language) if short else (None, None, False)
+    counted = _counted(lowered[start:], language) if short else None
     if (held or counted) and (language.finds("several", lowered) or language.finds("beside", lowered)):
         held = value = counted = None
     return Matter(
