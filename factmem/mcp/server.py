@@ -7,8 +7,9 @@ import hmac
 import inspect
 import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from types import MethodType
 from typing import Any, Final
 
 from mcp import MCPError
@@ -200,35 +201,50 @@ def _offered(tools: Iterable[str] | None, *, read_only: bool, allow_erase: bool)
     return tuple(tool for tool in allowed if tool in wanted)
 
 
-def _tools(reading: ReadingTools, writing: WritingTools, offered: Iterable[str]) -> list[Tool]:
-    def hints(*, reads: bool = False, destroys: bool = False, again: bool = False) -> ToolAnnotations:
-        return ToolAnnotations(
-            read_only_hint=reads, destructive_hint=destroys, idempotent_hint=reads or again, open_world_hint=False
-        )
+def _hints(*, reads: bool = False, destroys: bool = False, again: bool = False) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=reads, destructive_hint=destroys, idempotent_hint=reads or again, open_world_hint=False
+    )
 
-    every: dict[str, tuple[Callable[..., Any], str, ToolAnnotations]] = {
-        "recall": (reading.recall, "Recall facts", hints(reads=True)),
-        "load": (reading.load, "Look up a concept", hints(reads=True)),
-        "list": (reading.list_facts, "List facts", hints(reads=True)),
-        "history": (reading.history, "Show the history of a concept", hints(reads=True)),
-        "info": (reading.info, "What is there to know", hints(reads=True)),
-        "remember": (writing.remember, "Remember a statement", hints()),
-        "save_fact": (writing.save_fact, "Save a typed fact", hints()),
-        "update": (writing.update, "Update a fact", hints(destroys=True)),
-        "retract": (writing.retract, "Take facts back", hints(destroys=True, again=True)),
-        "forget": (writing.forget, "Erase facts for good", hints(destroys=True, again=True)),
-    }
-    made = []
-    for name in offered:
-        call, title, annotations = every[name]
-        tool = Tool.from_function(
-            call, name=name, title=title, description=inspect.getdoc(call), annotations=annotations
+
+_TOOLS: Final[Mapping[str, tuple[Callable[..., Any], str, ToolAnnotations]]] = {
+    "recall": (ReadingTools.recall, "Recall facts", _hints(reads=True)),
+    "load": (ReadingTools.load, "Look up a concept", _hints(reads=True)),
+    "list": (ReadingTools.list_facts, "List facts", _hints(reads=True)),
+    "history": (ReadingTools.history, "Show the history of a concept", _hints(reads=True)),
+    "info": (ReadingTools.info, "What is there to know", _hints(reads=True)),
+    "remember": (WritingTools.remember, "Remember a statement", _hints()),
+    "save_fact": (WritingTools.save_fact, "Save a typed fact", _hints()),
+    "update": (WritingTools.update, "Update a fact", _hints(destroys=True)),
+    "retract": (WritingTools.retract, "Take facts back", _hints(destroys=True, again=True)),
+    "forget": (WritingTools.forget, "Erase facts for good", _hints(destroys=True, again=True)),
+}
+
+
+def _tools(reading: ReadingTools, writing: WritingTools, offered: Iterable[str]) -> list[Tool]:
+    return [
+        _described(name).model_copy(
+            update={"fn": MethodType(_TOOLS[name][0], reading if name in READING_TOOLS else writing)}
         )
-        tool.parameters = concise_schema(tool.parameters)
-        # Answers are structured, and speak for themselves: their schemas would be three quarters of all descriptions.
-        tool.fn_metadata.output_schema = {"type": "object"}
-        made.append(tool)
-    return made
+        for name in offered
+    ]
+
+
+@cache
+def _described(name: str) -> Tool:
+    """Describe a tool, once for all servers of a process: its schemas take most of the time of making one."""
+    function, title, annotations = _TOOLS[name]
+    tool = Tool.from_function(
+        MethodType(function, object()),
+        name=name,
+        title=title,
+        description=inspect.getdoc(function),
+        annotations=annotations,
+    )
+    tool.parameters = concise_schema(tool.parameters)
+    # Answers are structured, and speak for themselves: their schemas would be three quarters of all descriptions.
+    tool.fn_metadata.output_schema = {"type": "object"}
+    return tool
 
 
 def _instructions(served: Served) -> str:
