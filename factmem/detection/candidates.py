@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -21,7 +21,7 @@ from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
-from factmem.values import Json, canonical_bytes, check_value, encode_value
+from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
 
 __all__ = ["checked", "merged"]
 
@@ -315,20 +315,7 @@ def _without_secrets(data: Json, concept: Concept[Any, Any]) -> Any:
             found.end > len(announced) - len(data) for found in redact(announced).findings
         )
         return _SECRET if secret else data
-    return _SECRET if any(redact(text).findings for text in _texts_within(data)) else data
-
-
-def _texts_within(data: Json) -> Iterator[str]:
-    """Yield the texts in the JSON of a value."""
-    inner: list[Json] = [data]
-    while inner:
-        match inner.pop():
-            case str() as text:
-                yield text
-            case dict() as items:
-                inner += items.values()
-            case list() | tuple() as several:
-                inner += several
+    return _SECRET if any(redact(text).findings for text in texts_in(data, numbers=False)) else data
 
 
 def _texts(said: Said) -> Sequence[Json]:

@@ -29,7 +29,7 @@ from factmem.class_fields import fields_of
 from factmem.detection import forms
 from factmem.detection.forms import Found
 from factmem.detection.languages import language_named
-from factmem.detection.plain import NOT_SAID, Citation, Reading, Topic
+from factmem.detection.plain import NOT_SAID, SEVERAL, Citation, Reading, Topic
 from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.tables import table
@@ -40,7 +40,6 @@ __all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
 _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
 _NOT_A_REQUEST: Final = "not a plain request to forget"
-_SEVERAL: Final = "one of several"
 _LONG: Final = 6
 """A text of this number of words is compared as a statement."""
 _LONGEST_STATEMENT: Final = 400
@@ -74,7 +73,8 @@ def is_said(value: Any, concept: Concept[Any, Any], citation: Citation) -> bool:
     judge = _Judge(concept, citation)
     if judge.is_statement(value):
         return judge.reading is not None and not judge.reading.unsaid(value, judge.sentence)
-    return any(judge.is_near(place) for place in judge.places(value))
+    first, last = judge.sentence
+    return any(first <= one and two <= last for one, two in judge.places(value))
 
 
 @attrs.frozen
@@ -109,10 +109,6 @@ class _Judge:
         """The positions of the first and the last word of the quote's sentences."""
         return self.citation.passage.sentence(*self.quoted)
 
-    def is_near(self, place: Found) -> bool:
-        """Return whether a place is in the quote's sentences."""
-        return self.sentence[0] <= place[0] and place[1] <= self.sentence[1]
-
     def is_statement(self, value: object) -> bool:
         """Return whether a value is compared as a whole sentence."""
         if not isinstance(value, str):
@@ -132,16 +128,18 @@ class _Judge:
         elif isinstance(value, bool):
             reason = self._reason_of_truth(value, reading)
         else:
-            reason = self._best(self.places(value), lambda place: self._reason_at(place, value, reading))
+            reason = self._best(self.places(value), reading, lambda place: self._reason_at(place, value, reading))
         return Doubt(reason, askable=True) if reason else None
 
-    def _best(self, places: Iterable[Found], reason_at: Callable[[Found], str | None]) -> str | None:
-        """Return the reason of the first place, or None if one has none; places in the quote count alone, if any."""
-        near = [place for place in places if self.is_near(place)][:_MOST_PLACES]
-        near = [place for place in near if self.citation.passage.is_quoted(*place)] or near
-        if self.reading is not None:
-            near = [place for place in near if self.citation.passage.is_quoted(*self.reading.clause(place))]
-        reasons = [reason_at(place) for place in near] or [NOT_SAID]
+    def _best(self, places: Iterable[Found], reading: Reading, reason_at: Callable[[Found], str | None]) -> str | None:
+        """Return the reason of the first place whose clause is quoted, or None if one has none.
+
+        Places in the quote count alone, if there are any.
+        """
+        is_quoted = self.citation.passage.is_quoted
+        near = [place for place in places if is_quoted(*reading.clause(place))][:_MOST_PLACES]
+        reasons = [reason_at(place) for place in near if is_quoted(*place)]
+        reasons = reasons or [reason_at(place) for place in near] or [NOT_SAID]
         return None if None in reasons else reasons[0]
 
     def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
@@ -184,7 +182,7 @@ class _Judge:
         clause = reading.clause(place)
         others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
         said = self._member_places(set(others) - set(_forms_of(value)))
-        return _SEVERAL if any(clause[0] <= one <= clause[1] for one, _ in said if one != place[0]) else None
+        return SEVERAL if any(clause[0] <= one <= clause[1] for one, _ in said if one != place[0]) else None
 
     def _reason_of_statement(self, text: str, reading: Reading) -> str | None:
         if len(text) > _LONGEST_STATEMENT or reading.unsaid(text, self.sentence):
@@ -199,7 +197,7 @@ class _Judge:
         found = [places for words in asked if (places := reading.translated(words))]
         if 2 * len(found) >= len(keyword) and found:
             joint = functools.reduce(_joined, found)
-            return self._best(joint, lambda place: next(reading.reasons(place, text=False, truth=value), None))
+            return self._best(joint, reading, lambda place: next(reading.reasons(place, text=False, truth=value), None))
         answer = reading.language.find("yes" if value else "no", reading.words, 0, _LONGEST_ANSWER)
         if answer and self.quoted[0] <= answer[0][0] == 0 and reading.is_asked_for(asked):
             return next(reading.reasons(answer[0], text=False), None)
@@ -218,8 +216,7 @@ class _Judge:
                 return []
             case int() | float() | Decimal():
                 found = forms.number_places(Decimal(str(value)), words, language)
-                found += self.reading.numbered(value) if self.reading else []
-                return found or (self.reading.measured(float(value)) if self.reading else [])
+                return found + (self.reading.numbered(value) if self.reading else [])
             case dt.datetime():
                 return _joined(self._day_places(value.date()), forms.time_places(value.time(), text, words, language))
             case dt.date():

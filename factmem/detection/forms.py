@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
 __all__ = [
-    "UNITS",
     "Found",
     "behind_place",
     "coming_places",
@@ -48,7 +47,7 @@ _FARTHEST_PART: Final = 6
 _FARTHEST_HALF: Final = 4
 """Number of words between a time and the part of the day."""
 _LARGEST_SPELLED: Final = 10_000_000
-UNITS: Final[Mapping[str, int]] = table("detection/plain")["seconds"]
+_UNITS: Final[Mapping[str, int]] = table("detection/plain")["seconds"]
 """Units of time in seconds."""
 
 
@@ -256,7 +255,6 @@ def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
 # Days, times, lengths
 
 _YEAR: Final = dt.timedelta(days=365)
-_MONTH: Final = dt.timedelta(days=28)
 _WEEK: Final = dt.timedelta(days=7)
 _WRITTEN_DAY: Final = re.compile(
     r"(?<!\d)(\d{1,4})(?:[./-]|\s?[年년]\s?)(\d{1,2})(?:[./-]|\s?[月월]\s?)(\d{1,4})(?!\d)"
@@ -294,8 +292,8 @@ def day_places(
         written = _WRITTEN_MONTH.finditer(text, words[0].start, words[-1].end) if to_come and not found else ()
         same = (match for match in written if (int(match[1]), int(match[2])) == (day.month, day.day))
         return found + [_covering(words, *match.span()) for match in same]
-    days = [*_part_places(day.day, words, language), *_spelled_days(day, words, language)]
-    months, years = _months(day, words, language), list(_part_places(day.year, words, language))
+    days = [*_part_places(day.day, words), *_spelled_days(day, words, language)]
+    months, years = _months(day, words, language), _part_places(day.year, words)
     if not years and not _years(words) and _years(asked) <= {day.year}:
         others = _months(None, words, language)
         if not months and not others and _years(asked) and _months(day, asked, language):
@@ -327,12 +325,10 @@ def _years(words: Sequence[Word]) -> set[int]:
     return {int(word.text) for word in words if word.text.isdigit() and len(word.text) == 4}
 
 
-def _part_places(part: int, words: Sequence[Word], language: Language) -> Iterator[Found]:
-    """Yield where a number of a date is said."""
-    for at, word in enumerate(words):
-        if word.text.isdigit() and int(word.text) == part and len(word.text) <= 4:
-            yield at, at
-    yield from _spelled_places(part, words, language)
+def _part_places(part: int, words: Sequence[Word]) -> list[Found]:
+    """Return where a number of a date is said in figures."""
+    digits = ((at, word.text) for at, word in enumerate(words) if word.text.isdigit() and len(word.text) <= 4)
+    return [(at, at) for at, text in digits if int(text) == part]
 
 
 def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> Iterator[Found]:
@@ -344,22 +340,14 @@ def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> It
 
 
 def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: Language) -> list[Found]:
-    """Return where a day soon after it is said is named by its weekday, or by its number of the month alone.
-
-    "Next Friday" may be one of two.
-    """
-    found = list[Found]()
-    if said_on < day <= said_on + _WEEK:
-        names = language.pattern(language.calendar("weekdays")[day.weekday()])
-        unclear = {
-            at for name in ("days", "every") for place in language.find(name, words, 0, len(words) - 1) for at in place
-        }
-        named = search(names, words, 0, len(words) - 1)
-        found += [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
-    if said_on < day < said_on + _MONTH and not _months(None, words, language):
-        alone = [place for place in ordinal_places(day.day, words, language) if not _is_counted(place, words, language)]
-        found += [place for place in alone if not _is_before_a_noun(place, words, language)]
-    return found
+    """Return where a day in the week after it is said is named by its weekday. "Next Friday" may be one of two."""
+    if not said_on < day <= said_on + _WEEK:
+        return []
+    named = search(language.pattern(language.calendar("weekdays")[day.weekday()]), words, 0, len(words) - 1)
+    unclear = {
+        at for name in ("days", "every") for place in language.find(name, words, 0, len(words) - 1) for at in place
+    }
+    return [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
 
 
 def ordinal_places(number: int, words: Sequence[Word], language: Language) -> list[Found]:
@@ -367,12 +355,6 @@ def ordinal_places(number: int, words: Sequence[Word], language: Language) -> li
     spelled = _spelled(language.name, number, ordinal=True)
     written = language.pattern(f"{number} {ending}" for ending in language.words("ordinals"))
     return [place for pattern in (spelled, written) if pattern for place in search(pattern, words, 0, len(words) - 1)]
-
-
-def _is_before_a_noun(place: Found, words: Sequence[Word], language: Language) -> bool:
-    behind = place[1] + 1
-    known = behind >= len(words) or words[behind].is_mark
-    return not (known or any(language.find(name, words, behind, behind) for name in ("fill", "breaks")))
 
 
 def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:
@@ -432,14 +414,14 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
         return []
     seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, list[Found]()
     for unit in language.group("units"):
-        found += _units(seconds / UNITS[unit], unit, words, language)
-        whole, rest = divmod(seconds, UNITS[unit])
+        found += _units(seconds / _UNITS[unit], unit, words, language)
+        whole, rest = divmod(seconds, _UNITS[unit])
         ones = _units(whole, unit, words, language) if whole and rest else []
-        found += _with_part(ones, rest / UNITS[unit], words, language)  # "an hour and a half"
+        found += _with_part(ones, rest / _UNITS[unit], words, language)  # "an hour and a half"
         for smaller in [
-            name for name in language.group("units") if ones and UNITS[name] < UNITS[unit]
+            name for name in language.group("units") if ones and _UNITS[name] < _UNITS[unit]
         ]:  # "3 hours 52 minutes"
-            others = _units(rest / UNITS[smaller], smaller, words, language)
+            others = _units(rest / _UNITS[smaller], smaller, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))
     return [place for place in found if not behind_place(parts, place[1], words)]

@@ -206,7 +206,8 @@ class InstructorDetector:
             detection = checked(reading.task, found, quarantined=reading.quarantined)
             candidates += detection.candidates
             dropped.update(detection.dropped)
-        return Detection(candidates=_in_order(merged(candidates), self._statements(said)), dropped=dict(dropped))
+        kept = (*merged(candidates), *self._statements(said))
+        return Detection(candidates=sorted(kept, key=_position), dropped=dict(dropped))
 
     def _treatment(self, said: Utterance) -> Treatment:
         return said.treatment or self.origins.of(said.origin)
@@ -231,10 +232,6 @@ def _read_on(asked: Sequence[_Part], answers: Sequence[BaseModel]) -> list[list[
     from factmem.detection.response_models import is_full
 
     return [part.parts() if is_full(answer) else [] for part, answer in zip(asked, answers, strict=True)]
-
-
-def _in_order(*found: Iterable[Candidate]) -> list[Candidate]:
-    return sorted((item for group in found for item in group), key=_position)
 
 
 def _position(candidate: Candidate) -> int:

@@ -6,7 +6,6 @@ The policy chooses among the members of `factmem.details.Treatment`; a further t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
 
 import attrs
 
@@ -58,19 +57,8 @@ class OriginPolicy:
 
     def of(self, origin: Origin) -> Treatment:
         """Return the treatment of an origin's words."""
-        match origin:
-            case Origin.USER:
-                return self.user
-            case Origin.ASSISTANT:
-                return self.assistant
-            case Origin.TOOL:
-                return self.tool
-            case Origin.DOCUMENT:
-                return self.document
-            case Origin.UNKNOWN:
-                return self.unknown
-            case _:
-                assert_never(origin)
+        treatment: Treatment = getattr(self, origin.value)
+        return treatment
 
     def treatment(self, message: Message) -> Treatment:
         """Return the treatment of a message: its own, or that of its origin."""

@@ -22,14 +22,14 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at, ordinal_places
+from factmem.detection.forms import Found, behind_place, is_amount, numbers_at, ordinal_places
 from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.tables import table
 
-__all__ = ["CUES", "NOT_SAID", "Citation", "Reading", "Topic"]
+__all__ = ["CUES", "NOT_SAID", "SEVERAL", "Citation", "Reading", "Topic"]
 
 _DATA: Final = table("detection/plain")
 CUES: Final[Mapping[str, str]] = _DATA["cues"]
@@ -52,13 +52,12 @@ _CORRECTED: Final = "corrected or doubted right after"
 _WORKED_ON: Final = "said in a text to be worked on, or in a story"
 _WORDY: Final = "not said in plain words"
 _NO_SPEAKER: Final = "not plainly said about the speaker"
-_SEVERAL: Final = "one of several"
+SEVERAL: Final = "one of several"
 _UNIT: Final = "said in another unit"
 _COUNTS_ELSE: Final = "said of something else"
 _NAME: Final = "said as a name"
 
 _QUESTION_MARKS: Final = frozenset("?？؟")
-_OPENING, _CLOSING = frozenset("([（"), frozenset(")]）")
 _COLONS: Final = frozenset(":：")
 _COMMAS: Final = frozenset(",，、،")
 _SHORT: Final = 3
@@ -340,8 +339,8 @@ class Reading:
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ())) - subject
-        alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
-        if alone and self._continues_list(place, clause, sentence):
+        speaks = self._speaks(place, clause, unknown, subject)
+        if truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
             return
         oneself = (
             self.entries("self", first, min(first + _SHORT, last))
@@ -356,14 +355,13 @@ class Reading:
         if len(unknown) > most or labelled:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
-        speaks = self._speaks(place, clause, unknown) or answers or self._is_labelled(clause, sentence)
-        if not speaks:
+        if not (speaks or answers or self._is_labelled(clause, sentence)):
             yield _NO_SPEAKER
 
-    def _speaks(self, place: Found, clause: Found, unknown: Collection[int]) -> bool:
+    def _speaks(self, place: Found, clause: Found, unknown: Collection[int], subject: Collection[int]) -> bool:
         """Return whether a clause begins with the speaker or what the concept is about, or ends with "is my ..."."""
         first, last = clause[0], place[0] - 1
-        after = self._after(place, clause)
+        after = self._after(place)
         related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
         verbs = self.entries("verbs", first, after) | self.entries("became", *clause)
         verbs |= self.entries("endings", place[1], place[1])
@@ -377,7 +375,7 @@ class Reading:
             return True
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
-        named = any(at < place[0] for at in self._subject(clause))
+        named = any(at < place[0] for at in subject)
         before = named or self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
 
@@ -428,15 +426,12 @@ class Reading:
 
     def _counts_topic(self, place: Found) -> bool:
         """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
-        behind = place[1] + 1
         everything = MemorySubject.EVERYTHING.name in self.topic.subjects
-        return everything and behind in self.topic.places(self.words, behind, behind)
+        return everything and bool(self.topic.places(self.words, place[1] + 1, place[1] + 1))
 
-    def _after(self, place: Found, clause: Found) -> int:
+    def _after(self, place: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
-        if not self.language.is_unspaced:
-            return min(clause[1], place[1] + _AFTER)
-        most = min(len(self.words) - 1, place[1] + 2 * _AFTER)
+        most = min(len(self.words) - 1, place[1] + _AFTER * (1 + self.language.is_unspaced))
         return next((at - 1 for at in range(place[1] + 1, most + 1) if self.passage.is_pause(at)), most)
 
     def _answers(self, clause: Found) -> bool:
@@ -484,7 +479,7 @@ class Reading:
             borders = (at for at in range(last - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
             first = next(borders, sentence[0] - 1) + 1
             unknown = self._unknown(first, last)
-            if self._speaks((last, last), (first, last), ()):
+            if self._speaks((last, last), (first, last), (), self._subject((first, last))):
                 reach = (first, clause[1])
                 inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
                 against = (self.cues(name, *reach, inner) for name in (*_IN_CLAUSE, "others"))
@@ -533,9 +528,6 @@ class Reading:
             yield CUES["said"]
         if self._is_behind_colon(clause, sentence) and not self._is_labelled(clause, sentence):
             yield "said behind a colon"
-        marks = [word.text for word in self.words[sentence[0] : place[0]]]
-        if sum(mark in _OPENING for mark in marks) > sum(mark in _CLOSING for mark in marks):
-            yield "said in brackets"
         if self._is_asked(clause, sentence):
             yield CUES["ask"]
 
@@ -656,7 +648,7 @@ class Reading:
         if self.entries("part", place[1] + 1, min(place[1] + _AFTER, clause[1])):
             return _PART
         if {at for at in self._said(*clause) if numbers_at(self.words[at], self.language)} - inner:
-            return _SEVERAL
+            return SEVERAL
         return self._reason_of_unit(place, clause) if counts else None
 
     def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
@@ -669,9 +661,6 @@ class Reading:
         }
         if measured and not measured & (self.topic.units or _OF_AMOUNTS):
             return _UNIT
-        noun = self.topic.named(words, place[0] - 1, place[0] - 1) - self.entries("verbs", place[0] - 1, place[0] - 1)
-        if self.topic.units and not measured and noun:  # "flat 54"
-            return _COUNTS_ELSE
         return None if measured else self._reason_of_next(place, clause)
 
     def _reason_of_next(self, place: Found, clause: Found) -> str | None:
@@ -732,11 +721,6 @@ class Reading:
         found = ordinal_places(int(number), self.words, self.language) if float(number).is_integer() else []
         return [place for place in found if self.topic.named(self.words, place[1] + 1, place[1] + 1)]
 
-    def measured(self, number: float) -> list[Found]:
-        """Return where a number is said as a length of time, in a unit that the concept names."""
-        lengths = (dt.timedelta(seconds=UNITS[name] * number) for name in self.topic.units & set(UNITS))
-        return [place for length in lengths for place in length_places(length, self.words, self.language)]
-
     # Requests
 
     def asks_to_forget(self, sentence: Found) -> bool:
@@ -749,9 +733,11 @@ class Reading:
                 return True
         return False
 
-    def translated(self, texts: Iterable[str]) -> list[Found]:
-        """Return where the language's words for some English ones stand."""
-        return self._translated(texts, self.words)
+    def translated(self, texts: Iterable[str], words: Sequence[Word] | None = None) -> list[Found]:
+        """Return where the language's words for some English ones stand, in the passage or among other words."""
+        words = self.words if words is None else words
+        topic = Topic(frozenset(text.lower() for text in texts), frozenset(), self.language)
+        return [(at, at) for at in sorted(topic.places(words, 0, len(words) - 1))]
 
     def is_asked_for(self, keyword: Sequence[Sequence[str]]) -> bool:
         """Return whether the message before asks for a truth, by the words of its keyword's parts, and no other.
@@ -760,9 +746,5 @@ class Reading:
         """
         asked = words_of(self.citation.asked)
         unclear = any(self._within(name, asked, 0, len(asked) - 1) for name in ("maybe", "deny", "negate"))
-        found = [bool(self._translated(words, asked)) for words in keyword]
+        found = [bool(self.translated(words, asked)) for words in keyword]
         return bool(found) and not unclear and 2 * sum(found) >= len(found)
-
-    def _translated(self, texts: Iterable[str], words: Sequence[Word]) -> list[Found]:
-        topic = Topic(frozenset(text.lower() for text in texts), frozenset(), self.language)
-        return [(at, at) for at in sorted(topic.places(words, 0, len(words) - 1))]

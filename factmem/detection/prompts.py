@@ -30,14 +30,7 @@ from factmem.value_types import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.values import Json, encode_value
 from factmem.wording import sentence_spans
 
-__all__ = [
-    "header_of",
-    "prompts_for",
-    "said_for",
-    "sample_of",
-    "words_for",
-    "worked_examples",
-]
+__all__ = ["header_of", "prompts_for", "sample_of", "words_for", "worked_examples"]
 
 
 def _scalar(shape: Shape) -> Scalar:
@@ -72,46 +65,31 @@ def _field(name: str, shape: Shape) -> str:
     return f"{name.removesuffix('?')} ({words_for(shape)}{optional})"
 
 
-def sample_of(shape: Shape) -> Json:
-    """Return the JSON of an example value of a shape."""
-    match shape:
-        case str():
-            sample: Json = _scalar(shape).sample
-            return sample
-        case {"enum": [first, *_]}:
-            return _as_json(first)
-        case {"list": item}:
-            return [sample_of(item)]
-        case {"map": item}:
-            return {"north": sample_of(item)}
-        case {"tuple": items}:
-            return [sample_of(item) for item in items]
-        case {"union": options}:
-            return sample_of(_first_of(options))
-        case {"object": fields}:
-            return {name.removesuffix("?"): sample_of(inner) for name, inner in fields.items()}
-        case _:
-            return _as_json(_scalar(JSON_SHAPE).sample)
-
-
-def said_for(shape: Shape) -> str:
-    """Return the example value of a shape as a person says it."""
+def sample_of(shape: Shape) -> tuple[Any, str]:
+    """Return an example value of a shape: its JSON, and the value as a person says it."""
     match shape:
         case str():
             scalar = _scalar(shape)
-            return scalar.spoken or str(scalar.sample)
+            return scalar.sample, scalar.spoken or str(scalar.sample)
+        case {"enum": [first, *_]}:
+            return first, str(first)
         case {"list": item}:
-            return said_for(item)
+            sample, said = sample_of(item)
+            return [sample], said
         case {"map": item}:
-            return f"{said_for(item)} for north"
+            sample, said = sample_of(item)
+            return {"north": sample}, f"{said} for north"
         case {"tuple": items}:
-            return ", ".join(said_for(item) for item in items)
+            samples = [sample_of(item) for item in items]
+            return [sample for sample, _ in samples], ", ".join(said for _, said in samples)
         case {"union": options}:
-            return said_for(_first_of(options))
+            return sample_of(_first_of(options))
         case {"object": fields}:
-            return ", ".join(f"{_spaced(name.removesuffix('?'))} {said_for(inner)}" for name, inner in fields.items())
+            made = {name.removesuffix("?"): sample_of(inner) for name, inner in fields.items()}
+            told = ", ".join(f"{_spaced(name)} {said}" for name, (_, said) in made.items())
+            return {name: sample for name, (sample, _) in made.items()}, told
         case _:
-            return str(sample_of(shape))
+            return sample_of(JSON_SHAPE)
 
 
 def _first_of(options: Sequence[Shape]) -> Shape:
@@ -120,11 +98,6 @@ def _first_of(options: Sequence[Shape]) -> Shape:
 
 def _spaced(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _as_json(member: Any) -> Json:
-    plain: Json = member
-    return plain
 
 
 _SAID_AT: Final = dt.datetime(2024, 5, 31, 9, tzinfo=dt.UTC)
@@ -206,9 +179,8 @@ def _targeted(name: str, concept: Concept[Any, Any]) -> Iterator[_Line]:
     if not pairs and _is_text(concept.shape):
         return
     keyword = _spaced(concept.keyword)
-    for text, value in pairs or [
-        (f"We settled on {said_for(concept.shape)} for the {keyword}.", sample_of(concept.shape))
-    ]:
+    sample, said = sample_of(concept.shape)
+    for text, value in pairs or [(f"We settled on {said} for the {keyword}.", sample)]:
         values = {"value": value} if concept.fact_type is FactType.SINGLE else {"values": [value]}
         # Quote the whole message: from "seats: 7" small models learn to quote words that were never said.
         yield _Line(text, ((name, {"quote": text, **values}),))
@@ -285,8 +257,7 @@ def _text_of(value: Json) -> str:
 
 
 def _uttered(conversation: Conversation) -> tuple[Utterance, ...]:
-    trusted = (utterance for utterance in utterances(conversation, _SAID_AT) if utterance.origin.trusted)
-    return tuple(trusted)
+    return tuple(item for item in utterances(conversation, _SAID_AT) if item.origin.trusted)
 
 
 def _shown(header: str, said: Iterable[Utterance]) -> str:

@@ -23,14 +23,6 @@ from factmem.validators import positive
 __all__ = ["InstructorQuestionAnalyst"]
 
 
-def _now(now: dt.datetime) -> str:
-    return f"<now>{now:%A, %Y-%m-%d}</now>"
-
-
-def _known(known: Known) -> str:
-    return element("known", known.text, said=f"{known.said_at:%Y-%m-%d}")
-
-
 @attrs.frozen(kw_only=True)
 class InstructorQuestionAnalyst:
     """A `QuestionAnalyst` that asks a language model. Secrets are redacted before the model sees anything.
@@ -58,7 +50,7 @@ class InstructorQuestionAnalyst:
         content = document(
             items("scopes_in_use", request.scopes_in_use, room),
             items("keywords_in_use", request.keywords_in_use, room),
-            _now(request.now),
+            f"<now>{request.now:%A, %Y-%m-%d}</now>",
             element("question", clean[: self.model.max_chars // 3]),
         )
         (said,) = await inquire(self.model, "analyse_question", content, most=request.max_questions)
@@ -71,7 +63,8 @@ class InstructorQuestionAnalyst:
             return []
         asking = element("question", clean[: self.model.max_chars // 3])
         lines = [element("asked", text) for text in others[: len(asked)]]
-        shown = [_known(attrs.evolve(item, text=text)) for item, text in zip(known, others[len(asked) :], strict=True)]
+        texts = zip(known, others[len(asked) :], strict=True)
+        shown = [element("known", text, said=f"{item.said_at:%Y-%m-%d}") for item, text in texts]
         room = self.model.max_chars - len(document(asking))
         lines = fitting(lines, room // 3)
         shown = fitting(shown, room - sum(len(line) + 1 for line in lines))

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from factmem.abc.detector import Conversation, Message
+from factmem.abc.detector import Conversation
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
 from factmem.tables import filled, table
 from factmem.wording import Span
@@ -167,12 +167,12 @@ _CHECKS: Final[Mapping[str | None, Callable[[str, str | None], bool]]] = {
 }
 
 
-def _rule(data: Mapping[str, Any], parts: Mapping[str, str]) -> SecretRule:
+def _rule(data: Mapping[str, Any], hints: Sequence[str], parts: Mapping[str, str]) -> SecretRule:
     announced, token = "announced" in data, data.get("token", "").replace("~", "[A-Za-z0-9_-]")
     pattern = rf"(?<![A-Za-z0-9])(?:{token})" if token else filled(data.get("pattern") or data["begin"], parts)
     return SecretRule(
         kind=data["kind"],
-        hints=data["hints"],
+        hints=hints,
         pattern=lazy_pattern(pattern, re.IGNORECASE if announced else re.ASCII if token else 0),
         end=lazy_pattern(data["end"]) if "end" in data else None,
         check=_CHECKS[data.get("check")],
@@ -183,7 +183,10 @@ def _rule(data: Mapping[str, Any], parts: Mapping[str, str]) -> SecretRule:
 
 def _rules() -> Iterator[SecretRule]:
     data = table("detection/secrets")
-    return (_rule(rule, data["parts"]) for rule in data["rules"])
+    hints: Sequence[str] = ()
+    for rule in data["rules"]:
+        hints = rule.get("hints", hints)
+        yield _rule(rule, hints, data["parts"])
 
 
 RULES: Final[tuple[SecretRule, ...]] = tuple(_rules())
@@ -267,15 +270,10 @@ def redact_conversation(conversation: Conversation) -> Conversation:
     if not any(hits for _, hits in found):
         return conversation
     announced = _announced(found)
-    messages = tuple(
-        _with_content(message, _replaced(text, hits + _repeats(text, announced)))
-        for message, (text, hits) in zip(conversation.messages, found, strict=True)
-    )
+    redacted = [_replaced(text, hits + _repeats(text, announced)) for text, hits in found]
+    pairs = zip(conversation.messages, redacted, strict=True)
+    messages = tuple(attrs.evolve(message, content=of.text) if of.findings else message for message, of in pairs)
     return attrs.evolve(conversation, messages=messages)
-
-
-def _with_content(message: Message, redacted: Redacted) -> Message:
-    return attrs.evolve(message, content=redacted.text) if redacted.findings else message
 
 
 def _hits(text: str) -> list[_Hit]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from factmem.detection.words import fenced
 from factmem.patterns import lazy_pattern
 from factmem.wording import (
     WORD,
@@ -29,11 +30,10 @@ _LONGEST: Final = 250
 """Maximum length of a sentence with a standing instruction, in characters."""
 _LONGEST_TEXT: Final = 1_000
 """A longer text is pasted rather than typed, and orders in it are not the user's own."""
-_FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _BESIDE: Final = 1
 """Maximum number of words with content beside the manner that an order asks for; more are a task."""
 _SAME_WORDS: Final = 0.85
-_HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "being", "only", "forbids")
+_HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
 
 
@@ -53,7 +53,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     language = language_of(lowered)
     if not language.may_hold(lowered, *_HINTS):
         return ()
-    fences = [fence.span() for fence in _FENCE.finditer(text)]
+    fences = fenced(text)
     return tuple(
         (start, end)
         for start, end in sentence_spans(text)
@@ -127,8 +127,7 @@ class _Said:
         if self._follows_question():
             return True
         polite = self._has("please") and not self._has("self")
-        judged = polite or (self._has("yours") and self._has("should"))
-        return judged and self._bare and not self._asks and not self._has("sayings")
+        return polite and self._bare and not self._asks and not self._has("sayings")
 
     @functools.cached_property
     def _lasting(self) -> bool:
@@ -198,16 +197,14 @@ class _Said:
             lead: The lead.
             beside: Whether a clause with a subject of its own stands before.
         """
-        if not (lead.passed or lead.ordered or self._match("being", lead.at)):
-            return False
         if self._asks and not (lead.holds("requests") and self._insists(lead)):
             return False
         if lead.named is not None and self._names(lead.named):
             return True  # "call me Annie"
         if lead.ordered and self._lasting and (not beside or lead.holds("lasting", "please", "forbids")):
             return True  # "cite your sources from now on"
-        if not beside and (self._is_about_being(lead) or self._leaves_out(lead)):
-            return True  # "be brief", "don't recommend films", "suggest only trains"
+        if not beside and self._leaves_out(lead):
+            return True  # "don't recommend films", "suggest only trains"
         if lead.holds("wishes") and not lead.ordered and self.sentence.startswith("to ", lead.at):
             return False  # what somebody wants to do
         if lead.holds("wishes") and (lead.holds("lasting") or self.language.ends("lasting", self.sentence)):
@@ -218,12 +215,6 @@ class _Said:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
         return self.language.ends("lasting", self.sentence) or (lead.holds("lasting", "forbids") and self._bare)
 
-    def _is_about_being(self, lead: _Lead) -> bool:
-        """Return whether the assistant is to be somehow, and hardly anything else is said."""
-        if self._asks or self._match("being", lead.at) is None or self._is_of_now():
-            return False
-        return len(content_words(self.sentence, self.language)) <= 1 + _BESIDE
-
     def _leaves_out(self, lead: _Lead) -> bool:
         """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
         only = self._has("only")
@@ -231,8 +222,6 @@ class _Said:
             return False
         clauses = clause_spans(self.sentence, (lead.at, len(self.sentence)))
         rest = self.sentence[slice(*clauses[0])] if clauses else ""
-        if lead.holds("please") and lead.holds("forbids"):
-            return len(rest.split()) > 1
         return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
 
     def _follows_question(self) -> bool:
@@ -246,9 +235,6 @@ class _Said:
         start, end = clauses[-1]
         first = WORD.search(self.sentence, self.language.start_of(self.sentence[start:end]) + start, end)
         return start >= asked.end() and first is not None and first[0] not in self.language.everyday
-
-    def _is_of_now(self) -> bool:
-        return self._has("once") or any(map(str.isdigit, self.sentence))
 
     def _has(self, cue: str) -> bool:
         return self.language.finds(cue, self.sentence) is not None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from factmem.detection.redaction import Span, without_placeholders
+from factmem.detection.words import fenced
 from factmem.patterns import lazy_pattern
 from factmem.wording import LINE_END, SENTENCE_END
 
@@ -17,7 +18,6 @@ MAX_WORD: Final = 1_000
 """A longer run of characters without a space is not a word, and may be cut."""
 
 _FIRST_EMOJI: Final = "\u2600"
-_FENCE: Final = lazy_pattern(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
 _PARAGRAPH: Final = lazy_pattern(r"\n[ \t\r]*\n\s*")
 _CLAUSE: Final = lazy_pattern(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
 _WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
@@ -67,9 +67,7 @@ def _packed(text: str, spans: Iterable[Span], max_chars: int) -> list[Span]:
 
 
 def _length(text: str, start: int, end: int) -> int:
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return end - start
+    return len(text[start:end].rstrip())
 
 
 def _fitting(text: str, span: Span, max_chars: int) -> Iterator[Span]:
@@ -110,20 +108,10 @@ def _words(text: str, span: Span, max_chars: int) -> Iterator[Span]:
 
 
 def _blocks(text: str, span: Span) -> Iterator[Span]:
-    """Split between paragraphs. A closed code fence is one block."""
+    """Split between paragraphs. Fenced code is one block."""
     at = span[0]
-    for start, end in _fences(text, span):
+    for start, end in fenced(text[: span[1]]):
         yield from _between(text, (at, start), _PARAGRAPH)
         yield start, end
         at = end
     yield from _between(text, (at, span[1]), _PARAGRAPH)
-
-
-def _fences(text: str, span: Span) -> Iterator[Span]:
-    opened: re.Match[str] | None = None
-    for line in _FENCE.finditer(text, *span):
-        if opened is None:
-            opened = line
-        elif line["mark"].startswith(opened["mark"]) and not line["info"].strip():
-            yield opened.start(), line.end()
-            opened = None

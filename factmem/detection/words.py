@@ -107,46 +107,33 @@ class Passage:
         return start, self.ends[after] if after < len(self.ends) else len(self.words) - 1
 
     def is_pause(self, at: int) -> bool:
-        """Return whether a mark parts clauses. One within a number, a time, a date or a word does not."""
+        """Return whether a mark parts clauses. One within a number, a time or a word does not."""
         word = self.words[at]
         if word.text in ("-", "−"):
             return not self._touches(at, -1) and not self._touches(at, 1)
         if word.text not in _PAUSES:
             return False
-        if word.text in ":/~&" and self._touches(at, -1) and self._touches(at, 1):
-            return False
-        return not (word.text == "," and self._within_date(at))
+        return not (word.text in ":/~&" and self._touches(at, -1) and self._touches(at, 1))
 
     def is_quoted(self, first: int, last: int) -> bool:
         """Return whether some words share a character with the quote."""
         return self.words[first].start < self.quote[1] and self.words[last].end > self.quote[0]
 
-    def _within_date(self, at: int) -> bool:
-        if not 0 < at < len(self.words) - 1:
-            return False
-        before, after = self.words[at - 1].text, self.words[at + 1].text
-        if at > 1 and not before.isdigit() and len(before) <= _LONGEST_ORDINAL:  # "1st"
-            before = self.words[at - 2].text
-        short, long = len(before) <= _LONGEST_ORDINAL, len(after) > _LONGEST_ORDINAL
-        return before.isdigit() and short and after.isdigit() and long
-
     def _touches(self, at: int, step: int) -> bool:
         other = at + step
         if not 0 <= other < len(self.words) or self.words[other].is_mark:
             return False
-        return (
-            self.words[other].end == self.words[at].start if step < 0 else self.words[other].start == self.words[at].end
-        )
+        first, second = sorted((at, other))
+        return self.words[first].end == self.words[second].start
 
     def _is_end(self, at: int) -> bool:
         words, word = self.words, self.words[at]
+        following = words[at + 1] if at + 1 < len(words) else None
         if word.text == "\n":
-            following = words[at + 1] if at + 1 < len(words) else None
             wrapped = following is not None and self.text[following.start].islower()
             return not wrapped or at == 0 or words[at - 1].is_mark
         if word.text not in _ENDS:
             return False
-        following = words[at + 1] if at + 1 < len(words) else None
         if following is None or following.text in _CLOSING_MARKS or following.text in _ENDS or following.text == "\n":
             return following is None or following.text not in _ENDS
         if word.text != ".":
@@ -166,7 +153,7 @@ class Passage:
         return not (ordinal or initial or before.text in _SHORTENED)
 
 
-_FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_FENCE: Final = lazy_pattern(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
 _LINE: Final = lazy_pattern(r"[^\n]+")
 _BAR: Final = lazy_pattern(r"[^|]\|[^|]")
 _PARTS: Final = tuple(
@@ -174,7 +161,6 @@ _PARTS: Final = tuple(
     for part in table("detection/plain")["structures"]
 )
 """Parts that are not running text: a reason, a pattern, and their smallest number."""
-_STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
 _CLOSING: Final = table("detection/plain")["quotations"]
 """Marks that open a quotation, with the marks that close it."""
@@ -217,7 +203,6 @@ class ReadableText:
             ("said in a quotation", list(_between_marks(text))),
             ("said in a table", rows if len(rows) > 1 or "|" in text else []),
             *((reason, spans) for reason, spans, fewest in parts if len(spans) >= fewest),
-            ("said in a scene", [(0, len(text))] if _STAGED.search(text) else []),
         )
 
     def _border(self, at: int, before: int) -> int:
@@ -229,9 +214,14 @@ class ReadableText:
 
 def fenced(text: str) -> list[Span]:
     """Return the spans of code between fences; an open fence reaches to the end."""
-    marks = list(_FENCE.finditer(text))
-    ends = [*(mark.end() for mark in marks[1::2]), len(text)]
-    return [(mark.start(), end) for mark, end in zip(marks[::2], ends, strict=False)]
+    spans, opened = list[Span](), None
+    for line in _FENCE.finditer(text):
+        if opened is None:
+            opened = line
+        elif line["mark"].startswith(opened["mark"]) and not line["info"].strip():
+            spans.append((opened.start(), line.end()))
+            opened = None
+    return spans if opened is None else [*spans, (opened.start(), len(text))]
 
 
 def _is_row(line: str) -> bool:

@@ -21,11 +21,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 from anyio import CancelScope, to_thread
-from filelock import FileLock, Timeout
 
 from factmem.abc.capabilities import KeepsFiles, StoreLocation
 from factmem.abc.provider import AgentMemoryProvider
@@ -47,6 +46,9 @@ from factmem.private_files import (
     write_all,
 )
 from factmem.values import Json
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 __all__ = ["Backup", "Restored", "back_up", "read_backup", "refuse_unfinished_restore", "restore_backup"]
 
@@ -324,6 +326,8 @@ class _Exchange:
                 await to_thread.run_sync(self._tidy, lock)
 
     def _lock(self) -> FileLock:
+        from filelock import FileLock, Timeout  # every store imports this module, and few are restored
+
         with _writing("restored store"):
             make_folders(self.folder)
             # Taken and released in different threads.

@@ -66,7 +66,7 @@ def test_a_type_that_is_added_to_the_table_is_known_everywhere(ratio: Scalar) ->
     assert decode_value("50%", fractions.Fraction) == half
     assert SingleFact(Concept.single("share", "A share", fractions.Fraction), half).value == half
     assert words_for("ratio") == "ratio, like 75%"
-    assert read_value(sample_of("ratio"), fractions.Fraction) == fractions.Fraction(3, 4)
+    assert read_value(sample_of("ratio")[0], fractions.Fraction) == fractions.Fraction(3, 4)
     assert TypeAdapter(answer_type(fractions.Fraction)).json_schema()["description"] == "ratio, like 75%"
     assert parsed_value("50%", scalar_named("ratio")) == half
     assert "ratio" in typed_names()
