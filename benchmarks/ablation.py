@@ -40,9 +40,9 @@ from short_facts import SETS, FactSet, fact_set
 
 from factmem import Concept, Memory, MemorySubject, RecallMatch, SingleFact
 from factmem.recall import scoring
-from factmem.recall.hops import Linked
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.matters import NO_PAIRS
+from factmem.recall.index.overtaking import NO_PAIRS
+from factmem.recall.links import Linked
 from factmem.recall.ranking import Query
 from factmem.recall.text.related_words import Term
 from factmem.testing import FakeClock
@@ -162,7 +162,7 @@ def _itself(term: Term) -> Term:
 _TEXT: Final = "factmem.recall.text"
 _RANKING: Final = "factmem.recall.ranking"
 _SCORING: Final = "factmem.recall.scoring"
-_NAMING: Final = "factmem.recall.index.naming"
+_NAMING: Final = "factmem.recall.index.names_in_query"
 
 MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "own words": Mechanism(off=_evidence(own=0)),
@@ -222,12 +222,12 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "concept named": Mechanism(off=_evidence(named=None)),
     "facts about others": Mechanism(off=_evidence(other=None), code=(f"{_NAMING}:SubjectIndex",)),
     "links": Mechanism(
-        off=_set(memory__recaller__followed=lambda corpus, asking: Linked()), code=("factmem.recall.hops",)
+        off=_set(memory__recaller__followed=lambda corpus, asking: Linked()), code=("factmem.recall.links",)
     ),
     "recency": Mechanism(off=_set(recall__scoring__recency=lambda age, half: 0 * age)),
     "marks of updates": Mechanism(
         off=_set(recall__index__matters__Updates__of=lambda self, columns: NO_PAIRS),
-        code=(f"{_TEXT}.updates", "factmem.recall.index.matters"),
+        code=(f"{_TEXT}.updates", "factmem.recall.index.overtaking"),
         written=True,
     ),
     "irregular verbs": Mechanism(

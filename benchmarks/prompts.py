@@ -39,11 +39,11 @@ from factmem.facts import Concept, FactType
 from factmem.llm import InstructorModel
 from factmem.llm.asking import metered
 from factmem.llm.instructor_model import language_model
+from factmem.sentences import sentence_spans
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from factmem.wording import sentence_spans
 
 HERE = Path(__file__).parent
 USER = MemorySubject("user", "who speaks")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from factmem.details import MediumPart
 from factmem.errors import CodecError, FactMemError, NewerVersionError
 from factmem.facts import FactType, check_interval, utc
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 from factmem.records import (
     Assertion,
     AssertionState,

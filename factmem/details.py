@@ -10,10 +10,10 @@ from typing import Any, Final, Self, assert_never
 
 import attrs
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
-from factmem.hints import kind_of
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 from factmem.validators import fraction, instance_of, positive, text
 from factmem.values import Json, canonical_bytes, encode_value
 

@@ -16,7 +16,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from factmem.errors import InvalidDataError
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 from factmem.validators import check_aware, check_text, text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 

@@ -40,7 +40,7 @@ def _unknown(package: str, name: str, known: Iterable[str]) -> AttributeError | 
     """
     if name.startswith("_"):
         return AttributeError(f"module {package!r} has no attribute {name!r}")
-    from factmem.hints import did_you_mean, home_of
+    from factmem.error_hints import did_you_mean, home_of
 
     if (home := home_of(name)) is not None:
         return ImportError(f"{package} has no {name}: write  from {home} import {name}", name=package)

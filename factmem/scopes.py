@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import attrs
 
 from factmem.errors import InvalidNameError
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 from factmem.validators import instance_of
 
 __all__ = ["MemoryScope", "MemoryScopesProfile", "ScopeKind"]

@@ -6,7 +6,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING
 
-from factmem.tables import table
+from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

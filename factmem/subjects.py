@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 from factmem.validators import text, whole
 
 __all__ = ["MemorySubject"]

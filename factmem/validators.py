@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.hints import kind_of
 
 __all__ = [
     "Validator",

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.hints import kind_of
 from factmem.shapes import Shape, accepts, name_of, shape_of, type_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
 from factmem.validators import check_text, is_sound

@@ -16,8 +16,8 @@ import attrs
 
 from factmem.abc.outlines import Outline
 from factmem.errors import InvalidDataError
-from factmem.findings import Finding
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
+from factmem.store_findings import Finding
 from factmem.validators import instance_of
 
 if TYPE_CHECKING:

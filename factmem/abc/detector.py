@@ -11,9 +11,9 @@ import attrs
 
 from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
-from factmem.hints import kind_of
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of

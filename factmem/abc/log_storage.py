@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from factmem.findings import Finding
+from factmem.store_findings import Finding
 
 __all__ = ["LogName", "LogStorage", "Position", "Scan"]
 

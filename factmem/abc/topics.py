@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 
 __all__ = [
     "EXPLICIT_INSTRUCTIONS",

@@ -10,12 +10,12 @@ import attrs
 
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import MEMORY_ROLE, Conversation
-from factmem.agent.history import HistoryFormat, spoken
+from factmem.agent.chat_history import HistoryFormat, spoken
 from factmem.agent.plugin import format_of
 from factmem.agent.rendering import written
 from factmem.errors import InvalidDataError, ModelError
 from factmem.facts import Concept
-from factmem.hidden import escaped
+from factmem.hidden_characters import escaped
 from factmem.subjects import MemorySubject
 
 __all__ = ["FactRetrievalCompression", "Fallback", "keep_history"]

@@ -17,16 +17,16 @@ from factmem.abc.media import MediaReader
 from factmem.abc.model import LanguageModel
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.detection import OriginPolicy
+from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
-from factmem.hints import hinted, kind_of
+from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
-from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.memory.argument_checks import check_parts, check_store, listed, observers_in
 from factmem.memory.context import Policies
 from factmem.memory.facade import Memory
 from factmem.memory.profiles import ProfileSchema, schemas_of
-from factmem.names import checked_name
 from factmem.providers.memory import NoMemory
 from factmem.providers.registry import check_address
 from factmem.recall.adopted_embedders import as_embedder

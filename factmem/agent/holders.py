@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal
 
 from factmem.abc.detector import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
-from factmem.loops import ProgramLoops
+from factmem.event_loops import ProgramLoops
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.facade import Memory
 

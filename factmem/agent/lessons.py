@@ -22,15 +22,15 @@ from factmem.agent.rendering import MemoryBlock, in_force
 from factmem.agent.run import MemoryRun
 from factmem.detection.extractions import says_nothing
 from factmem.detection.flags import flags_in
-from factmem.detection.inquiries import inquire
+from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import Span, redact
 from factmem.detection.statements import says_something
 from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
+from factmem.event_loops import is_async
 from factmem.facts import Concept, MultipleFacts
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.llm.messages import document, element
-from factmem.loops import is_async
 from factmem.memory.facade import Memory
 from factmem.memory.taint import Heard, Listener
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin

@@ -24,7 +24,7 @@ from factmem.agent.config import FailurePolicy, RunIdentity, named_in
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.memory.checks import one_or_more
+from factmem.memory.argument_checks import one_or_more
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 

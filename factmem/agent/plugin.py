@@ -15,16 +15,16 @@ import attrs
 
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Message
+from factmem.agent.chat_history import DictFormat, Hearing, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
-from factmem.agent.history import DictFormat, Hearing, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
 from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import STATEMENT, Concept
-from factmem.hints import kind_of
+from factmem.legal_names import folded_keyword
 from factmem.memory.facade import Memory
-from factmem.names import folded_keyword
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 

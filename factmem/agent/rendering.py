@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.agent.coverage import Coverage, Excerpt
+from factmem.agent.repetitions import Coverage, Excerpt
 from factmem.detection.standing_instructions import instructions_in, overtakes
 from factmem.detection.utterances import covers
 from factmem.facts import STATEMENT
-from factmem.hidden import escaped, escaped_words
+from factmem.hidden_characters import escaped, escaped_words
 from factmem.records import Evidence, FactRecord, Origin
 from factmem.values import encode_value
 
@@ -90,7 +90,7 @@ def rendered_block(
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
     Of a statement, the sentences are rendered that the block does not cover already; former values in them are marked.
-    See `factmem.agent.coverage`.
+    See `factmem.agent.repetitions`.
 
     Args:
         records: The facts, each kind best first.

@@ -12,8 +12,8 @@ import attrs
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.agent.chat_history import Hearing, conversation_id
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
-from factmem.agent.history import Hearing, conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
     MemoryBlock,
@@ -33,18 +33,18 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.facts import STATEMENT, Concept
+from factmem.legal_names import folded_keyword
+from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.checks import one_or_more
 from factmem.memory.facade import Memory, subjects_named
 from factmem.memory.filters import Filters
-from factmem.names import folded_keyword
-from factmem.recall.overtaken import still_true
+from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
+from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
-from factmem.wording import content_words, folded, is_question, language_of, sentence_spans
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 

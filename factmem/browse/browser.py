@@ -19,7 +19,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock
 from factmem.browse.charts import Graph, graph_of
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.rows import is_statement
+from factmem.browse.record_rows import is_statement
 from factmem.browse.texts import shown, typed_value, value_text
 from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError

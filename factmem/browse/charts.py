@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.browse.rows import value_of
+from factmem.browse.record_rows import value_of
 from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
 

@@ -8,7 +8,7 @@ import unicodedata
 from typing import Any, Final
 
 from factmem.errors import InvalidDataError
-from factmem.hidden import HIDDEN
+from factmem.hidden_characters import HIDDEN
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value
 

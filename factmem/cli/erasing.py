@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.eraser import Erasure
+    from factmem.memory.erasure_proof import ErasureReport
     from factmem.memory.facade import Memory
     from factmem.memory.filters import Filters
-    from factmem.memory.proof import ErasureReport
     from factmem.memory.ttl import ExpiryReceipt
 
 __all__ = ["forget"]

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.rows import details_of, shape_of
+from factmem.browse.record_rows import details_of, shape_of
 from factmem.browse.texts import shown
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PageOption, Selection, SomeIdsArgument

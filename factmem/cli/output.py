@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from factmem.browse.rows import cited
+from factmem.browse.record_rows import cited
 from factmem.browse.texts import shown, value_text
 from factmem.changes import Change
 from factmem.cli.ids import short_id

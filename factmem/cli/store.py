@@ -22,8 +22,8 @@ from factmem.cli.options import ExactOption, checked_address, key_in
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
-from factmem.findings import Finding, Severity
 from factmem.json_form import attributes
+from factmem.store_findings import Finding, Severity
 from factmem.values import Json
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from factmem.abc.consolidator import Known, Novelty, Verdicts
 from factmem.abc.model import LanguageModel, WorkedExample
 from factmem.llm.asking import ask
 from factmem.llm.messages import document, element
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = ["InstructorConsolidator"]
 

@@ -25,7 +25,7 @@ import attrs
 from factmem.crypto.keys import Keyring, KeySource, Recipe, recipe_from, recipe_to
 from factmem.crypto.sealing import KEY_BYTES, Context, SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, TamperedStoreError, WrongKeyError
-from factmem.findings import Finding, FindingKind
+from factmem.store_findings import Finding, FindingKind
 
 __all__ = [
     "KEY_FILE_VERSION",

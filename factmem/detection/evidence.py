@@ -3,7 +3,7 @@
 A value is plainly said if it stands, in its canonical form, in a plain statement of the speaker's own (see `plain`).
 Whatever is not is a `Doubt` with its reason: it is asked, or waits.
 
-- *Text, number, day, time, length*: said in figures or in words (see `forms`).
+- *Text, number, day, time, length*: said in figures or in words (see `factmem.detection.value_forms`).
 - *Enumeration*: a member is said by its name or its value, and no other member.
 - *Truth*: the words of the keyword are said, and denied once for what is false. "Yes" answers the message before.
 - *Statement*, and other long text: all of its words that carry meaning stand in the sentence, with the same cues.
@@ -26,13 +26,21 @@ import attrs
 
 from factmem.abc.detector import Doubt
 from factmem.class_fields import fields_of
-from factmem.detection import forms
-from factmem.detection.forms import Found
 from factmem.detection.languages import language_named
-from factmem.detection.plain import NOT_SAID, SEVERAL, Citation, Reading, Topic
+from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Reading, Topic
+from factmem.detection.value_forms import (
+    Found,
+    coming_places,
+    day_places,
+    distances,
+    length_places,
+    number_places,
+    text_places,
+    time_places,
+)
 from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept
-from factmem.tables import table
+from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
 __all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
@@ -49,7 +57,7 @@ _LONGEST_ANSWER: Final = 3
 _SHORTEST_ROOT: Final = 4
 _COUNTED: Final = 12
 """A number up to this one can be counted from words that name none: "my twins"."""
-_OF_KEYWORDS: Final = frozenset(table("detection/plain")["keywords"].split(", "))
+_OF_KEYWORDS: Final = frozenset(table("detection/plain_statements")["keywords"].split(", "))
 """Words of a keyword that a sentence need not have."""
 
 
@@ -215,20 +223,20 @@ class _Judge:
             case bool() | None:
                 return []
             case int() | float() | Decimal():
-                found = forms.number_places(Decimal(str(value)), words, language)
+                found = number_places(Decimal(str(value)), words, language)
                 return found + (self.reading.numbered(value) if self.reading else [])
             case dt.datetime():
-                return _joined(self._day_places(value.date()), forms.time_places(value.time(), text, words, language))
+                return _joined(self._day_places(value.date()), time_places(value.time(), text, words, language))
             case dt.date():
                 return self._day_places(value)
             case dt.time():
-                return forms.time_places(value, text, words, language)
+                return time_places(value, text, words, language)
             case dt.timedelta():
-                return forms.length_places(value, words, language)
+                return length_places(value, words, language)
             case str():
-                return forms.text_places(value, words, language)
+                return text_places(value, words, language)
             case bytes():
-                return forms.text_places(value.decode(errors="replace"), words, language)
+                return text_places(value.decode(errors="replace"), words, language)
             case _:
                 places = [self.places(part) for part in _parts_of(value) or (_text_of(value),)]
                 return functools.reduce(_joined, places) if places and all(places) else []
@@ -237,16 +245,14 @@ class _Judge:
         """Return where the passage says a day, by its date or by its distance from the day of the message."""
         citation, language = self.citation, self.citation.language
         words, asked, said_on = citation.passage.words, words_of(citation.asked), citation.said_on
-        found = forms.day_places(day, citation.passage.text, words, language, asked=asked, said_on=said_on)
+        found = day_places(day, citation.passage.text, words, language, asked=asked, said_on=said_on)
         if found or language is None:
             return found
         if said_on is not None:
-            found = forms.coming_places(day, said_on, words, language)
-        for place, distance in forms.distances(words, language):
+            found = coming_places(day, said_on, words, language)
+        for place, distance in distances(words, language):
             today = day - dt.timedelta(days=distance)
-            near = (
-                forms.day_places(today, text, words_of(text), language) for text in (citation.text.text, citation.asked)
-            )
+            near = (day_places(today, text, words_of(text), language) for text in (citation.text.text, citation.asked))
             if today == said_on or any(near):
                 found.append(place)
         return found
@@ -254,7 +260,7 @@ class _Judge:
     def _member_places(self, texts: Collection[str]) -> list[Found]:
         """Return where one of several texts is said, or a word of the language for it."""
         words, language = self.citation.passage.words, self.citation.language
-        found = [place for text in texts for place in forms.text_places(text, words, language)]
+        found = [place for text in texts for place in text_places(text, words, language)]
         return found or (self.reading.translated(texts) if self.reading else [])
 
     # What nobody said

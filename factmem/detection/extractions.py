@@ -9,7 +9,7 @@ import attrs
 
 from factmem.detection.redaction import without_placeholders
 from factmem.facts import Concept
-from factmem.tables import table
+from factmem.toml_tables import table
 from factmem.values import Json
 
 __all__ = ["Described", "Extraction", "Forgotten", "Said", "Sentence", "Targeted", "says_nothing"]
@@ -109,4 +109,4 @@ def says_nothing(text: str, quote: str = "") -> bool:
 
 @functools.cache
 def _fillers() -> frozenset[str]:
-    return frozenset(table("detection/plain")["nothing"].split(", "))
+    return frozenset(table("detection/plain_statements")["nothing"].split(", "))

@@ -14,9 +14,9 @@ from typing import Final
 
 import attrs
 
-from factmem.hidden import HIDDEN
+from factmem.hidden_characters import HIDDEN
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
-from factmem.tables import filled, table
+from factmem.toml_tables import filled, table
 
 __all__ = ["DISGUISED", "ENCODED", "HIDES", "RULES", "FlagRule", "flags_in"]
 

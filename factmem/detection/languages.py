@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.detection.words import Word, words_of
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = ["REST", "Language", "entries", "language_named", "language_of", "search"]
 

@@ -12,13 +12,13 @@ from factmem.abc.analyst import Analysis, AnalysisRequest
 from factmem.abc.detector import Message
 from factmem.abc.model import LanguageModel
 from factmem.detection.extractions import says_nothing
-from factmem.detection.inquiries import inquire
+from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.errors import InvalidNameError
-from factmem.hidden import escaped_words
+from factmem.hidden_characters import escaped_words
+from factmem.legal_names import checked_name
 from factmem.llm.messages import document, items, section
-from factmem.names import checked_name
 from factmem.validators import positive
 
 __all__ = ["InstructorAnalyst"]

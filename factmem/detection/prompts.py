@@ -24,11 +24,11 @@ from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, Fact, FactType
 from factmem.llm.messages import element, fitting, section
 from factmem.records import Origin
+from factmem.sentences import sentence_spans
 from factmem.shapes import Shape
-from factmem.tables import table
+from factmem.toml_tables import table
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.values import Json, encode_value
-from factmem.wording import sentence_spans
 
 __all__ = ["header_of", "prompts_for", "sample_of", "words_for", "worked_examples"]
 

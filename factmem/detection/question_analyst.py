@@ -13,7 +13,7 @@ from factmem.abc.consolidator import Known
 from factmem.abc.model import LanguageModel
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, QuestionRequest, SubQuestion
 from factmem.detection.extractions import says_nothing
-from factmem.detection.inquiries import inquire
+from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
 from factmem.llm.messages import document, element, fitting, items

@@ -22,8 +22,8 @@ import attrs
 
 from factmem.abc.detector import Conversation
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
-from factmem.tables import filled, table
-from factmem.wording import Span
+from factmem.sentences import Span
+from factmem.toml_tables import filled, table
 
 __all__ = [
     "RULES",

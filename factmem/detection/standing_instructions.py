@@ -11,7 +11,7 @@ import attrs
 
 from factmem.detection.words import fenced
 from factmem.patterns import lazy_pattern
-from factmem.wording import (
+from factmem.sentences import (
     WORD,
     Language,
     Span,

@@ -10,7 +10,7 @@ from typing import Final
 from factmem.detection.redaction import Span, without_placeholders
 from factmem.detection.words import fenced
 from factmem.patterns import lazy_pattern
-from factmem.wording import LINE_END, SENTENCE_END
+from factmem.sentences import LINE_END, SENTENCE_END
 
 __all__ = ["MAX_WORD", "says_something", "statement_spans"]
 

@@ -12,7 +12,7 @@ from factmem.abc import DetectionExample, DetectionRequest
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, Topic
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
-from factmem.names import folded_keyword
+from factmem.legal_names import folded_keyword
 from factmem.patterns import lazy_pattern
 from factmem.subjects import MemorySubject
 

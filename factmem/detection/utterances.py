@@ -20,9 +20,9 @@ from factmem.details import Evidence, MediumPart, Treatment
 from factmem.detection.redaction import Span, redact_conversation
 from factmem.detection.statements import says_something
 from factmem.detection.words import ReadableText
-from factmem.hidden import CONTROL, HIDDEN
+from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.records import Origin
-from factmem.wording import sentence_spans
+from factmem.sentences import sentence_spans
 
 __all__ = ["MOST_PLACES", "QuotableText", "QuotedWords", "Utterance", "covers", "utterances"]
 

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from factmem.abc.model import LanguageModel
 from factmem.abc.verifier import Claim, Confirmation
-from factmem.detection.inquiries import inquire
+from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.llm.messages import document, element, section
 

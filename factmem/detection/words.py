@@ -17,7 +17,7 @@ import attrs
 
 from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = ["Passage", "ReadableText", "Word", "fenced", "folded", "words_of"]
 
@@ -33,7 +33,7 @@ _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
 _ENDS: Final = frozenset([*".!?。！？؟।｡", "..."])  # folded
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
 _PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~&")
-_SHORTENED: Final = frozenset(table("detection/plain")["shortened"].split(", "))
+_SHORTENED: Final = frozenset(table("detection/plain_statements")["shortened"].split(", "))
 """Words that end with a full stop within a sentence."""
 _LONGEST_ORDINAL: Final = 2
 
@@ -158,11 +158,11 @@ _LINE: Final = lazy_pattern(r"[^\n]+")
 _BAR: Final = lazy_pattern(r"[^|]\|[^|]")
 _PARTS: Final = tuple(
     (part["reason"], lazy_pattern(part["pattern"], re.MULTILINE), part.get("fewest", 1))
-    for part in table("detection/plain")["structures"]
+    for part in table("detection/plain_statements")["structures"]
 )
 """Parts that are not running text: a reason, a pattern, and their smallest number."""
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
-_CLOSING: Final = table("detection/plain")["quotations"]
+_CLOSING: Final = table("detection/plain_statements")["quotations"]
 """Marks that open a quotation, with the marks that close it."""
 _UNCLOSED: Final = frozenset('"“„«')
 """Marks that quote the rest of a paragraph if nothing closes them; an apostrophe does not."""

@@ -22,7 +22,7 @@ from factmem.facts import STATEMENT, MultipleFacts
 from factmem.importers.contract import ImportOptions
 from factmem.importers.sources import Source
 from factmem.memory.audit import AuditAction
-from factmem.memory.exchange import ImportReceipt
+from factmem.memory.exports import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters
 from factmem.records import FactDetails, FactRecord, Origin, Recorded

@@ -28,15 +28,15 @@ import anyio
 import attrs
 
 from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.chat_history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
-from factmem.agent.history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock, written
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.detection.redaction import redact
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
-from factmem.hints import kind_of
 from factmem.media.parts import media_of
 from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin

@@ -28,12 +28,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, NotRequired, TypeVar, cast
 
 from factmem.abc.detector import MEMORY_ROLE, Message
-from factmem.agent.history import MEMORY_NAME, said, spoken, with_block
+from factmem.agent.chat_history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
-from factmem.hints import kind_of
 from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.media.parts import MediaParts, media_in
 

@@ -34,13 +34,13 @@ import anyio
 import attrs
 
 from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.chat_history import DictFormat, spoken, with_block
 from factmem.agent.config import RunIdentity
-from factmem.agent.history import DictFormat, spoken, with_block
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, FactMemError, MissingPackageError
-from factmem.hints import kind_of
 from factmem.memory.facade import Memory
 
 try:

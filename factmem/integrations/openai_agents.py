@@ -28,13 +28,13 @@ from typing import Any, Final
 
 import attrs
 
+from factmem.agent.chat_history import spoken
 from factmem.agent.config import RunIdentity
-from factmem.agent.history import spoken
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun, MemoryTools
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.hints import kind_of
 from factmem.integrations.openai import RequestFormat
 
 try:

@@ -27,13 +27,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.chat_history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.config import RunIdentity
-from factmem.agent.history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.hints import kind_of
 from factmem.media.parts import MediaParts, media_of
 
 try:

@@ -19,8 +19,10 @@ from anyio.lowlevel import current_token
 from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, ModelAwayError
+from factmem.event_loops import ProgramLoops, away
 from factmem.llm.asking import Usage, meter, usage_of
-from factmem.llm.exchange import (
+from factmem.llm.messages import instructions_of, messages_of
+from factmem.llm.request import (
     Ending,
     ExchangeLimits,
     ModelExchange,
@@ -31,8 +33,6 @@ from factmem.llm.exchange import (
     hush,
     name_of,
 )
-from factmem.llm.messages import instructions_of, messages_of
-from factmem.loops import ProgramLoops, away
 from factmem.validators import check_seconds, check_whole
 
 if TYPE_CHECKING:

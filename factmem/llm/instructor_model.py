@@ -18,7 +18,8 @@ from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, MissingPackageError, ModelUnavailableError
 from factmem.llm.asking import usage_of
-from factmem.llm.exchange import (
+from factmem.llm.messages import instructions_of, messages_of
+from factmem.llm.request import (
     ExchangeLimits,
     ModelExchange,
     Reply,
@@ -29,7 +30,6 @@ from factmem.llm.exchange import (
     reader_of,
     text_of,
 )
-from factmem.llm.messages import instructions_of, messages_of
 from factmem.validators import check_number, check_seconds, check_text, check_whole
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from factmem.abc import Prompt
-from factmem.hidden import escaped, escaped_words
+from factmem.hidden_characters import escaped, escaped_words
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

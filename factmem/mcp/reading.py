@@ -38,7 +38,7 @@ from factmem.mcp.answers import (
     nothing_known,
 )
 from factmem.memory.facade import Memory
-from factmem.recall.overtaken import still_true
+from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch
 from factmem.recall.scoring import RecallSettings
 from factmem.records import FactRecord

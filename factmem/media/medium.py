@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError, MediumError
-from factmem.hints import kind_of
 from factmem.validators import instance_of
 
 __all__ = ["MEDIA_TYPES", "Medium", "fingerprint", "medium_type"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from factmem.memory.erasure_proof import verify_erased
 from factmem.memory.journal import Trigger
 from factmem.memory.profiles import concepts_of
-from factmem.memory.proof import verify_erased
 
 __all__ = ["Trigger", "concepts_of", "verify_erased"]

@@ -15,16 +15,16 @@ from anyio import to_thread
 from factmem.abc.capabilities import Access, KeepsLog
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
+from factmem.memory.argument_checks import listed
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
-from factmem.memory.checks import listed
 from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
+from factmem.memory.erasure_proof import Traces
+from factmem.memory.exports import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters
-from factmem.memory.observed import observed
-from factmem.memory.proof import Traces
+from factmem.memory.operations import observed
 from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree

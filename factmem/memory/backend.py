@@ -17,8 +17,8 @@ from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, FactMemError
+from factmem.event_loops import OneLoop
 from factmem.llm.asking import Spent
-from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
     from factmem.abc import Consolidator, Detector, Reranker, Verifier

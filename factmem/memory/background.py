@@ -20,11 +20,11 @@ from anyio.abc import TaskGroup
 
 from factmem.abc.detector import DropReason
 from factmem.changes import Change
+from factmem.error_hints import hinted
 from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
-from factmem.hints import hinted
+from factmem.event_loops import OneLoop, check_process
 from factmem.llm import Budget
 from factmem.llm.asking import Spent
-from factmem.loops import OneLoop, check_process
 from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive

@@ -16,9 +16,9 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from factmem.abc.detector import DropReason
+from factmem.error_hints import kind_of, missing_attribute
 from factmem.errors import InvalidDataError, ProviderClosedError
-from factmem.hints import kind_of, missing_attribute
-from factmem.loops import ProgramLoops, check_process, settle
+from factmem.event_loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.facade import Memory

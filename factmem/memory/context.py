@@ -16,11 +16,11 @@ import attrs
 from factmem.abc.detector import Message
 from factmem.consolidation import ConsolidationPolicy
 from factmem.detection import OriginPolicy
+from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
-from factmem.hints import hinted, kind_of
-from factmem.memory.checks import listed
+from factmem.memory.argument_checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.taint import Heard

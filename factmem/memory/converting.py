@@ -12,9 +12,9 @@ from anyio import to_thread
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
+from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
-from factmem.memory.exchange import Exchange
-from factmem.names import folded_keyword
+from factmem.memory.exports import Exchange
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded

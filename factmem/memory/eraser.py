@@ -17,12 +17,12 @@ from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
-from factmem.memory.checks import listed
+from factmem.memory.argument_checks import listed
+from factmem.memory.erasure_proof import Traces, traces_of
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
 from factmem.memory.media import drop_kept_media
-from factmem.memory.observed import operation
-from factmem.memory.proof import Traces, traces_of
+from factmem.memory.operations import operation
 from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter

@@ -25,6 +25,7 @@ from factmem.changes import Change
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
 from factmem.detection.verbatim import VerbatimDetector
+from factmem.error_hints import hinted, kind_of, missing_attribute
 from factmem.errors import (
     FactMemError,
     IncompleteProfileError,
@@ -32,23 +33,22 @@ from factmem.errors import (
     ProviderClosedError,
 )
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
-from factmem.hints import hinted, kind_of, missing_attribute
+from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
+from factmem.memory.argument_checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
-from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import Inbox
 from factmem.memory.moves import refuse_unfinished
-from factmem.memory.observed import observed
+from factmem.memory.operations import observed
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
 from factmem.memory.writer import UNSET, Unset, Writer
-from factmem.names import checked_name
 from factmem.observing import Observation
 from factmem.providers.registry import open_provider
 from factmem.recall import DeepSettings

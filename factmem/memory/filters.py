@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.hints import kind_of
 from factmem.recall import MetadataCondition, RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus

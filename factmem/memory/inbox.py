@@ -23,8 +23,9 @@ from factmem.changes import Change, ChangeKind
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
 from factmem.fold import never_accepted, states_of
+from factmem.legal_names import checked_name
+from factmem.memory.argument_checks import listed
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import (
@@ -39,7 +40,7 @@ from factmem.memory.journal import (
     settled_state,
     to_pending,
 )
-from factmem.memory.observed import observed
+from factmem.memory.operations import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
 from factmem.memory.reader import Reader
 from factmem.memory.remembering import (
@@ -53,11 +54,10 @@ from factmem.memory.remembering import (
     warn_of_not_text,
 )
 from factmem.memory.writer import WritingPart
-from factmem.names import checked_name
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Place, Recorded, StateChange, record_of
-from factmem.showing import as_kept_apart, shown_record
+from factmem.shown_records import as_kept_apart, shown_record
 
 __all__ = ["ABANDONED_AFTER", "DeadLetter", "DeadLetters", "Inbox", "Quarantine", "due_at"]
 

@@ -29,7 +29,7 @@ from factmem.llm.asking import bounded_gather, in_turn, metered
 from factmem.media import Medium
 from factmem.media.medium import fingerprint
 from factmem.media.pdf_text import PdfError, pdf_pages, reads_pdf
-from factmem.media.pointing import points_to_media
+from factmem.media.references import points_to_media
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context, MediaSettings
 from factmem.memory.reader import ReadingPart

@@ -41,7 +41,6 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import bounded_gather, metered
 from factmem.memory.background import Remembered, UnitReader
-from factmem.memory.four_verbs import FourVerbs
 from factmem.memory.journal import (
     Job,
     JobKind,
@@ -57,9 +56,10 @@ from factmem.memory.journal import (
     treatment_of,
     units_in,
 )
-from factmem.memory.observed import operation
+from factmem.memory.operations import operation
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
+from factmem.memory.simple_provider import FourVerbs
 from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.verification import is_doubted, settled
@@ -84,7 +84,7 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.showing import as_kept_apart
+from factmem.shown_records import as_kept_apart
 from factmem.views import Sight
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from anyio import to_thread
 from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
+from factmem.legal_names import folded_keyword
+from factmem.memory.argument_checks import listed
 from factmem.memory.backend import Part
-from factmem.memory.checks import listed
 from factmem.memory.filters import (
     Filters,
     RecordOrder,
@@ -29,21 +30,20 @@ from factmem.memory.filters import (
 )
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
-from factmem.names import folded_keyword
 from factmem.providers import fact_of
 from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Glance
-from factmem.recall.index.naming import people_terms, subject_of_text
+from factmem.recall.index.names_in_query import people_terms, subject_of_text
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrate
-from factmem.recall.strength import chosen
+from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
 from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
-from factmem.showing import shown_record
+from factmem.shown_records import shown_record
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 

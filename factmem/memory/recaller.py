@@ -19,20 +19,20 @@ from factmem.abc.question_analyst import QuestionRequest
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
+from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
-from factmem.names import folded_keyword
 from factmem.recall import DeepSettings, RecallFilter
 from factmem.recall.deep import Hint, Look, Results, explored
 from factmem.recall.embedders import embedded as embed_texts
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
-from factmem.recall.hops import Asking, followed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Mirror
-from factmem.recall.index.naming import people_terms
+from factmem.recall.index.names_in_query import people_terms
 from factmem.recall.index.selection import selected
-from factmem.recall.overtaken import marked, rows_of_marks
+from factmem.recall.links import Asking, followed
+from factmem.recall.marks import marked, rows_of_marks
 from factmem.recall.ranking import Query, less_named, ranked
 from factmem.recall.results import COMPARED, RecallMatch, RecallMatches
 from factmem.recall.scoring import Calibration, RecallSettings

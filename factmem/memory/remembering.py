@@ -25,17 +25,17 @@ from factmem.conversations import conversations_of
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.verbatim import VerbatimDetector
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
-from factmem.hints import kind_of
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.four_verbs import FourVerbs, unit_of
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
 from factmem.memory.pipeline import PipelinePart
 from factmem.memory.profiles import united
 from factmem.memory.screening import heard_as, off_loop
+from factmem.memory.simple_provider import FourVerbs, unit_of
 from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
 from factmem.recall.index.selection import LogPart
@@ -51,7 +51,7 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.showing import as_kept_apart
+from factmem.shown_records import as_kept_apart
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of
 from factmem.values import Json

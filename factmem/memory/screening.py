@@ -21,9 +21,9 @@ from factmem.memory.taint import REPEATS, Heard, Listener
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import topics_of
 from factmem.records import Assertion, AssertionState, Origin, Place
+from factmem.sentences import tells
 from factmem.validators import positive
 from factmem.values import texts_in
-from factmem.wording import tells
 
 __all__ = ["SHORT", "FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "off_loop", "waits"]
 

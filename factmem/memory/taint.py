@@ -26,7 +26,7 @@ import attrs
 
 from factmem.details import Origin
 from factmem.patterns import lazy_pattern
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = ["REPEATS", "Heard", "Listener", "pasted_in", "repetitions"]
 

@@ -18,6 +18,7 @@ from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
 from factmem.changes import Change, ChangeKind
+from factmem.error_hints import kind_of
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
@@ -29,11 +30,10 @@ from factmem.errors import (
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, Moment, by_record, deciding_order, fold, has_expired, record_key, states_of
-from factmem.hints import kind_of
-from factmem.memory.checks import listed
+from factmem.memory.argument_checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
-from factmem.memory.observed import effects_of
+from factmem.memory.operations import effects_of
 from factmem.memory.reader import ReadingPart
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at

@@ -35,7 +35,6 @@ from factmem.errors import (
     NewerVersionError,
     StoreUnavailableError,
 )
-from factmem.findings import Severity
 from factmem.private_files import (
     create_file,
     make_folders,
@@ -45,6 +44,7 @@ from factmem.private_files import (
     sync_folder,
     write_all,
 )
+from factmem.store_findings import Severity
 from factmem.values import Json
 
 if TYPE_CHECKING:

@@ -25,12 +25,12 @@ from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.facts import Concept, Fact, FactT
-from factmem.findings import Finding, findings_in, unfinished_copy
-from factmem.providers.history import HistoryProvider
-from factmem.providers.planning import Planner, SteadyClock, TrackIndex, check_part
-from factmem.providers.rows import binds_anew, part_of
+from factmem.providers.log_verbs import HistoryProvider
+from factmem.providers.sql_rows import binds_anew, part_of
+from factmem.providers.write_plans import Planner, SteadyClock, TrackIndex, check_part
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.scopes import MemoryScope
+from factmem.store_findings import Finding, findings_in, unfinished_copy
 from factmem.subjects import MemorySubject
 from factmem.vectors import storable_vector
 

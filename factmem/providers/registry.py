@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.entry_points import installed_entry_points, named_entry_point
+from factmem.error_hints import kind_of
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
-from factmem.hints import kind_of
 from factmem.private_files import make_folders
 
 __all__ = [

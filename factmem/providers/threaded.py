@@ -41,11 +41,11 @@ from factmem.abc.capabilities import (
 from factmem.abc.clock import Clock
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
-from factmem.findings import Finding, FindingKind, finding_of, findings_in, named, unfinished_copy
-from factmem.loops import OneLoop
-from factmem.providers.history import HistoryProvider
-from factmem.providers.rows import PreparedRow, prepared
+from factmem.event_loops import OneLoop
+from factmem.providers.log_verbs import HistoryProvider
+from factmem.providers.sql_rows import PreparedRow, prepared
 from factmem.records import LogEntry, Place, Recorded
+from factmem.store_findings import Finding, FindingKind, finding_of, findings_in, named, unfinished_copy
 from factmem.validators import check_number
 
 if TYPE_CHECKING:

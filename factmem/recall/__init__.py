@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from factmem.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from factmem.recall.conditions import MetadataCondition, MetadataOperator, RecallFilter
     from factmem.recall.deep import DeepSettings
     from factmem.recall.embedders import CallableEmbedder
     from factmem.recall.embedding_vendors import OpenAIEmbedder
-    from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
     from factmem.recall.scoring import Additive, Boost
 
 __all__ = [
@@ -36,7 +36,7 @@ _HOMES = {
     "deep": ("DeepSettings",),
     "embedders": ("CallableEmbedder",),
     "embedding_vendors": ("OpenAIEmbedder",),
-    "filters": ("MetadataCondition", "MetadataOperator", "RecallFilter"),
+    "conditions": ("MetadataCondition", "MetadataOperator", "RecallFilter"),
     "scoring": ("Additive", "Boost"),
 }
 if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package

@@ -23,7 +23,7 @@ from factmem.errors import EmbedderError, InvalidDataError
 from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
-from factmem.tables import table
+from factmem.toml_tables import table
 from factmem.vectors import PROBE
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ import numpy as np
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
-from factmem.recall.filters import RecallFilter
+from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, RowWeights, Seen
-from factmem.recall.index.matters import Overtaken, united
 from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.postings import Hits
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate

@@ -13,7 +13,7 @@ from factmem.fold import Current
 from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
-from factmem.showing import shown_record
+from factmem.shown_records import shown_record
 
 __all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
 

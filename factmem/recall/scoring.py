@@ -63,8 +63,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, asser
 import attrs
 import numpy as np
 
+from factmem.error_hints import hinted
 from factmem.errors import InvalidDataError
-from factmem.hints import hinted
 from factmem.validators import fraction, weight
 
 if TYPE_CHECKING:
@@ -438,7 +438,7 @@ def says_little(length: Any, tells: NDArray[np.bool_]) -> Any:
 
     Args:
         length: Number of terms of each text.
-        tells: Whether it tells something; see `factmem.wording.tells`.
+        tells: Whether it tells something; see `factmem.sentences.tells`.
     """
     return (length < FEW_WORDS) & ~tells
 

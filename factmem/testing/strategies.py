@@ -22,7 +22,7 @@ import attrs
 
 from factmem.errors import MissingPackageError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept, SingleFact
-from factmem.names import checked_name
+from factmem.legal_names import checked_name
 from factmem.records import (
     Assertion,
     AssertionState,

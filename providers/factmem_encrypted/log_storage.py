@@ -29,7 +29,7 @@ from factmem.errors import (
     StoreUnavailableError,
     TamperedStoreError,
 )
-from factmem.findings import Finding, FindingKind, finding_of
+from factmem.store_findings import Finding, FindingKind, finding_of
 from factmem_encrypted.key_table import KeyTable
 from factmem_encrypted.manifest import Commit, Listed, Listing, ManifestLog, Unit, chained
 

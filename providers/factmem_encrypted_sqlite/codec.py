@@ -24,8 +24,8 @@ from typing import Final
 
 import apsw
 from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, key_file_of, starts_in_clear
-from factmem_sqlite_vec.faults import detecting_failed_reads
 from factmem_sqlite_vec.schema import last_write, select
+from factmem_sqlite_vec.sqlite_errors import detecting_failed_reads
 from filelock import FileLock, Timeout
 from typing_extensions import override
 

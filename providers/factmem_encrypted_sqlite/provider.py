@@ -11,8 +11,8 @@ from typing import ClassVar
 import apsw
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem_sqlite_vec.codecs import PageCodec
-from factmem_sqlite_vec.faults import own_errors
 from factmem_sqlite_vec.schema import select
+from factmem_sqlite_vec.sqlite_errors import own_errors
 from factmem_sqlite_vec.store import Store
 from typing_extensions import override
 
@@ -21,8 +21,8 @@ from factmem.abc.clock import Clock
 from factmem.crypto.key_file import pending_rotation
 from factmem.crypto.keys import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
-from factmem.findings import Finding
 from factmem.providers.threaded import flag_option
+from factmem.store_findings import Finding
 from factmem_encrypted_sqlite.codec import KeyFile, Seal, SealedCodec, rekey
 
 __all__ = ["EncryptedSqliteMemoryProvider"]

@@ -21,15 +21,14 @@ from factmem.abc.capabilities import Access, Append, EmbedderIdentity, EraseRece
 from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
-from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
 from factmem.private_files import create_file, make_folders, write_all
 from factmem.providers import TrackIndex
-from factmem.providers.planning import Planner, SteadyClock, check_part, misfit, unknown_assertion
-from factmem.providers.rows import part_of
+from factmem.providers.sql_rows import part_of
 from factmem.providers.threaded import Request
+from factmem.providers.write_plans import Planner, SteadyClock, check_part, misfit, unknown_assertion
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.store_findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
 from factmem.vectors import storable_vector
-from factmem_file.counter import Counter
 from factmem_file.log_storage import LOCK_NAME
 from factmem_file.logs import (
     ARRIVAL_KIND,
@@ -44,6 +43,7 @@ from factmem_file.logs import (
     payload_of,
     place_log,
 )
+from factmem_file.sequence_numbers import Counter
 
 if TYPE_CHECKING:
     import numpy as np

@@ -48,8 +48,7 @@ from factmem.errors import (
     NewerVersionError,
     StoreUnavailableError,
 )
-from factmem.findings import Finding, FindingKind, finding_of
-from factmem.names import checked_path
+from factmem.legal_names import checked_path
 from factmem.private_files import (
     TEMPORARY,
     FlushError,
@@ -65,6 +64,7 @@ from factmem.private_files import (
     write_all,
 )
 from factmem.providers.backups import refuse_unfinished_restore
+from factmem.store_findings import Finding, FindingKind, finding_of
 
 __all__ = [
     "CRC_LENGTH",

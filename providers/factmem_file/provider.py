@@ -14,7 +14,7 @@ from factmem.abc.capabilities import KeepsFiles, StoreLocation
 from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogStorage
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.names import checked_path
+from factmem.legal_names import checked_path
 from factmem.providers.threaded import ThreadedProvider, seconds_option
 from factmem_file.engine import FileEngine
 from factmem_file.log_storage import LocalLogStorage

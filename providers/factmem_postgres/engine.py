@@ -22,11 +22,8 @@ from factmem.abc.outlines import Outline, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError, ProviderError
 from factmem.facts import FactType
-from factmem.findings import Finding, FindingKind, finding_of
-from factmem.findings import named as named_tenant
 from factmem.providers import TrackIndex
-from factmem.providers.planning import Planned, Planner, SteadyClock, check_part
-from factmem.providers.rows import (
+from factmem.providers.sql_rows import (
     NewRow,
     PreparedRow,
     binds_anew,
@@ -52,7 +49,10 @@ from factmem.providers.rows import (
     written_embedder,
 )
 from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared, foreign_rows
+from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.store_findings import Finding, FindingKind, finding_of
+from factmem.store_findings import named as named_tenant
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES
 from factmem_postgres.server import Ending, Row, Server, Session, Step, of_all, of_tenant
@@ -78,7 +78,7 @@ _OWN_RECORD: Final = (
     "'\\x00'::bytea || substring(int8send(a.seq) FROM 3)"
     " || decode(translate(encode(a.id, 'hex'), '0123456789abcdef', 'fedcba9876543210'), 'hex')"
 )
-"""Packed id of the record that an assertion ``a`` begins, as `factmem.providers.rows.own_record_id` derives it."""
+"""Packed id of the record that an assertion ``a`` begins, as `factmem.providers.sql_rows.own_record_id` derives it."""
 
 _BY_ID: Final = (
     "(SELECT * FROM {schema}.assertions WHERE tenant = %s AND seq = w.seq AND id = w.own"
@@ -368,7 +368,7 @@ class _Meta:
         )
 
     def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        """Return the stored form of a vector; see `factmem.providers.sql_rows.stored_vector`."""
         return stored_vector(vector, self.embedder, bound)
 
 

@@ -35,11 +35,9 @@ from factmem.abc.clock import Clock
 from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.facts import FactType
-from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers import TrackIndex
-from factmem.providers.planning import Planned, Planner, SteadyClock, check_part, misfit
-from factmem.providers.rows import (
+from factmem.providers.sql_rows import (
     SEQ_BITS,
     SEQ_MASK,
     NewRow,
@@ -70,10 +68,11 @@ from factmem.providers.rows import (
     written_embedder,
 )
 from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared
+from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.store_findings import Finding, FindingKind, finding_of
 from factmem.values import Shape
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.schema import (
     FORMAT,
     LAST_SEQS,
@@ -88,6 +87,7 @@ from factmem_sqlite_vec.schema import (
     select,
     sum_of_vectors,
 )
+from factmem_sqlite_vec.sqlite_errors import is_failed_flush
 from factmem_sqlite_vec.store import Store
 
 if TYPE_CHECKING:
@@ -538,7 +538,7 @@ class _Batch:
         self._write(row, recorded, None if row.vector is None else self.storable(row.vector), joined=joined)
 
     def storable(self, vector: NDArray[np.float32]) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        """Return the stored form of a vector; see `factmem.providers.sql_rows.stored_vector`."""
         return stored_vector(vector, self.embedder, self._bound)
 
     def finish(self) -> None:
@@ -887,7 +887,7 @@ def _head_of(connection: apsw.Connection, track: int, doc: str | None, shared: b
     Args:
         connection: Connection in a transaction.
         track: Row of the track.
-        doc: See `factmem.providers.rows.NewRow.head`; None if the documents are whole.
+        doc: See `factmem.providers.sql_rows.NewRow.head`; None if the documents are whole.
         shared: Shared part of the outlines, if there is one.
     """
     wanted = "SELECT id FROM heads WHERE track = ? AND doc IS ? AND shared IS ?"

@@ -12,7 +12,7 @@ from typing_extensions import override
 from factmem.abc import system_clock
 from factmem.abc.capabilities import KeepsFiles, ScansVectors, StoreLocation
 from factmem.abc.clock import Clock
-from factmem.names import checked_path
+from factmem.legal_names import checked_path
 from factmem.providers.threaded import DatabaseProvider, flag_option, seconds_option
 from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.engine import SqliteEngine

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem.providers.rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
+from factmem.providers.sql_rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
 
 if TYPE_CHECKING:
     import numpy as np

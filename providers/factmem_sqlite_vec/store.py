@@ -24,14 +24,14 @@ from factmem.private_files import FlushError, leftovers, open_to_change, sync_fi
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
 from factmem_sqlite_vec.codecs import PageCodec, connected
-from factmem_sqlite_vec.faults import (
+from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
+from factmem_sqlite_vec.sqlite_errors import (
     ReadError,
     detecting_failed_reads,
     distrusted,
     is_failed_flush,
     own_errors,
 )
-from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
 
 __all__ = ["Store"]
 

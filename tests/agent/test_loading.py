@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from factmem import Concept, FactDetails, Memory, MemoryScope, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.agent import Loading
+from factmem.agent.chat_history import MessageFormat, spoken
 from factmem.agent.config import USER
-from factmem.agent.history import MessageFormat, spoken
 from factmem.agent.rendering import rendered
 from factmem.errors import OutOfViewError
 from factmem.facts import STATEMENT, Fact

@@ -12,7 +12,7 @@ from factmem.abc.detector import Message
 from factmem.browse.browser import Asked, Browser, Difference, Narrowing, Opened, draft_of
 from factmem.browse.charts import bars_of, marks_of
 from factmem.browse.past import undo_last
-from factmem.browse.rows import is_current, largest, quotes_of, ranked, shape_of, value_of
+from factmem.browse.record_rows import is_current, largest, quotes_of, ranked, shape_of, value_of
 from factmem.changes import Change, ChangeKind
 from factmem.errors import (
     CapabilityError,

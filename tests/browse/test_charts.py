@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from factmem.browse.charts import graph_of, marks_of
-from factmem.browse.rows import ranked
+from factmem.browse.record_rows import ranked
 from factmem.facts import Concept, SingleFact
 from factmem.records import FactDetails, FactRecord
 from factmem.scopes import MemoryScope

@@ -22,7 +22,7 @@ from textual.widgets import Input
 from factmem.abc.detector import Message
 from factmem.browse.browser import Browser, Narrowing, Opened
 from factmem.browse.charts import graph_of
-from factmem.browse.rows import value_of
+from factmem.browse.record_rows import value_of
 from factmem.browse.terminal import pages
 from factmem.browse.terminal.app import TerminalBrowser, help_page, run
 from factmem.browse.terminal.pictures import axis_of, bar, graph_lines, plain
@@ -31,7 +31,7 @@ from factmem.changes import Change
 from factmem.details import FactDetails
 from factmem.errors import CapabilityError, ModelUnavailableError
 from factmem.facts import Concept, MultipleFacts, SingleFact
-from factmem.hidden import CONTROL, HIDDEN
+from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.memory.facade import Memory
 from factmem.recall.results import RecallMatches
 from factmem.subjects import MemorySubject

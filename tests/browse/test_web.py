@@ -20,7 +20,7 @@ from factmem.browse.web.app import make_app
 from factmem.details import Evidence, FactDetails
 from factmem.errors import ModelUnavailableError
 from factmem.facts import Concept, MultipleConcept, SingleFact
-from factmem.hidden import HIDDEN
+from factmem.hidden_characters import HIDDEN
 from factmem.memory.facade import Memory
 from factmem.providers.memory import InMemoryProvider
 from factmem.scopes import MemoryScope

@@ -142,6 +142,6 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
     async def at_once(worker: Worker, attempt: int) -> bool:
         return True
 
-    monkeypatch.setattr("factmem.llm.exchange._LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr("factmem.llm.request._LONGEST_PAUSE", 0.0)
     monkeypatch.setattr(Worker, "_pause", at_once)
     return f"{unreachable_base_url()}#nobody"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from factmem.abc.capabilities import Append, EraseReceipt, Receipt, Statement, StateRequest
 from factmem.facts import Concept, Fact, FactT, SingleFact
 from factmem.providers.memory import InMemoryProvider
-from factmem.providers.planning import check_writable
+from factmem.providers.write_plans import check_writable
 from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

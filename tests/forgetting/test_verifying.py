@@ -22,9 +22,9 @@ from factmem import (
     SingleFact,
 )
 from factmem.errors import CapabilityError
-from factmem.memory import proof as searching
+from factmem.memory import erasure_proof as searching
 from factmem.memory import verify_erased
-from factmem.memory.proof import Scanner, Traces, is_distinctive
+from factmem.memory.erasure_proof import Scanner, Traces, is_distinctive
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, Evidence, FactDetails, Place, assertions_of
 from tests.forgetting.stores import DenseEmbedder, likes, vector_of, word

@@ -21,9 +21,9 @@ from langchain_core.messages import (
 
 from factmem import InMemoryProvider, Memory, SingleFact
 from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.chat_history import MEMORY_NAME, spoken, with_block
 from factmem.agent.compression import FactRetrievalCompression
 from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.history import MEMORY_NAME, spoken, with_block
 from factmem.agent.plugin import AgentMemory, format_of
 from factmem.agent.rendering import MemoryBlock
 from factmem.detection import InstructorDetector

@@ -13,8 +13,8 @@ from openai.types.chat import ChatCompletionMessage
 
 from factmem import InMemoryProvider, Memory
 from factmem.agent import install
+from factmem.agent.chat_history import DictFormat, spoken, with_block
 from factmem.agent.config import Hooks
-from factmem.agent.history import DictFormat, spoken, with_block
 from factmem.agent.rendering import MemoryBlock
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.testing import HashEmbedder

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from factmem.llm.exchange import Ending, ending_of, is_passing, pause_asked, text_of
+from factmem.llm.request import Ending, ending_of, is_passing, pause_asked, text_of
 
 
 class ForeignError(Exception):

@@ -15,7 +15,7 @@ import psycopg
 from factmem_postgres.engine import assertion_id, record_of
 from factmem_postgres.schema import TABLES
 
-from factmem.providers.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
+from factmem.providers.sql_rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
 from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
 from tests.postgres import connected, postgres_address, schema_of
 

@@ -13,7 +13,7 @@ from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFa
 from factmem.abc.capabilities import EraseReceipt
 from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import STATEMENT
-from factmem.memory.exchange import Exchange
+from factmem.memory.exports import Exchange
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder
 

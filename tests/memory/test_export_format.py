@@ -13,7 +13,7 @@ import pytest
 from factmem import Concept, Memory
 from factmem.codec import FORMAT_VERSION
 from factmem.errors import CodecError, NewerVersionError
-from factmem.memory import exchange
+from factmem.memory import exports
 from factmem.providers.memory import InMemoryProvider
 from factmem.testing import HashEmbedder
 
@@ -80,7 +80,7 @@ async def test_a_newer_file_and_an_unknown_field_are_refused(tmp_path: Path) -> 
 async def test_a_line_without_an_end_is_refused_and_the_lines_before_it_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "_LONGEST_LINE", 4_000)
+    monkeypatch.setattr(exports, "_LONGEST_LINE", 4_000)
     file = tmp_path / "export.jsonl"
     async with Memory("memory:", embedder=HashEmbedder()) as memory:
         await memory.remember("The cellar is cold.")

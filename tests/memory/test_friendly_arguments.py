@@ -93,7 +93,7 @@ async def test_a_tree_prints_as_a_tree(memory: Memory) -> None:
 
 
 async def test_a_store_may_be_a_path_or_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factmem.memory.checks.default_store", lambda: f"sqlite-vec:{tmp_path}/own.db")
+    monkeypatch.setattr("factmem.memory.argument_checks.default_store", lambda: f"sqlite-vec:{tmp_path}/own.db")
     for store in (tmp_path / "a store?.db", None):
         async with Memory(store, embedder=HashEmbedder()) as memory:
             await memory.save(SingleFact(CITY, "Oslo"))

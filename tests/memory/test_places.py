@@ -30,7 +30,7 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.facts import STATEMENT
-from factmem.memory.exchange import ImportReceipt
+from factmem.memory.exports import ImportReceipt
 from factmem.records import AssertionState, LogEntry, Origin, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 

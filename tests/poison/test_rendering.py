@@ -46,10 +46,10 @@ from factmem.detection.tasks import task_of
 from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.detection.windows import windows_of
-from factmem.hidden import CONTROL, HIDDEN
+from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.json_form import record_json
 from factmem.mcp.answers import fact_answer
-from factmem.memory.exchange import ImportReceipt
+from factmem.memory.exports import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel
 from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened

@@ -26,13 +26,13 @@ from factmem.abc.capabilities import (
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.codec import decode_entry
 from factmem.facts import Concept
-from factmem.findings import FindingKind
 from factmem.memory.moves import move
 from factmem.providers import back_up
 from factmem.providers.backups import restore_backup
 from factmem.providers.registry import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
+from factmem.store_findings import FindingKind
 
 STORES: Final = Path(__file__).with_name("stores")
 KEY: Final = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="

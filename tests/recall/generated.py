@@ -24,8 +24,8 @@ from factmem.details import Origin
 from factmem.recall import Additive, Boost
 from factmem.recall.text.analysis import analyse
 from factmem.records import Evidence
+from factmem.sentences import tells
 from factmem.testing import FakeClock, HashEmbedder
-from factmem.wording import tells
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician", "twice"]

@@ -14,7 +14,7 @@ from factmem import FactDetails, MemoryScope, MemorySubject, SingleFact
 from factmem.details import Origin
 from factmem.facts import Concept
 from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.recall.filters import Facet
+from factmem.recall.conditions import Facet
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of

@@ -9,7 +9,7 @@ import pytest
 
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall.index.columns import subject_text
-from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
+from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import people_asked

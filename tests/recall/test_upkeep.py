@@ -29,7 +29,7 @@ from factmem.fold import Current, Moment, fold
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import selected
 from factmem.recall.results import RecallMatch
-from factmem.recall.strength import chosen
+from factmem.recall.strongest import chosen
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight, View

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from factmem.abc.capabilities import Append, EmbedderIdentity, Receipt, Statement, StateRequest
 from factmem.errors import CodecError, ProviderError
 from factmem.facts import Concept
-from factmem.providers.history import HistoryProvider
+from factmem.providers.log_verbs import HistoryProvider
 from factmem.records import AssertionState, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from tests.reliability.stores import CITY, NOON, PLANNER, USER

@@ -14,8 +14,8 @@ import pytest
 
 from factmem.abc.capabilities import Append
 from factmem.errors import FactMemError
-from factmem.findings import Finding, FindingKind, Severity, findings_in
 from factmem.records import LogEntry, Place, Recorded, StateChange, assertions_of
+from factmem.store_findings import Finding, FindingKind, Severity, findings_in
 from factmem.testing import FakeClock
 from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, durable_stores
 from tests.reliability.test_damaged_files import Victim, findings, victim

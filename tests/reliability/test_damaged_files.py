@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from factmem.errors import FactMemError
-from factmem.findings import Finding, FindingKind, Severity
+from factmem.store_findings import Finding, FindingKind, Severity
 from tests.conftest import Promise
 from tests.reliability.contents import WAS_REFUSED, Answers, answers, fill, save_more, wrong
 from tests.reliability.stores import DurableStore, durable_stores

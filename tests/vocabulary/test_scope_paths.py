@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError, InvalidNameError
-from factmem.names import MAX_NAME_LENGTH, checked_name
+from factmem.legal_names import MAX_NAME_LENGTH, checked_name
 from factmem.records import Place
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject

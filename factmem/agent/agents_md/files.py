@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from factmem.errors import CodecError, MemoryFileError, StateConflictError
-from factmem.names import checked_path
+from factmem.legal_names import checked_path
 from factmem.private_files import replacing, sync_file, write_all
 
 __all__ = ["Content", "decoded", "expanded", "read_file", "replace_file"]
@@ -48,7 +48,7 @@ def expanded(path: str | os.PathLike[str], folder: Path | None = None) -> Path:
     """Return a path with ``~`` expanded; a relative path is relative to the folder, or else the working directory.
 
     Raises:
-        InvalidDataError: The path is not legal; see `factmem.names.checked_path`.
+        InvalidDataError: The path is not legal; see `factmem.legal_names.checked_path`.
     """
     found = checked_path(path, what="sources")
     return found if folder is None else folder / found

@@ -18,7 +18,7 @@ from factmem.agent.rendering import written
 from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import STATEMENT, Concept
-from factmem.hidden import visible as hidden_shown
+from factmem.hidden_characters import visible as hidden_shown
 from factmem.records import FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.values import canonical_bytes, decode_value, encode_value

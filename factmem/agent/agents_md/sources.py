@@ -16,7 +16,7 @@ from anyio import to_thread
 from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file
 from factmem.errors import CodecError, InvalidDataError
-from factmem.hidden import escaped
+from factmem.hidden_characters import escaped
 from factmem.validators import positive
 
 __all__ = [

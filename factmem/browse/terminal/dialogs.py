@@ -18,13 +18,13 @@ from textual.widgets import Label, Static
 
 from factmem.browse.browser import Browser, Doomed, Draft, Narrowing, draft_of
 from factmem.browse.past import Biography
-from factmem.browse.rows import is_statement, shape_of, value_of
+from factmem.browse.record_rows import is_statement, shape_of, value_of
 from factmem.browse.terminal.pictures import difference_line, plain
 from factmem.browse.terminal.widgets import FIELD_TO_FIELD, Field, Lines, ProblemLine
 from factmem.browse.texts import counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, StateConflictError
-from factmem.names import checked_path
+from factmem.legal_names import checked_path
 from factmem.records import FactRecord
 
 __all__ = ["Dialog", "EditDialog", "ExportDialog", "ForgetDialog", "HelpDialog", "ReasonDialog"]

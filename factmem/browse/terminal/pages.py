@@ -29,7 +29,7 @@ from factmem.browse.browser import (
     Told,
 )
 from factmem.browse.past import Biography, undo_last
-from factmem.browse.rows import is_current
+from factmem.browse.record_rows import is_current
 from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog
 from factmem.browse.terminal.pictures import (
     axis_of,

@@ -16,7 +16,7 @@ from textual.content import Content
 from factmem.browse.browser import Difference, Narrowing, Opened, Told
 from factmem.browse.charts import Graph, GraphNode, bars_of, marks_of
 from factmem.browse.past import Biography
-from factmem.browse.rows import (
+from factmem.browse.record_rows import (
     Quote,
     details_of,
     is_current,

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Input, Static, TextArea, Tree
 from textual.widgets.tree import TreeNode
 
 from factmem.browse.browser import Narrowing, Overview
-from factmem.browse.rows import is_general, is_statement, largest, ranked, value_of
+from factmem.browse.record_rows import is_general, is_statement, largest, ranked, value_of
 from factmem.browse.terminal.pictures import bar, plain, preview_of
 from factmem.browse.texts import masked, shown
 from factmem.errors import FactMemError

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from factmem.browse.charts import bars_of
-from factmem.browse.rows import (
+from factmem.browse.record_rows import (
     details_of,
     is_current,
     is_general,
@@ -24,7 +24,7 @@ from factmem.browse.rows import (
     value_of,
 )
 from factmem.browse.texts import shown
-from factmem.hidden import CONTROL, HIDDEN
+from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

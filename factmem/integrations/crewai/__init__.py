@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.hints import kind_of
 from factmem.integrations.crewai.memories import agent_with, crew_with, flow_with
 from factmem.integrations.crewai.storage import FactMemStorage
 from factmem.memory.facade import Memory as OpenMemory

@@ -20,8 +20,8 @@ from pydantic import PrivateAttr
 
 from factmem.abc.detector import Message
 from factmem.agent import Lessons
+from factmem.agent.chat_history import DictFormat, spoken
 from factmem.agent.config import RunIdentity
-from factmem.agent.history import DictFormat, spoken
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.crewai.storage import FactMemStorage, run_of, working_for

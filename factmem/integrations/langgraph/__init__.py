@@ -37,11 +37,11 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from factmem.agent.config import RunIdentity
 from factmem.agent.nodes import GraphRun, Node, StateAccess, loader
 from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
+from factmem.event_loops import is_async
 from factmem.facts import Concept
-from factmem.hints import kind_of
 from factmem.integrations.langgraph.store import FactMemStore
-from factmem.loops import is_async
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from factmem.details import Origin
 from factmem.facts import STATEMENT
-from factmem.names import folded_keyword
-from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
+from factmem.legal_names import folded_keyword
+from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,

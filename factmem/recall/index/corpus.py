@@ -21,7 +21,6 @@ from factmem.details import Origin
 from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
-from factmem.recall.index.matters import NO_PAIRS, Overtaken, Pairs
 from factmem.recall.index.outline_codec import (
     ASKS,
     ASSISTANT,
@@ -32,6 +31,7 @@ from factmem.recall.index.outline_codec import (
     microseconds,
     term_numbers,
 )
+from factmem.recall.index.overtaking import NO_PAIRS, Overtaken, Pairs
 from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView

@@ -28,8 +28,8 @@ from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
+from factmem.sentences import forget_texts, tells
 from factmem.values import canonical_bytes
-from factmem.wording import forget_texts, tells
 
 __all__ = [
     "ASKS",

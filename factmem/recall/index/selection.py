@@ -17,7 +17,7 @@ import numpy as np
 
 from factmem.abc.outlines import number_of_id
 from factmem.facts import STATEMENT
-from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
+from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
 from factmem.recall.index.columns import Columns, among, subject_text
 from factmem.recall.index.corpus import Corpus, Documents
@@ -31,7 +31,7 @@ from factmem.recall.index.outline_codec import (
     TRUST_FROM,
     microseconds,
 )
-from factmem.recall.strength import Contenders, levels, strongest
+from factmem.recall.strongest import Contenders, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
@@ -226,7 +226,7 @@ def _in_microseconds(condition: Between) -> Between:
 
 
 def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
-    """Keep the strongest of the typed facts; see `factmem.recall.strength.strongest`."""
+    """Keep the strongest of the typed facts; see `factmem.recall.strongest.strongest`."""
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
     free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)

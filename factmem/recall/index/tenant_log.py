@@ -14,8 +14,8 @@ from factmem.fold import Moment
 from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, takes_part
 from factmem.recall.index.columns import Columns, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
-from factmem.recall.index.matters import Updates
 from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
+from factmem.recall.index.overtaking import Updates
 from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.sizes import nbytes

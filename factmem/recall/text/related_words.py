@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 
 from factmem.recall.text.analysis import analyse
-from factmem.tables import table
+from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

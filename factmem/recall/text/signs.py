@@ -16,9 +16,9 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.tables import table
+from factmem.sentences import QUESTION_MARKS, folded, language_of
+from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
-from factmem.wording import QUESTION_MARKS, folded, language_of
 
 __all__ = [
     "Kind",

@@ -38,7 +38,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = [
     "HINT",

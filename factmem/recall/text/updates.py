@@ -7,7 +7,7 @@ A statement has a matter. Another of the same matter overtakes it:
 - *changed*: a sentence with a word of change that repeats most of what an earlier one said: "We heat with oil.", "The
   oil tank is gone.".
 
-No grammar stands here: the words are lists by language, see ``wording.toml``. What may hold beside the earlier
+No grammar stands here: the words are lists by language, see ``sentences.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
 without lists, numbers in figures count alone. Strictness comes first: a missed update costs less than a hidden fact.
 """
@@ -22,8 +22,7 @@ import attrs
 
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
-from factmem.stemming import stemmer
-from factmem.wording import (
+from factmem.sentences import (
     WORD,
     Language,
     folded,
@@ -34,6 +33,7 @@ from factmem.wording import (
     words_anywhere,
     words_of,
 )
+from factmem.stemming import stemmer
 
 __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 

@@ -29,7 +29,7 @@ from factmem.testing.conformance.log import (
     QuarantineSpecs,
     StateSpecs,
 )
-from factmem.testing.conformance.waist import (
+from factmem.testing.conformance.verbs import (
     LifecycleSpecs,
     ReadingSpecs,
     SetSpecs,

@@ -25,9 +25,9 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import Concept, Fact
-from factmem.findings import FindingKind, Severity
 from factmem.providers.memory import InMemoryProvider
 from factmem.records import LogEntry, Origin, Recorded, StateChange, Tombstone
+from factmem.store_findings import FindingKind, Severity
 from factmem.testing.conformance.case import ACTIVE, PENDING, QUARANTINED, RETRACTED, ProviderCase, Store, request
 from factmem.testing.conformance.samples import (
     CITY,

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
-from factmem.findings import FindingKind
+from factmem.store_findings import FindingKind
 from factmem.testing.conformance.samples import CITY, LANGUAGES, only, said
 from tests.postgres import connected, schema_of
 from tests.postgres_server import PostgresServer

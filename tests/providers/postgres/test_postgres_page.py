@@ -15,7 +15,7 @@ from factmem_postgres.schema import TABLES
 
 from factmem import Memory
 from factmem.errors import MissingPackageError, StoreUnavailableError
-from factmem.findings import FindingKind
+from factmem.store_findings import FindingKind
 from factmem.testing import HashEmbedder
 from tests.postgres_server import PostgresServer
 

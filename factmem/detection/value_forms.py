@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from factmem.detection.languages import Language, entries, language_named, search
 from factmem.detection.words import Word, words_of
-from factmem.tables import table
+from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
@@ -47,7 +47,7 @@ _FARTHEST_PART: Final = 6
 _FARTHEST_HALF: Final = 4
 """Number of words between a time and the part of the day."""
 _LARGEST_SPELLED: Final = 10_000_000
-_UNITS: Final[Mapping[str, int]] = table("detection/plain")["seconds"]
+_UNITS: Final[Mapping[str, int]] = table("detection/plain_statements")["seconds"]
 """Units of time in seconds."""
 
 

@@ -28,9 +28,9 @@ from factmem.abc.outlines import number_of_id
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall import scoring
-from factmem.recall.filters import RecallFilter
+from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.naming import subject_of_text
+from factmem.recall.index.names_in_query import subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.ranking import Query, ranked

@@ -20,9 +20,9 @@ from typing_extensions import TypeIs
 
 from factmem.abc.capabilities import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
+from factmem.error_hints import kind_of
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
-from factmem.hints import kind_of
 from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart

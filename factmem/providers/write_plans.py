@@ -21,7 +21,7 @@ from factmem.abc.capabilities import Append, LogPart, Receipt, StateRequest
 from factmem.abc.clock import Clock
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import ClockTime, Concept, FactType, utc
-from factmem.providers.rows import NewRow
+from factmem.providers.sql_rows import NewRow
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.values import Shape, accepts
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.tables import table
-from factmem.wording import (
+from factmem.sentences import (
     LINE_END,
     SENTENCE_END,
     content_words,
@@ -21,6 +20,7 @@ from factmem.wording import (
     tells,
     words_anywhere,
 )
+from factmem.toml_tables import table
 
 TELLING = (
     "I'm vegan.",
@@ -140,7 +140,7 @@ def test_an_ordinal_does_not_end_a_sentence() -> None:
 
 def test_languages_have_the_same_lists() -> None:
     """A misspelt name of a list would silently leave it empty."""
-    data = tomllib.loads(resources.files("factmem").joinpath("wording.toml").read_text("utf-8"))
+    data = tomllib.loads(resources.files("factmem").joinpath("sentences.toml").read_text("utf-8"))
     known = {*data["en"], "asks_last", "objects", "unspaced", "orders_last", "capitals"}
     assert {name: {*words} - known for name, words in data.items() if {*words} - known} == {}
     needed = {"everyday", "self", "asks", "orders", "lasting", "manner", "named"}
@@ -159,10 +159,10 @@ def test_a_title_or_an_initial_ends_no_sentence(text: str, sentences: list[str])
     assert [text[start:end] for start, end in sentence_spans(text)] == sentences
 
 
-@pytest.mark.parametrize("name", table("wording"))
+@pytest.mark.parametrize("name", table("sentences"))
 @given(drawn=st.data())
 def test_what_may_hold_no_word_of_a_list_holds_none(name: str, drawn: st.DataObject) -> None:
-    language = language_of(folded(table("wording")[name]["everyday"].strip()))
+    language = language_of(folded(table("sentences")[name]["everyday"].strip()))
     assert language.name == name
     cue = drawn.draw(st.sampled_from([*language.lists]))
     some = st.sampled_from(

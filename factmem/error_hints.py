@@ -25,9 +25,9 @@ _PACKAGES: Final = (
 @functools.cache
 def _elsewhere() -> Mapping[str, Sequence[str]]:
     """Return the names of factmem by those of other libraries."""
-    from factmem.tables import table
+    from factmem.toml_tables import table
 
-    return {name: ours.split() for ours, names in table("hints")["elsewhere"].items() for name in names.split()}
+    return {name: ours.split() for ours, names in table("error_hints")["elsewhere"].items() for name in names.split()}
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from factmem.facts import FactType
 from factmem.fold import Current
-from factmem.names import folded_keyword
+from factmem.legal_names import folded_keyword
 from factmem.recall.index.columns import among
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope

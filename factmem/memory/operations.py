@@ -13,9 +13,9 @@ from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.detector import Conversation, Message
 from factmem.abc.observer import Effect, Operation
 from factmem.changes import Change
+from factmem.error_hints import unknown_keywords
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
-from factmem.hints import unknown_keywords
 from factmem.memory.backend import Part
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall

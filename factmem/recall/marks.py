@@ -2,7 +2,7 @@
 
 Marks come from the corpus of the search, so they are of its moment, and from records that the caller may see:
 
-- A later statement of the same matter overtakes a statement; see `factmem.recall.index.matters`. It scores higher too.
+- A later statement of the same matter overtakes a statement, and scores higher; see `factmem.recall.index.overtaking`.
 - A fact found in the same message has another value by now.
 - A fact found in the same message was retracted or removed. Nothing is written for this: restoring the fact removes the
   mark.
@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT, Concept
-from factmem.recall.filters import RecallFilter
+from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus

@@ -18,7 +18,7 @@ from factmem.abc.log_storage import LogStorage
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.facts import utc
-from factmem.providers.planning import SteadyClock
+from factmem.providers.write_plans import SteadyClock
 from factmem.records import LogEntry, Tombstone
 from factmem_file.logs import HISTORY_KINDS, entries_of
 

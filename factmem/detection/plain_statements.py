@@ -22,16 +22,16 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.forms import Found, behind_place, is_amount, numbers_at, ordinal_places
 from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
+from factmem.detection.value_forms import Found, behind_place, is_amount, numbers_at, ordinal_places
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = ["CUES", "NOT_SAID", "SEVERAL", "Citation", "Reading", "Topic"]
 
-_DATA: Final = table("detection/plain")
+_DATA: Final = table("detection/plain_statements")
 CUES: Final[Mapping[str, str]] = _DATA["cues"]
 """Lists of cues, with their reasons."""
 _IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")

@@ -22,7 +22,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place
-from factmem.showing import shown_record
+from factmem.shown_records import shown_record
 
 __all__ = ["FourVerbs", "unit_of"]
 

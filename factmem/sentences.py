@@ -1,7 +1,7 @@
-"""Wording by language: words with content, clauses that ask or order, and statements.
+"""Sentences by language: words with content, clauses that ask or order, and statements.
 
-The words of each language are data, in ``wording.toml``. Nothing here knows a grammar: a language is recognized by its
-words, a question by its mark or its first word, a request by its first word. In a language without a table only the
+The words of each language are data, in ``sentences.toml``. Nothing here knows a grammar: a language is recognized by
+its words, a question by its mark or its first word, a request by its first word. In a language without a table only the
 marks count, and every word says something.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import attrs
 
 from factmem.patterns import LinearPattern, lazy_pattern
-from factmem.tables import table
+from factmem.toml_tables import table
 
 __all__ = [
     "LINE_END",
@@ -161,7 +161,7 @@ class Language:
         unspaced: Whether words stand without spaces.
         orders_last: Whether a verb stands at the end of its clause.
         capitals: Whether nouns begin with a capital letter.
-        lists: Words by the name of their list; see ``wording.toml``.
+        lists: Words by the name of their list; see ``sentences.toml``.
         cues: Patterns of these words.
     """
 
@@ -210,7 +210,7 @@ class Language:
 
 @functools.cache
 def _languages() -> Mapping[str, Language]:
-    return {name: _language(name, words) for name, words in table("wording").items()}
+    return {name: _language(name, words) for name, words in table("sentences").items()}
 
 
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:

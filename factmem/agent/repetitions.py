@@ -24,9 +24,7 @@ from factmem.detection.languages import language_of as telling_language_of
 from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
-from factmem.stemming import stemmer
-from factmem.values import encode_value
-from factmem.wording import (
+from factmem.sentences import (
     WORD,
     Span,
     clause_spans,
@@ -38,6 +36,8 @@ from factmem.wording import (
     sentence_spans,
     stated_spans,
 )
+from factmem.stemming import stemmer
+from factmem.values import encode_value
 
 __all__ = ["Coverage", "Excerpt"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from factmem import Concept, Memory, MemorySubject, SingleFact
 from factmem.abc import Prompt
-from factmem.agent import coverage
+from factmem.agent import repetitions
 from factmem.agent.plugin import AgentMemory
 from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
@@ -255,6 +255,6 @@ async def test_a_statement_that_is_forgotten_is_kept_as_no_parsed_text() -> None
     async with Memory("memory:") as memory:
         said = await memory.remember("The quokka sleeps in the tram depot.")
         assert await memory.recall("quokka")
-        coverage.Excerpt.of("The quokka sleeps in the tram depot.")
+        repetitions.Excerpt.of("The quokka sleeps in the tram depot.")
         await memory.forget(*(record.id for record in said))
-    assert coverage._text.cache_info().currsize == 0
+    assert repetitions._text.cache_info().currsize == 0

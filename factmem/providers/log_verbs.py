@@ -17,7 +17,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, FactT
 from factmem.fold import Current, Moment, fold
-from factmem.providers.planning import check_readable
+from factmem.providers.write_plans import check_readable
 from factmem.records import LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

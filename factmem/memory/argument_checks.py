@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from factmem.abc import MemoryObserver
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.hints import kind_of
 from factmem.providers.registry import default_store
 
 __all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in", "one_or_more"]

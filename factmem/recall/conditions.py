@@ -21,15 +21,15 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
-from factmem.names import folded_keyword
+from factmem.legal_names import folded_keyword
 from factmem.patterns import linear_search
 from factmem.recall.text.analysis import plain
 from factmem.records import Origin, Recorded
 from factmem.scopes import MemoryScope
+from factmem.sentences import tells
 from factmem.subjects import MemorySubject
 from factmem.validators import aware, check_aware, check_text, fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
-from factmem.wording import tells
 
 __all__ = [
     "Between",
@@ -189,7 +189,7 @@ class RecallFilter:
         subjects: Keep these subjects (and individuals).
         places: Keep these places, given by their `Place.key`.
         within: Predicate on scopes.
-        keywords: Keep these concepts, by any alike keyword; see `factmem.names.folded_keyword`.
+        keywords: Keep these concepts, by any alike keyword; see `factmem.legal_names.folded_keyword`.
         without_keywords: Leave out these concepts, by any alike keyword.
         categories: Keep these categories.
         topics: Keep these topics.
@@ -200,7 +200,7 @@ class RecallFilter:
         recorded_until: Keep records whose present revision was recorded before this time.
         min_importance: Least importance.
         max_importance: Largest importance.
-        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.wording.tells`.
+        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.sentences.tells`.
         assistant: Keep what the assistant said (True), or what others said (False).
         pattern: Regular expression that must be found in the value, written as text; see
             `factmem.patterns.linear_search`. The text of every record that passes the other conditions is read.
@@ -208,7 +208,7 @@ class RecallFilter:
         where: Groups of conditions; the metadata must meet all conditions of one group.
         record_ids: Keep these records.
         strongest: Of the typed facts of one concept that pass all conditions, keep the strongest; see
-            `factmem.recall.strength.chosen`. This compares records with each other: a single one always passes.
+            `factmem.recall.strongest.chosen`. This compares records with each other: a single one always passes.
 
     Raises:
         InvalidDataError: A time has no zone, a bound is out of range, a condition cannot be met, ``subject`` is not a

@@ -13,7 +13,7 @@ from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel, WorkedExample
 from factmem.llm.asking import ask_all
 from factmem.llm.messages import document
-from factmem.tables import filled, table
+from factmem.toml_tables import filled, table
 
 __all__ = ["inquire"]
 
