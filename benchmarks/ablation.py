@@ -226,7 +226,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     ),
     "recency": Mechanism(off=_set(recall__scoring__recency=lambda age, half: 0 * age)),
     "marks of updates": Mechanism(
-        off=_set(recall__index__matters__Updates__of=lambda self, columns: NO_PAIRS),
+        off=_set(recall__index__overtaking__Updates__of=lambda self, columns: NO_PAIRS),
         code=(f"{_TEXT}.updates", "factmem.recall.index.overtaking"),
         written=True,
     ),

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeGuard, get_args, get_origin
 import anyio
 import attrs
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from factmem.cli.options import checked_address
 from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
@@ -86,40 +86,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-def _value_of(param: Any, convert: Callable[[Any, Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """Return the value of a parameter, converted here if it can be: typer imports pydantic for that, which is slow."""
-    of = getattr(param, "type_descriptor", None)
-    if of is None:  # older versions of typer do not use pydantic
-        return convert(param, ctx, value)
-    if value is None and not param.required:
-        value = () if param.multiple or param.nargs == -1 else None
-    elif of.parameter_info.parser is not None and isinstance(value, str):
-        value = of.parameter_info.parser(value)
-    elif value is None or (type(value) is not of.annotation and value != param.default):
-        return convert(param, ctx, value)
-    return param.callback(ctx, param, value) if param.callback is not None else value
-
-
-class _Light:
-    """A command whose parameters take their values from `_value_of`."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters."""
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            param.process_value = functools.partial(_value_of, param, type(param).process_value)
-        return params
-
-
-class _Command(_Light, TyperCommand):
-    """One command."""
-
-
-class _Group(_Light, TyperGroup):
-    """A group of commands."""
-
-
-class _LazyGroup(_Group):
+class _LazyGroup(TyperGroup):
     """A group that imports the module of a command when the command is looked up."""
 
     def __init__(self, **settings: Any) -> None:
@@ -140,7 +107,7 @@ def _built(name: str) -> Any:
         alone = typer.Typer(**settings)
         _add(alone, name, target)
         return typer.main.get_command(alone)
-    group = typer.Typer(name=name, cls=_Group, help=_GROUPS[name], add_completion=False, **_SETTINGS)
+    group = typer.Typer(name=name, help=_GROUPS[name], add_completion=False, **_SETTINGS)
     for command, function in target.items():
         _add(group, command, function)
     return typer.main.get_command(group)
@@ -149,7 +116,7 @@ def _built(name: str) -> Any:
 def _add(group: typer.Typer, name: str, target: str) -> None:
     module, _, function = target.partition(":")
     run = getattr(importlib.import_module(f"factmem.cli.{module}"), function)
-    group.command(name, cls=_Command, help=_documented(run)[0])(_command(run))
+    group.command(name, help=_documented(run)[0])(_command(run))
 
 
 app: Final = typer.Typer(

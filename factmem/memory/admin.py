@@ -133,13 +133,7 @@ class Admin(ReadingPart):
         origins = listed("origins", origins, Origin)
         wanted = self._reader.wanted(filters)
         log = await self._log_of(ids, None if wanted.empty else wanted)
-        context = self._context.everybody if ids else self._context
-        sees = context.sight_of(wanted).sees
-
-        def seen() -> list[Recorded]:
-            return [entry for entry in log if isinstance(entry, Recorded) and sees(entry.assertion)]
-
-        visible = await to_thread.run_sync(seen)
+        visible = [entry for entry in log if isinstance(entry, Recorded)]
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
             raise RecordNotFoundError(
                 f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
@@ -385,15 +379,15 @@ class Admin(ReadingPart):
         return await by_questions(embedder, questions, find)
 
     async def _log_of(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:
-        """Return what the log has on some records, which may be named by their ids in the quarantine.
+        """Return what the visible log has on some records, which may be named by their ids in the quarantine.
 
         Args:
             ids: Their ids; all records if empty.
             wanted: A filter of all records.
         """
-        log = self._backend.mirror.log
         if not ids:
-            return await log(LogPart(kept=wanted))
+            return await self._reader.log(LogPart(kept=wanted))
+        log = self._reader.everybody.log
         found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
         return list({(entry.seq, type(entry)): entry for entry in found}.values())
 

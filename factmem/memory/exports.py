@@ -65,8 +65,9 @@ class Exchange(WritingPart):
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Admin.export`."""
         self._context.check_present()
-        states = states_of(await self._backend.mirror.log())
-        log = [entry for entry in await self._reader.recorded() if entry.id in states]
+        seen = await self._reader.log()
+        states = states_of(seen)
+        log = [entry for entry in seen if isinstance(entry, Recorded) and entry.id in states]
         log.sort(key=lambda entry: entry.seq)
         await to_thread.run_sync(_write, target, log, states)
         return len(log)

@@ -600,7 +600,8 @@ class Quarantine(WritingPart):
 
         Raises:
             RecordNotFoundError: An id names no quarantined assertion; none was accepted.
-            ConceptConflictError: The place holds another type under its keyword; none was accepted.
+            ConceptConflictError: The place holds another type under its keyword; none was accepted. The error names the
+                entry.
             StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
             ReadOnlyError: The memory is read-only.
         """

@@ -41,7 +41,7 @@ from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
-from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.shown_records import shown_record
 from factmem.subjects import MemorySubject
@@ -331,11 +331,13 @@ class Reader(Part):
             self._backend.mirror.look_in((self._context.subject,), scopes)
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
-        """Return the visible log, or a part of it, with all changes of state: these name no owner."""
-        log, sees = await self._backend.mirror.log(part), self._sees_in(part)
+        """Return the visible assertions of the log, or of a part of it, with the changes of their states."""
+        part = part or LogPart()
+        sight = self._context.sight_of(part.kept)
+        log = await self._backend.mirror.log(attrs.evolve(part, sight=sight))
 
         def select() -> list[LogEntry]:
-            return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]
+            return [entry for entry in log if not isinstance(entry, Recorded) or sight.sees(entry.assertion)]
 
         return await to_thread.run_sync(select)
 
@@ -343,16 +345,7 @@ class Reader(Part):
         self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
     ) -> list[Recorded]:
         """Return the visible assertions of the log, or of a part of it, that pass a test."""
-        log, sees = await self._backend.mirror.log(part), self._sees_in(part)
-
-        def select() -> list[Recorded]:
-            recorded = (entry for entry in log if isinstance(entry, Recorded))
-            return [entry for entry in recorded if wanted(entry) and sees(entry.assertion)]
-
-        return await to_thread.run_sync(select)
-
-    def _sees_in(self, part: LogPart | None) -> Callable[[Assertion], bool]:
-        return self._context.sight_of(None if part is None else part.kept).sees
+        return [entry for entry in await self.log(part) if isinstance(entry, Recorded) and wanted(entry)]
 
     async def recorded_in(
         self, states: Collection[AssertionState], record_ids: Collection[str] | None = None

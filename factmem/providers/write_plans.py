@@ -225,7 +225,7 @@ class TrackIndex:
         Raises:
             RecordNotFoundError: it names no assertion of its tenant in this log.
             StateConflictError: the assertion is not in the state expected.
-            ConceptConflictError: it would accept what cannot join its track.
+            ConceptConflictError: it would accept what cannot join its track. The error names the assertion.
         """
         life = self._life(request.assertion_id)
         if life is None or life[0].place.scope.tenant != request.tenant:
@@ -233,11 +233,14 @@ class TrackIndex:
         said, state, joined = life
         if request.expected not in (None, state):
             raise StateConflictError(
-                f"the assertion is {state.value}, not {request.expected.value} as expected; nothing was written: "
-                "read it again"
+                f"{request.assertion_id} is {state.value}, not {request.expected.value} as expected; nothing was "
+                "written: read it again"
             )
         if said.counts(request.state) and not joined:
-            self._check_type(said)
+            try:
+                self._check_type(said)
+            except ConceptConflictError as error:
+                raise ConceptConflictError(f"{request.assertion_id} cannot be accepted: {error}") from None
         changed = StateChange(
             assertion_id=request.assertion_id,
             state=request.state,

@@ -13,6 +13,7 @@ import pytest
 
 from factmem import (
     STATEMENT,
+    Concept,
     Conversation,
     InMemoryProvider,
     Memory,
@@ -25,7 +26,7 @@ from factmem.agent.rendering import rendered
 from factmem.conversations import read_conversations
 from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.flags import flags_in
-from factmem.errors import RecordNotFoundError
+from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.memory.context import Policies
 from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState, FactDetails, Origin
@@ -80,6 +81,16 @@ async def test_what_was_let_in_stays_in_when_it_is_changed(memory: Memory) -> No
     await memory.update(change.record.id, importance=0.9)
     assert (await memory.get(change.record.id)).importance == 0.9
     assert await memory.inbox.quarantine.list() == ()
+
+
+async def test_an_entry_of_another_type_than_the_facts_is_named_when_it_is_accepted(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
+    await memory.save(SingleFact(Concept.single(CITY.keyword, "Number of their city", int), 7))
+    await memory.remember(told_by("assistant"))
+    other, city = sorted(await memory.inbox.quarantine.list(), key=lambda record: record.concept.keyword == CITY.keyword)
+    with pytest.raises(ConceptConflictError, match=city.id):
+        await memory.inbox.quarantine.accept(other.id, city.id)
+    assert len(await memory.inbox.quarantine.list()) == 2
 
 
 async def test_an_update_to_an_order_waits_where_the_record_is_not_the_users(memory: Memory) -> None:

@@ -273,6 +273,7 @@ class LogPart:
         limited: Only assertions with a `FactDetails.revision_expires_at`.
         kept: A filter that they pass.
         related: Add all assertions that affect the current state of the selected records.
+        sight: Only assertions whose place and owner a caller may see, those that `related` adds included.
     """
 
     ids: Collection[str] | None = None
@@ -286,6 +287,7 @@ class LogPart:
     limited: bool = False
     kept: RecallFilter | None = None
     related: bool = False
+    sight: Sight | None = None
 
 
 def rows_of(columns: Columns, part: LogPart, documents: Documents) -> NDArray[np.intp]:
@@ -303,7 +305,9 @@ def rows_of(columns: Columns, part: LogPart, documents: Documents) -> NDArray[np
         rows = rows[(columns["signs"][rows] & LIMITED) != 0]
     if part.kept is not None:
         rows = rows[_kept(columns, rows, part.kept, documents)]
-    return affected(columns, rows) if part.related else rows
+    if part.related:
+        rows = affected(columns, rows)
+    return rows if part.sight is None else rows[columns.visible_heads(part.sight)[columns["head"][rows]]]
 
 
 def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
