@@ -87,7 +87,8 @@ async def test_an_entry_of_another_type_than_the_facts_is_named_when_it_is_accep
     await memory.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
     await memory.save(SingleFact(Concept.single(CITY.keyword, "Number of their city", int), 7))
     await memory.remember(told_by("assistant"))
-    other, city = sorted(await memory.inbox.quarantine.list(), key=lambda record: record.concept.keyword == CITY.keyword)
+    entries = await memory.inbox.quarantine.list()
+    other, city = sorted(entries, key=lambda record: record.concept.keyword == CITY.keyword)
     with pytest.raises(ConceptConflictError, match=city.id):
         await memory.inbox.quarantine.accept(other.id, city.id)
     assert len(await memory.inbox.quarantine.list()) == 2
