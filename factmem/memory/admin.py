@@ -241,6 +241,11 @@ class Admin(ReadingPart):
     async def reset(self, scope: MemoryScope | str | None = None) -> Erasure:
         """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `Memory.forget`.
 
+        In a user's view, erase all that is the user's: their private facts, and public ones about them. Other public
+        facts stay.
+
+            await memory.for_user("nora").admin.reset()
+
         Args:
             scope: The scope; everything in this memory's view if None.
 

@@ -82,21 +82,23 @@ class Eraser(ReadingPart):
             wanted = attrs.evolve(wanted, record_ids=record_ids)
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        return await self._erasure(wanted, self._of_everybody if record_ids else self._reader, dry_run=dry_run)
+        records = await self._meant(wanted, self._of_everybody if record_ids else self._reader)
+        return Erasure(records=tuple(records), dry_run=True) if dry_run else await self._erased(records)
 
     async def reset(self, scope: MemoryScope | str | None) -> Erasure:
         """See `Admin.reset`."""
         self._context.check_present()
         self._context.check_writable()
         self._backend.log()
-        wanted = RecallFilter(scope=self._context.subtree(scope))
-        return await self._erasure(wanted, self._reader, dry_run=False)
+        records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
+        view = self._context.view
+        if view.individuals is not None:  # what others see as well is not the user's to erase
+            records = [each for each in records if each.details.owner is not None or view.owns(each.subject.key)]
+        return await self._erased(records)
 
-    async def _erasure(self, wanted: RecallFilter, reader: Reader, *, dry_run: bool) -> Erasure:
-        """Erase the records that a filter selects."""
-        records = await self._meant(wanted, reader)
-        if dry_run or not records:
-            return Erasure(records=tuple(records), dry_run=dry_run)
+    async def _erased(self, records: Sequence[FactRecord[Any]]) -> Erasure:
+        if not records:
+            return Erasure(records=())
         receipt = await self._erase(records)
         return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 

@@ -76,6 +76,17 @@ async def test_a_reset_erases_a_scope_and_its_subtree(memory: Memory) -> None:
     assert (await memory.admin.reset()).erased == 1
 
 
+async def test_a_reset_for_a_user_erases_what_is_theirs_and_leaves_what_is_shared(memory: Memory) -> None:
+    nora, bo = memory.for_user("nora"), memory.for_user("bo")
+    await memory.save(SingleFact(CITY, "Rome"))
+    await memory.save(SingleFact(CITY, "Oslo"), subject="user:nora")
+    await nora.save(SingleFact(CITY, "Bern"), subject="friend:eva")
+    await bo.save(SingleFact(CITY, "Nice"))
+    assert sorted(record.value for record in await nora.admin.reset()) == ["Bern", "Oslo"]
+    assert [record.value for record in await memory.list_records()] == ["Rome"]
+    assert sorted(record.value for record in await bo.list_records()) == ["Nice", "Rome"]
+
+
 async def test_a_tree_prints_as_a_tree(memory: Memory) -> None:
     await memory.save_many(
         [(SingleFact(CITY, "Oslo"), None, "/product/alpha"), (SingleFact(CITY, "Rome"), None, "/agent/clerk")]
