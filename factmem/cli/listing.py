@@ -135,7 +135,7 @@ def _details(record: FactRecord[Any]) -> list[Text]:
 
 
 def _happened(entry: AuditEntry) -> str:
-    when = f"{entry.at:%Y-%m-%d %H:%M:%S}" if entry.at else ""
+    when = f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else ""
     who = f"by {entry.actor}" if entry.actor else ""
     why = f"because: {entry.reason}" if entry.reason else ""
     what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
@@ -198,7 +198,7 @@ def _print_trail(out: Console, found: AuditPage) -> None:
 
 
 def _entry_block(entry: AuditEntry) -> list[Text]:
-    when = [f"{entry.at:%Y-%m-%d %H:%M:%S}"] if entry.at else []
+    when = [f"{entry.at:%Y-%m-%d %H:%M:%S} UTC"] if entry.at else []
     who = [shown(f"by {entry.actor}")] if entry.actor else []
     why = [shown(f"because: {entry.reason}")] if entry.reason else []
     happened = Text.assemble((entry.action.value, "bold yellow"), " · " if when or who or why else "")

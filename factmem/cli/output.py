@@ -140,7 +140,7 @@ def _headline(record: FactRecord[Any]) -> Text:
 def _where(record: FactRecord[Any]) -> list[str]:
     details = record.details
     return [
-        f"{record.timestamp:%Y-%m-%d %H:%M}",
+        f"{record.timestamp:%Y-%m-%d %H:%M} UTC",
         *([shown(f"about {record.subject}")] if record.subject != MemorySubject.EVERYTHING else []),
         shown(f"in {record.scope}"),
         *(["private"] if record.private else []),
