@@ -427,6 +427,7 @@ class MemoryRun:
             stream,
             events,
             trigger=saving.trigger,
+            history=True,
             subject=self.user,
             scope=scope,
             looking_for=looking_for if memory.inbox.reads_words else None,

@@ -127,6 +127,7 @@ class Inbox(PipelinePart):
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
+        history: bool = False,
         **about: Unpack[About],
     ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
@@ -148,6 +149,9 @@ class Inbox(PipelinePart):
                 time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
+            history: The events are a conversation from its beginning, as an agent's framework passes it after each
+                turn: what comes before a known event was submitted before. So what was erased since does not come back,
+                unless all of it was.
             about: Subject, scope and so on; see `About`.
 
         Returns:
@@ -177,7 +181,7 @@ class Inbox(PipelinePart):
             await self._rememberer.store_and_submit(words_of_media, order)
         submission: Submission | None = None
         async with self._backend.worker.alone(id):
-            stored, skipped = await self._taken_in(stream, id, messages, job, order)
+            stored, skipped = await self._taken_in(stream, id, messages, job, order, history=history)
             alone = self._without_words(id, messages)
             not_text = sum(item.not_text for item in stored)
             warn_of_not_text(alone + not_text)
@@ -340,7 +344,7 @@ class Inbox(PipelinePart):
         return attrs.evolve(self._context, viewer=owner)
 
     async def _taken_in(
-        self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order
+        self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order, *, history: bool
     ) -> tuple[list[StoredWords], int]:
         """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
 
@@ -354,7 +358,9 @@ class Inbox(PipelinePart):
         else:
             for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
                 known[recorded.assertion.details.evidence[0].message_id].append(recorded)
-        fresh = _fresh(stream, events, known, self._context.clock())
+        places = [place for place, event in enumerate(events, start=1) if (event.id or _event_id(event)) in known]
+        began = places[-1] if history and places else 0
+        fresh = _fresh(stream, events[began:], known, self._context.clock())
         given = _fresh(stream, events, (), self._context.clock())  # what was taken in before was heard as well
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
         again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}

@@ -63,6 +63,47 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
         assert [prompt.content.count('take_facts="yes"') for prompt in model.prompts] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("ends", [[6], [2, 4, 6]], ids=["at once", "turn by turn"])
+async def test_an_answer_follows_its_question_however_the_conversation_is_saved(ends: list[int]) -> None:
+    history = [user("Hello!"), assistant("Are you allergic to anything?"), user("Penicillin.")]
+    history += [assistant("Where do you live?"), user("Lisbon"), assistant("Thank you.")]
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        for end in ends:
+            with agent.run("alice", "monday"):
+                await saved(agent, history[:end])
+        matches = await memory.for_user("alice").recall("What am I allergic to?")
+        assert matches[0].record.value == "Penicillin."
+
+
+async def test_what_is_said_later_in_a_session_overtakes_what_was_said_before() -> None:
+    history = [user("I live in Oslo."), assistant("Noted."), user("I moved to Bergen."), assistant("How nice.")]
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        for end in (2, 4):
+            with agent.run("alice", "monday"):
+                await saved(agent, history[:end])
+        bergen, *others = await memory.for_user("alice").recall("Where do I live?")
+        assert bergen.record.value == "I moved to Bergen."
+        assert [match.newer == bergen.record for match in others if match.record.value == "I live in Oslo."] == [True]
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel(well)], ids=["as said", "read"])
+async def test_what_was_erased_does_not_come_back_with_the_next_turn(model: ScriptedModel | None) -> None:
+    history = [user("I have a cat."), assistant("Noted."), LIVES, assistant("Noted, too.")]
+    async with memory_over(model) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            await saved(agent, history)
+        await memory.for_user("alice").forget(pattern="cat")
+        history += [user("I have a dog."), assistant("Good.")]
+        with agent.run("alice", "monday"):
+            await saved(agent, history)
+        values = [str(value) for value in said(await memory.for_user("alice").list_records())]
+        assert any("dog" in value for value in values)
+        assert not any("cat" in value for value in values)
+
+
 async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() -> None:
     model, provider = Gated(), InMemoryProvider()
     async with opened(provider, model, viewer=None) as memory:

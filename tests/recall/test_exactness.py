@@ -101,7 +101,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         place_of = (said.conversation, said.scope, said.owner, said.about if said.typed else None)
         groups.setdefault(("alone", seq) if alone else place_of, []).append((seq, said))
     for group in groups.values():
-        group.sort(key=lambda item: (item[1].position, item[0]))
+        group.sort(key=lambda item: (-item[1].age_days, item[1].position, item[0]))
     place = {seq: (key, row) for key, group in groups.items() for row, (seq, _) in enumerate(group)}
     terms = {seq: said.terms for seq, said in seen}
     order = [seq for seq, _ in seen]
@@ -182,9 +182,8 @@ def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) 
         old, new = said[older], said[newer]
         alike = (old.owner, old.scope) == (new.owner, new.scope)
         alike = alike and not any(said.typed or said.assistant for said in (old, new))
-        one_message = old.conversation is not None and (old.conversation, old.position) == (
-            new.conversation,
-            new.position,
+        one_message = old.conversation is not None and all(
+            getattr(old, name) == getattr(new, name) for name in ("conversation", "age_days", "position")
         )
         before, after = matter_of(old.text), matter_of(new.text)
         return alike and not one_message and before is not None and after is not None and overtakes(after, before)

@@ -154,7 +154,10 @@ class Layout:
         return grown
 
     def _link(self, columns: Columns, rows: Rows) -> None:
-        """Link the records of the conversations of some rows."""
+        """Link the records of the conversations of some rows, in the order said.
+
+        Positions count within what was submitted at once: they order what was said at the same time.
+        """
         talk, own = columns["talk"][: len(self)], columns["terms_count"]
         keys = talk[rows]
         inside = np.flatnonzero(talk) if len(rows) == len(self) else columns.find("talk", keys[keys > 0])
@@ -165,9 +168,7 @@ class Layout:
         self.session[inside] = inside
         self.exchanges[inside] = self.sessions[inside] = own[inside]
         inside = inside[self.current[inside]]
-        order = inside[
-            np.lexsort((columns["seq"][inside], columns["start"][inside], columns["position"][inside], talk[inside]))
-        ]
+        order = inside[np.lexsort([columns[name][inside] for name in ("seq", "start", "position", "said_at", "talk")])]
         follows = talk[order[1:]] == talk[order[:-1]]
         earlier, later = order[:-1][follows], order[1:][follows]
         self.before[later], self.after[earlier] = earlier, later

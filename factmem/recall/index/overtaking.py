@@ -129,8 +129,9 @@ def _said_by(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
 
 
 def _of_one_message(columns: Columns, one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
-    talk, position = columns["conversation"], columns["position"]
-    same: NDArray[np.bool_] = (talk[one] == talk[other]) & (position[one] == position[other]) & (talk[one] > 0)
+    same: NDArray[np.bool_] = columns["conversation"][one] > 0
+    for name in ("conversation", "said_at", "position"):
+        same &= columns[name][one] == columns[name][other]
     return same
 
 
