@@ -38,6 +38,7 @@ from factmem.values import canonical_bytes
 __all__ = [
     "Current",
     "Moment",
+    "began_retracted",
     "by_record",
     "deciding_order",
     "ends",
@@ -236,12 +237,20 @@ def _expiry(said: Assertion) -> dt.datetime:
 
 
 def never_accepted(log: Iterable[LogEntry]) -> set[str]:
-    """Return the ids of assertions that began in quarantine and have never counted."""
+    """Return the ids of assertions that began in quarantine, or were copied from there, and have never counted."""
     return {
         recorded.id
         for recorded, states in _lives(log)
-        if recorded.assertion.state is not AssertionState.RETRACTED and not any(map(recorded.assertion.counts, states))
+        if not began_retracted(recorded.assertion) and not any(map(recorded.assertion.counts, states))
     }
+
+
+def began_retracted(said: Assertion) -> bool:
+    """Return whether an assertion was recorded as the copy of a retracted one, by an import or a conversion.
+
+    A copy of what was never believed is one of a rejected assertion.
+    """
+    return said.state is AssertionState.RETRACTED and said.details.believed and said.details.doubt is None
 
 
 def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionState]]]:

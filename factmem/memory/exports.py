@@ -73,9 +73,9 @@ class Exchange(WritingPart):
         return len(log)
 
     async def import_(
-        self, source: ImportSource, *, trust: bool, progress: Callable[[int], None] | None
+        self, source: ImportSource, *, trust: bool, progress: Callable[[int], None] | None, converted: bool = False
     ) -> ImportReceipt:
-        """See `Admin.import_`."""
+        """See `Admin.import_`; facts that are converted keep their actors."""
         self._context.check_writable()
         from_file, reaches = _is_file(source), self._context.everybody.administers
         waiting: set[str] = set()
@@ -86,6 +86,9 @@ class Exchange(WritingPart):
             while read := await to_thread.run_sync(next, batches, ()):
                 for entries in _in_parts(read):
                     anchored = [self._anchored(entry.assertion, record_ids, trust=trust) for entry in entries]
+                    if converted:
+                        pairs = zip(anchored, entries, strict=True)
+                        anchored = [attrs.evolve(each, actor=entry.assertion.actor) for each, entry in pairs]
                     said = [self._admitted(each, trust=trust, from_file=from_file) for each in anchored]
                     receipts = await self._writer.receipts(said)
                     pairs = zip(entries, receipts, strict=True)

@@ -29,7 +29,18 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
-from factmem.fold import Current, Moment, by_record, deciding_order, fold, has_expired, record_key, states_of
+from factmem.fold import (
+    Current,
+    Moment,
+    began_retracted,
+    by_record,
+    deciding_order,
+    fold,
+    has_expired,
+    record_key,
+    states_of,
+)
+from factmem.legal_names import folded_keyword
 from factmem.memory.argument_checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
@@ -206,6 +217,8 @@ def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
     over = True
     for event in log:
         match event:
+            case Recorded(id=id, assertion=said) if began_retracted(said):
+                taken, why, over = [id] if over else [*taken, id], None, False
             case Recorded(assertion=said):
                 over = over or said.counts(said.state)
             case StateChange(assertion_id=id, state=state):
@@ -322,7 +335,15 @@ class Writer(ReadingPart):
             raise InvalidDataError(
                 f"save and save_many take facts, or tuples (fact, subject, scope), not {kind_of(fact)}: for {way}"
             )
-        return self.dated(fact), places.of(subject, scope)
+        return self._spelled(self.dated(fact)), places.of(subject, scope)
+
+    def _spelled(self, fact: Fact[T]) -> Fact[T]:
+        """Return a fact under the keyword that a declared concept spells otherwise; see `folded_keyword`."""
+        declared, folded = self._context.concepts, folded_keyword(fact.concept.keyword)
+        if fact.concept.keyword in declared:
+            return fact
+        keyword = next((known for known in declared if folded_keyword(known) == folded), None)
+        return fact if keyword is None else attrs.evolve(fact, concept=attrs.evolve(fact.concept, keyword=keyword))
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""

@@ -69,6 +69,16 @@ async def test_another_type_under_an_alike_keyword_is_named() -> None:
             await memory.load(Concept.single("seat_count", "Seats", int), **PLACE)
 
 
+async def test_a_fact_is_saved_under_the_keyword_of_the_declared_concept() -> None:
+    found, declared = (Concept.single(keyword, "What somebody does") for keyword in ("job_title", "job-title"))
+    async with opened(InMemoryProvider(), concepts=[declared]) as memory:
+        await memory.save(SingleFact(declared, "Intern"), subject=USER)
+        (record,) = await memory.save(SingleFact(found, "Director"), subject=USER)
+        assert (record.concept.keyword, said(await memory.list_records())) == ("job-title", ["Director"])
+        with pytest.raises(ConceptConflictError, match="job-title"):
+            await memory.save(SingleFact(Concept.single("job title", "A number of a title", int), 3), subject=USER)
+
+
 async def test_a_simple_provider_finds_by_alike_keywords_too() -> None:
     async with opened(Shelf()) as memory:
         await memory.save(MultipleFacts(FOUND, ("tea",)), subject=USER)

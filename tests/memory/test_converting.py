@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from factmem.abc.capabilities import EraseReceipt
 from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import STATEMENT
 from factmem.memory.exports import Exchange
-from factmem.records import AssertionState
+from factmem.records import AssertionState, FactDetails, Origin
 from factmem.testing import FakeClock, HashEmbedder
 
 USER = MemorySubject("user", "the person who writes")
@@ -88,6 +89,42 @@ async def test_what_was_retracted_or_waits_stays_so(memory: Memory) -> None:
     await memory.admin.convert("pets", animals)
     states = {record.value: record.state for record in await memory.history(animals, subject=USER)}
     assert states == {"cat": AssertionState.RETRACTED, "dog": AssertionState.ACTIVE}
+
+
+@pytest.mark.parametrize("way", ["convert", "merge", "import"])
+async def test_what_was_retracted_is_restored_after_its_copy(memory: Memory, way: str) -> None:
+    (record,) = await memory.view(actor="ada").save(SingleFact(SEATS, "5"), subject=USER)
+    await memory.retract(record.id, reason="a mistake")
+    subject: Any = USER
+    if way == "convert":
+        await memory.admin.convert("seats", NUMBER, _number)
+    elif way == "merge":
+        subject = "guest"
+        await memory.admin.merge(USER, into=subject)
+    else:
+        file = io.StringIO()
+        await memory.admin.export(file)
+        await memory.admin.reset()
+        await memory.admin.import_(io.StringIO(file.getvalue()), trust=True)
+    (retracted,) = await memory.history("seats", subject=subject)
+    assert retracted.state is AssertionState.RETRACTED
+    await memory.restore(retracted.id)
+    assert [str(record.value) for record in await memory.list_records(subject=subject)] == ["5"]
+    first, *_ = (await memory.admin.audit(retracted.id, descending=False)).entries
+    assert first.actor == ("import:alice" if way == "import" else "ada")
+
+
+async def test_what_was_rejected_is_listed_as_such_after_an_import(memory: Memory) -> None:
+    await memory.save(SingleFact(SEATS, "5"), subject=USER, details=FactDetails(origin=Origin.DOCUMENT))
+    (apart,) = await memory.inbox.quarantine.list()
+    await memory.inbox.quarantine.reject(apart.id)
+    file = io.StringIO()
+    await memory.admin.export(file)
+    await memory.admin.reset()
+    await memory.admin.import_(io.StringIO(file.getvalue()), trust=True)
+    (rejected,) = await memory.inbox.quarantine.list(rejected=True)
+    await memory.inbox.quarantine.accept(rejected.id)
+    assert [record.value for record in await memory.list_records()] == ["5"]
 
 
 async def test_an_update_by_id_stays_one_record_with_its_history(memory: Memory, clock: FakeClock) -> None:
