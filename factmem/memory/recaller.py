@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RecallDepth", "Recaller", "Searches", "narrowed"]
 
-_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch]]"
-"""The matches of a search, and those that a reranker reads."""
+_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], int]"
+"""The matches of a search, those that a reranker reads, and the number of records that the caller sees."""
 
 _log = logging.getLogger("factmem")
 _EVERYTHING: Final = Filters()
@@ -127,9 +127,9 @@ class Recaller(ReadingPart):
         It reads the best of all that the caller sees, whatever the filter, so that no filter changes an order.
         """
         reranker, bounds = self._backend.reranker, self._backend.reranking
-        matches, pool = found
+        matches, pool, among = found
         if reranker is None or not pool:
-            return RecallMatches(matches, limit=limit, failure=failure)
+            return RecallMatches(matches, limit=limit, among=among, failure=failure)
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -139,7 +139,7 @@ class Recaller(ReadingPart):
                 raise
             why = f"results are not reranked: {error}"
             _log.warning("%s", why)
-            return RecallMatches(matches, limit=limit, failure="; ".join(filter(None, (failure, why))))
+            return RecallMatches(matches, limit=limit, among=among, failure="; ".join(filter(None, (failure, why))))
         order = reordered(scores, bounds.weight)
         places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
         for row in order:  # what was overtaken stays below
@@ -149,7 +149,7 @@ class Recaller(ReadingPart):
         read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
         ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
         scored = (_with_score(match, read.get(match.record.id)) for match in ordered)
-        return RecallMatches(scored, limit=limit, failure=failure)
+        return RecallMatches(scored, limit=limit, among=among, failure=failure)
 
     async def _ranked(
         self,
@@ -198,7 +198,8 @@ class Recaller(ReadingPart):
                 return self._marked(corpus, search, matches)
 
             matches = best(wide)
-            return matches, matches[:top] if search.keeps_all else best(whole_pool) if top else []
+            pool = matches[:top] if search.keeps_all else best(whole_pool) if top else []
+            return matches, pool, _seen_in(corpus, search)
 
         def at_once() -> _Found | None:
             glance = self._reader.glance(embedded=embedded)
@@ -247,11 +248,13 @@ class Recaller(ReadingPart):
             question, searches, analyst, limit=search.limit, now=search.now, settings=deep, strict=strict
         )
         matches = [match for match in found.matches if match.score >= search.min_score]
-        matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
-        pool = matches[: self._backend.reranking.top]
-        ordered = await self._reranked(question, (matches, pool), search.limit, searches.failure, strict=strict)
+        corpus = await self._reader.corpus()
+        matches = await to_thread.run_sync(self._marked, corpus, search, matches)
+        pool, among = matches[: self._backend.reranking.top], await to_thread.run_sync(_seen_in, corpus, search)
+        ordered = await self._reranked(question, (matches, pool, among), search.limit, searches.failure, strict=strict)
         own = (await searches.found([Look(question)]))[Look(question)]
-        ordered.confidence = RecallMatches(match for match in own if match.score >= search.min_score).confidence
+        asked = (match for match in own if match.score >= search.min_score)
+        ordered.confidence = RecallMatches(asked, among=among).confidence
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 
@@ -300,6 +303,11 @@ class Recaller(ReadingPart):
             return (await self._backend.embedder.identity()).name
         except EmbedderError:  # it fails again when it is asked for the vectors, and that is told
             return ""
+
+
+def _seen_in(corpus: Corpus, search: _Search) -> int:
+    """Return the number of records that the caller of a search sees."""
+    return corpus.shown(search.sight).seen(search.sight).counts[0]
 
 
 @attrs.frozen(kw_only=True)

@@ -27,6 +27,7 @@ from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, RowWeights, Seen
+from factmem.recall.index.names_in_query import relation_term
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.postings import Hits
@@ -558,11 +559,21 @@ def _names_nobody_known(corpus: Corpus, asked: CorpusQuery) -> bool:
 
 
 def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidence[Floats]) -> NDArray[np.bool_] | None:
-    """Return whether rows are about others than the query names, or than the viewer; None if it asks about anybody."""
+    """Return whether rows are about others than the query names, or than the viewer; None if it asks about anybody.
+
+    Where there are statements only, those that answer a question about a relative mention one, or stand beside such a
+    statement.
+    """
     if asked.about is None:  # a statement is its speaker's
         if _names_nobody_known(corpus, asked):
             return np.ones(len(rows), np.bool_)
-        return None if evidence.lead is None else np.logical_not(evidence.lead)
+        others = None if evidence.lead is None else np.logical_not(evidence.lead)
+        kin = {related for term in asked.query.terms if (related := asked.query.people.get(term.number))}
+        if not kin:
+            return others
+        _, exchanges, _ = corpus.levels([*map(relation_term, kin)], corpus.seen(asked.query.sight).mask)
+        apart: NDArray[np.bool_] = np.logical_not(exchanges.among(rows).any(axis=0))
+        return apart if others is None else np.logical_or(others, apart)
     other: NDArray[np.bool_] = evidence.other
     if asked.about.mentions is not None:
         return other | ~asked.about.mentions[rows]

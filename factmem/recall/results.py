@@ -149,12 +149,13 @@ class RecallMatches(list[RecallMatch]):
         matches: Iterable[RecallMatch] = (),
         *,
         limit: int | None = None,
+        among: int = COMPARED,
         failure: str | None = None,
         deep: DeepRecall | None = None,
     ) -> None:
         found = list(matches)
         super().__init__(found[:limit])
-        self.confidence: float = _confidence(found[:COMPARED])
+        self.confidence: float = _confidence(found[:COMPARED], among)
         self.failure: str | None = failure
         self.deep: DeepRecall | None = deep
 
@@ -166,13 +167,13 @@ class RecallMatches(list[RecallMatch]):
         """Whether anything answers: the confidence is high enough, or a model has found the results by its questions.
 
         Results are returned in any case, for they may be useful. It is a matter of degree: about one in twenty
-        questions with an answer seems to have none. Among short facts hardly any question seems to: one about the
-        same person or the same matter scores like the answer.
+        questions with an answer seems to have none. Among hundreds of short facts hardly any question seems to: one
+        about the same person or the same matter scores like the answer.
         """
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def _confidence(best: Sequence[RecallMatch]) -> float:
+def _confidence(best: Sequence[RecallMatch], among: int) -> float:
     if not best:
         return 0.0
     parts = [match.parts for match in best]
@@ -187,6 +188,7 @@ def _confidence(best: Sequence[RecallMatch]) -> float:
             for part, meaning, is_statement in zip(parts, semantic, said, strict=True)
         ],
         other=[part.other > 0 for part in parts],
+        among=among,
     )
 
 

@@ -143,7 +143,7 @@ FEW_WORDS: Final = 12
 ASKING: Final = 0.5
 """The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
 
-ANSWERS: Final = 0.15
+ANSWERS: Final = 0.12
 """The least `confidence` that something answers."""
 
 CONCEPT: Final = 0.4
@@ -161,6 +161,8 @@ DAY: Final = 86_400.0
 _MONTH: Final = 30 * DAY
 _BEST: Final = 0.3
 _OTHERS: Final = 3.0
+_FEW, _MANY = 6, 500
+"""Number of records from which the confidence grows, and up to which it does."""
 
 
 @attrs.frozen(kw_only=True)
@@ -490,13 +492,15 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
 
 
 def confidence(
-    similarity: Sequence[float], semantic: Sequence[float], fits: Sequence[float], other: Sequence[bool]
+    similarity: Sequence[float], semantic: Sequence[float], fits: Sequence[float], other: Sequence[bool], *, among: int
 ) -> float:
     """Return the confidence that any of the first results answers, from 0 to 1.
 
     It is ``.3 · the highest similarity + .7 · the mean semantic evidence``: where something answers, there is more
-    about it. Where records about others than the query asks about fit better, the confidence falls by ``3 ·`` their
-    lead: "What did Ann paint?" is not answered by what Ben painted, least of all where nothing is known about Ann.
+    about it. Where records about others than the query asks about fit better, it falls by ``3 ·`` their lead: "What did
+    Ann paint?" is not answered by what Ben painted, least of all where nothing is known about Ann. The best of few
+    records is less alike than the best of many, whether it answers or not: among ``n < 500``, all this counts
+    ``ln 500 / ln n``.
 
     Args:
         similarity: Similarities of the first results.
@@ -504,11 +508,13 @@ def confidence(
         fits: How well each fits: the similarity of facts, which their concepts decide, and the mean of the evidence of
             words and of meaning of statements, which no name raises.
         other: Whether each is about others than the query asks about.
+        among: Number of records that were compared.
     """
     asked = max((fit for fit, is_other in zip(fits, other, strict=True) if not is_other), default=0.0)
     others = max((fit for fit, is_other in zip(fits, other, strict=True) if is_other), default=0.0)
     known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
-    return min(max(known - _OTHERS * max(others - asked, 0), 0), 1)
+    few = math.log(_MANY) / math.log(min(max(among, _FEW), _MANY))
+    return min(max(few * (known - _OTHERS * max(others - asked, 0)), 0), 1)
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:

@@ -155,10 +155,10 @@ def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lie
 
 
 def test_confidence_falls_where_others_than_the_one_asked_about_fit_better() -> None:
-    sure = confidence([0.6, 0.2], [0.5, 0.1], [0.45, 0.1], [False, True])
+    sure = confidence([0.6, 0.2], [0.5, 0.1], [0.45, 0.1], [False, True], among=500)
     assert sure == pytest.approx(0.3 * 0.6 + 0.7 * 0.3)
-    assert confidence([0.6, 0.2], [0.5, 0.1], [0.45, 0.1], [True, True]) == 0
-    assert confidence([0.6, 0.2], [0.5, 0.1], [0.45, 0.1], [True, False]) == 0
+    assert confidence([0.6, 0.2], [0.5, 0.1], [0.45, 0.1], [True, True], among=500) == 0
+    assert confidence([0.6, 0.2], [0.5, 0.1], [0.45, 0.1], [True, False], among=500) == 0
 
 
 def test_what_happened_is_told_up_to_some_days_later() -> None:

@@ -439,14 +439,14 @@ class Corpus:
         if among is not None:
             known = [self._known.figures.get((seen.key, number)) for number in numbers]
             if all(known):
-                return Occurrences(self._levels(terms, among), tuple(of for of in known if of is not None))
-        levels = self._levels(terms, seen.mask)
+                return Occurrences(self.levels(terms, among), tuple(of for of in known if of is not None))
+        levels = self.levels(terms, seen.mask)
         documents = zip(*[hits.documents().tolist() for hits in levels], strict=True)
         found = Occurrences(levels, tuple([Figures(of, tuple(map(idf, of, seen.counts))) for of in documents]))
         self._known.keep((seen.key, numbers), found)
         return found
 
-    def _levels(self, terms: Sequence[Term], among: Mask | None) -> tuple[Hits, Hits, Hits]:
+    def levels(self, terms: Sequence[Term], among: Mask | None) -> tuple[Hits, Hits, Hits]:
         """Return the occurrences of terms at the three levels."""
         layout, count = self.layout, len(terms)
         own = occurrences(self.postings, terms, among, len(layout))

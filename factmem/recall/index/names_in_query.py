@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -13,13 +14,13 @@ from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.scoring import idf
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import Term, topics_of
-from factmem.recall.text.signs import people_asked, relation
+from factmem.recall.text.signs import people_asked, relation, relations
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms", "subject_of_text"]
+__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms", "relation_term", "subject_of_text"]
 
 _SPLIT: Final = "\0"
 """Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
@@ -51,6 +52,14 @@ def people_terms(query: str) -> dict[int, int]:
         for related in term_numbers(analyse(relation(word))) or [0]
         for term in term_numbers(analyse(word))
     }
+
+
+@functools.cache
+def relation_term(number: int) -> Term:
+    """Return a relation, by the number of its English name, as a term for which any word for it stands."""
+    words = [word for word, name in relations().items() if term_numbers(analyse(name))[:1] == [number]]
+    numbers = np.array(term_numbers(analyse(" ".join(words))), np.uint64)
+    return Term(number, numbers, np.ones(len(numbers), np.float32))
 
 
 class ConceptIndex:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
+from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
@@ -35,6 +36,7 @@ __all__ = [
     "naming_words",
     "people_asked",
     "relation",
+    "relations",
 ]
 
 _LONGEST_LOOK: Final = 4096
@@ -105,6 +107,11 @@ def relation(word: str) -> str:
     """Return the English name of a relation, by any word for it: "mother" for "mum" and for "Mutter"; else nothing."""
     word = word.lower()
     return str(_PEOPLE.get(word) or _PEOPLE.get(word.rstrip("s").rstrip("'’"), ""))
+
+
+def relations() -> Mapping[str, str]:
+    """Return the English names of relations by all words for them."""
+    return _PEOPLE
 
 
 def people_asked(query: str) -> list[str]:
