@@ -48,8 +48,8 @@ No message here ever holds a fact's value or the text of a conversation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 __all__ = [
     "BudgetSpentError",
@@ -98,7 +98,17 @@ __all__ = [
 
 
 class FactMemError(Exception):
-    """The root of all errors of factmem."""
+    """The root of all errors of factmem. Each can be pickled, and so passed between processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(error_type: type[FactMemError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> FactMemError:
+    error = error_type.__new__(error_type)
+    error.args = args
+    vars(error).update(attributes)
+    return error
 
 
 _LONGEST_PATH: Final = 200

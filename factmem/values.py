@@ -5,6 +5,7 @@ A value is stored as JSON beside the *shape* of its type: see `factmem.shapes`, 
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import json
 import math
@@ -114,6 +115,8 @@ def check_value(value: T, value_type: type[T]) -> T:
 
 
 def _equal(one: object, other: object) -> bool:
+    if isinstance(one, dt.datetime) and isinstance(other, dt.datetime) and one.tzinfo and other.tzinfo:
+        return one.astimezone(dt.UTC) == other.astimezone(dt.UTC)  # in an hour that a clock change repeats, == is False
     try:
         return bool(one == other)
     except Exception:  # a signalling NaN, an array, or a class that compares itself as it likes

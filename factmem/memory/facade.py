@@ -1193,6 +1193,7 @@ async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
         memory: The memory, or a view of it.
         text: The text.
     """
+    memory._backend.enter_loop()
     return await memory._reader.subjects_named(text)
 
 

@@ -546,7 +546,7 @@ class Writer(ReadingPart):
         for kind, alike in itertools.groupby(last_first, key=lambda change: change.kind):
             match kind:
                 case ChangeKind.CREATED:
-                    done += await self.retract([change.record.id for change in alike], reason)
+                    done += await self._uncreated([change.record for change in alike], reason)
                 case ChangeKind.UPDATED:
                     done += [await self._reverted(change, reason) for change in alike]
                 case ChangeKind.DELETED:
@@ -554,6 +554,16 @@ class Writer(ReadingPart):
                 case _:
                     assert_never(kind)
         return tuple(done)
+
+    async def _uncreated(self, records: Sequence[FactRecord[Any]], reason: str | None) -> list[Change]:
+        """Retract created records; one that was there before, such as words said again, is as it was then."""
+        log = await self._reader.log(LogPart(record_ids=[record.id for record in records]))
+        states, made = states_of(log), {record.id: record.revision for record in records}
+        known = (entry for entry in log if isinstance(entry, Recorded) and entry.assertion.counts(states[entry.id]))
+        before = {entry.record_id: entry.seq for entry in known if entry.seq < made[entry.record_id]}
+        done = [await self.rollback(revision, reason) for revision in before.values()]
+        new = [id for id in made if id not in before]
+        return [*done, *(await self.retract(new, reason) if new else ())]
 
     async def _reverted(self, change: Change, reason: str | None) -> Change:
         if change.previous is not None and change.previous.id != change.record.id:

@@ -15,7 +15,7 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from factmem import Memory
+from factmem import AgentMemory, AgentMemoryConfig, Memory, Message
 from factmem.errors import WrongLoopError
 from factmem.facts import Concept, SingleFact
 from factmem.memory.background import Submission
@@ -149,6 +149,23 @@ def test_a_submission_is_awaited_in_its_own_loop(first: str, second: str) -> Non
 
     with running(first, submit), pytest.raises(WrongLoopError):
         run(second, submitted[0].wait)
+
+
+def test_an_agent_in_a_second_loop_is_refused_and_leaves_the_memory_usable() -> None:
+    async def main() -> None:
+        async with Memory("memory:") as memory:
+            agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", users="shared"))
+
+            async def elsewhere() -> str:
+                with agent.run():
+                    question = [Message(content="Where does Eva live?")]
+                    return str(await agent.load_all_facts_to_agent(question))
+
+            with ThreadPoolExecutor(1) as threads:
+                assert "Eva" not in await anyio.to_thread.run_sync(threads.submit(run, "asyncio", elsewhere).result)
+            assert len(await memory.remember("Eva lives in Oslo.")) == 1
+
+    anyio.run(main)
 
 
 def test_tasks_of_one_loop_share_a_memory(tmp_path: Path) -> None:

@@ -58,6 +58,18 @@ async def test_what_a_model_changed_can_be_undone_and_done_again(
     assert await statements(memory) == after
 
 
+async def test_undoing_words_that_are_said_again_leaves_what_was_known(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    text = "I am allergic to nuts."
+    async with opened(provider, clock) as memory:
+        await memory.remember(text, source="monday")
+        clock.advance(dt.timedelta(days=7))
+        again = await memory.remember(text, source="friday")
+        await memory.undo(again.changes)
+        assert [(record.value, record.details.source) for record in await memory.list_records()] == [(text, "monday")]
+
+
 async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     memory = opened(provider, clock)
     kept = await memory.remember("We meet at the harbour.")

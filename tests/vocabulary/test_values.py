@@ -8,6 +8,7 @@ import json
 import unicodedata
 from collections.abc import Callable
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import attrs
 import pydantic
@@ -79,6 +80,12 @@ def test_a_value_survives_json(typed: tuple[Any, Any]) -> None:
     read = decode_value(written, value_type)
     assert read == value
     assert type(read) is type(value)
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_time_in_an_hour_that_a_clock_change_repeats_is_kept(fold: int) -> None:
+    moment = dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=fold)
+    assert check_value(moment, dt.datetime).timestamp() == moment.timestamp()
 
 
 @given(strategies.json_values())

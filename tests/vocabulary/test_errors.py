@@ -1,0 +1,39 @@
+"""Errors pass between processes as they are."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from factmem import errors
+from factmem.errors import (
+    FactMemError,
+    IncompleteProfileError,
+    InvalidDataError,
+    MemoryFileError,
+    MissingPackageError,
+    QuotaExceededError,
+    SeveralIndividualsError,
+)
+
+
+def every_error() -> Iterator[FactMemError]:
+    made: list[FactMemError] = [
+        IncompleteProfileError("Guest", ["name"]),
+        InvalidDataError("it is not legal", path="$.name"),
+        MemoryFileError("it is too long", file="AGENTS.md"),
+        MissingPackageError("nothing", extra="llm"),
+        QuotaExceededError(5, per_writer=True),
+        SeveralIndividualsError(["user:ann", "user:bo"]),
+    ]
+    yield from made
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    yield from (kind("it went wrong") for kind in kinds if kind not in map(type, made))
+
+
+@pytest.mark.parametrize("error", [*every_error()], ids=lambda error: type(error).__name__)
+def test_an_error_is_pickled_with_all_that_it_says(error: FactMemError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
