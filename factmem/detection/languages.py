@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib import resources
 from typing import Any, Final
 
@@ -185,14 +185,18 @@ def _name_of(text: str) -> str | None:
     for name, script, foreign, share in _scripts():
         if len(script.findall(sample)) > share * letters:
             return None if foreign.search(sample) else name
-    scores: dict[str, float] = {}
     words = [word for word in words_of(sample) if word.text[:1].isalpha()]
+    unnamed = [word for word in words if not word.is_name]
+    written = {char for word in unnamed for char in sample[word.start : word.end].lower() if _is_latin(char)}
+    return _voted(words, written) or _voted(unnamed, written)  # "Mia" is a word of Italian
+
+
+def _voted(words: Sequence[Word], written: Set[str]) -> str | None:
+    """Return the language for which words, and the letters written in them, clearly vote; None if there is none."""
+    scores: dict[str, float] = {}
     for word in words:
         for name, weight in _weights().get(word.text, {}).items():
             scores[name] = scores.get(name, 0) + weight
-    written = {
-        char for word in words if not word.is_name for char in sample[word.start : word.end].lower() if _is_latin(char)
-    }
     for name in (_letters()[char] for char in written if char in _letters()):
         scores[name] = scores.get(name, 0) + _LETTER
     fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]

@@ -15,8 +15,9 @@ import attrs
 
 from factmem.abc.detector import Conversation
 from factmem.conversations import conversations_of
+from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
-from factmem.facts import Fact, utc
+from factmem.facts import STATEMENT, Fact, MultipleFacts, utc
 from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
@@ -184,7 +185,7 @@ class ImportOptions:
         state: AssertionState = AssertionState.ACTIVE,
         recorded_at: dt.datetime | None = None,
     ) -> tuple[Entry, ...]:
-        """Return a fact of another system as entries, one for each value.
+        """Return a fact of another system as entries, one for each value; secrets in statements are redacted.
 
         Args:
             fact: The fact.
@@ -203,8 +204,11 @@ class ImportOptions:
         """
         self.check_time(fact.timestamp, where)
         place = Place(subject or self.subject, scope or self.scope)
+        if isinstance(fact, MultipleFacts) and fact.concept.keyword == STATEMENT.keyword:
+            fact = attrs.evolve(fact, values=[redact(text).text for text in fact.values])
         details = attrs.evolve(
             details,
+            evidence=[attrs.evolve(item, quote=redact(item.quote).text) for item in details.evidence],
             owner=details.owner or self.owner_of(place.subject),
             source=details.source or self.source,
         )

@@ -75,6 +75,15 @@ async def test_mem0_with_words_of_nobody_knows_whom(mover: Mover, tmp_path: Path
     assert await mover.facts() == {"Likes tea": "user:alice in /cross-product"}
 
 
+async def test_secrets_in_statements_are_redacted(mover: Mover, tmp_path: Path) -> None:
+    row = {"id": "1", "memory": "My key is AKIAIOSFODNN7EXAMPLE", "user_id": "bob", "role": "user"}
+    path = document(tmp_path / "mem0.json", {"results": [row | {"created_at": "2026-03-02T09:01:00Z"}]})
+    await mover.move("mem0", path)
+    (record,) = await mover.memory.list_records()
+    assert record.value == "My key is [redacted: aws key]"
+    assert not any("AKIA" in item.quote for item in record.evidence)
+
+
 async def test_private_facts_belong_to_the_individual_that_they_are_about(mover: Mover, fixture: Fixture) -> None:
     await mover.move("mem0", fixture("mem0"), private=True)
     assert await mover.facts() == {}
