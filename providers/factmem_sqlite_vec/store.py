@@ -96,6 +96,7 @@ class Store:
         self._busy_timeout = busy_timeout
         self._writing = threading.Lock()
         self._writer: apsw.Connection | None = None
+        self._written_to: tuple[int, int] | None = None
         self._pool = threading.Condition()
         self._idle: list[apsw.Connection] = []
         self._lent = 0
@@ -440,7 +441,18 @@ class Store:
             raise ProviderClosedError("the provider was closed")
         if self._writer is None:
             self._writer = self._new_writer()
+            self._written_to = self._file()
+        elif self._file() != self._written_to:  # what is written to a removed file is lost
+            raise StoreUnavailableError(f"{self.name} was removed or replaced while it was open: open the store again")
         return self._writer
+
+    def _file(self) -> tuple[int, int] | None:
+        """Return what identifies the file at the path; None if there is none."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _new_writer(self) -> apsw.Connection:
         refuse_unfinished_restore(self._path)

@@ -72,6 +72,19 @@ async def test_closing_leaves_one_file_and_is_harmless_twice(tmp_path: Path) -> 
             await call()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_what_would_be_written_to_a_removed_file_is_refused(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "facts.db"
+    async with SqliteVecMemoryProvider(path) as provider:
+        await provider.save(single(CITY, "Bern"), USER, PLANNER)
+        path.unlink()
+        if replaced:
+            path.touch()
+        with pytest.raises(StoreUnavailableError, match="removed or replaced"):
+            await provider.save(single(CITY, "Rome"), USER, PLANNER)
+
+
 async def test_a_cancelled_scope_still_closes(tmp_path: Path) -> None:
     provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
     await provider.save(single(CITY, "Bern"), USER, PLANNER)
