@@ -18,6 +18,7 @@ from factmem.memory.exports import Exchange
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
+from factmem.shapes import Shape, shape_of
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 from factmem.values import Json, decode_value, encode_value
@@ -79,13 +80,25 @@ class Converter(Part):
         one, other = self._context.about(subject), self._context.about(into)
         if one.key == other.key:
             raise InvalidDataError("a subject cannot be merged into itself")
-        old = [entry for entry in await self._reached() if entry.assertion.place.subject.key == one.key]
+        linked = _link_to(one)
+        old = [
+            entry
+            for entry in await self._reached()
+            if entry.assertion.place.subject.key == one.key or _value_of(entry.assertion) == linked
+        ]
         if dry_run:
             return Conversion(revisions=len(old), dry_run=True)
         return await self._moved(old, [self._about(entry.assertion, one, other) for entry in old])
 
     def _about(self, said: Assertion, one: MemorySubject, other: MemorySubject) -> Assertion:
-        """Return an assertion about another subject; for all users, its owner is that individual as well."""
+        """Return an assertion about another subject, or with that one as its value.
+
+        For all users, its owner is that individual as well.
+        """
+        if _value_of(said) == _link_to(one):
+            said = attrs.evolve(said, data=_link_to(other)[1])
+        if said.place.subject.key != one.key:
+            return said
         details, owner = said.details, said.details.owner
         if self._context.all_users and owner is not None and owner == one.individual_name:
             details = attrs.evolve(details, owner=other.individual_name or owner)
@@ -123,6 +136,15 @@ class Converter(Part):
             raise
         receipt = await self._backend.erase(self._context.tenant, assertion_ids=[entry.id for entry in old])
         return Conversion(revisions=len(old), pending=receipt.pending)
+
+
+def _link_to(subject: MemorySubject) -> tuple[Shape, Json]:
+    """Return the shape and the data of a value that is a subject."""
+    return shape_of(MemorySubject), encode_value(subject, MemorySubject)
+
+
+def _value_of(said: Assertion) -> tuple[Shape, Json]:
+    return said.shape, said.data
 
 
 def _said(entry: Recorded) -> tuple[object, ...]:

@@ -218,6 +218,18 @@ async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None
         await memory.admin.merge("user:ann", into="user:ann")
 
 
+async def test_values_that_are_a_merged_subject_follow_it(memory: Memory) -> None:
+    boss = Concept.single("boss", "Whom they report to", MemorySubject)
+    annie, ann = map(MemorySubject.parse, ("user:annie", "user:ann"))
+    await memory.save(SingleFact(boss, annie), subject="user:bob")
+    await memory.save(SingleFact(SEATS, "5"), subject=annie)
+    assert (await memory.admin.merge(annie, into=ann)).revisions == 2
+    loaded = await memory.load(boss, subject="user:bob")
+    assert loaded is not None
+    assert loaded.value.key == ann.key
+    assert [record.value for record in await memory.history("seats", subject=loaded.value)] == ["5"]
+
+
 async def test_private_facts_of_all_users_are_converted_and_a_user_is_renamed() -> None:
     async with Memory("memory:") as memory:
         ann, bo = memory.for_user("ann"), memory.for_user("bo")
