@@ -11,8 +11,10 @@ from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall.scoring import ANSWERS, confidence
+from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
+from factmem.sentences import tells
 from factmem.shown_records import shown_record
 
 __all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
@@ -174,6 +176,7 @@ class RecallMatches(list[RecallMatch]):
 
 
 def _confidence(best: Sequence[RecallMatch], among: int) -> float:
+    best = [match for match in best if not _only_asks(match.record)]
     if not best:
         return 0.0
     parts = [match.parts for match in best]
@@ -190,6 +193,12 @@ def _confidence(best: Sequence[RecallMatch], among: int) -> float:
         other=[part.other > 0 for part in parts],
         among=among,
     )
+
+
+def _only_asks(record: FactRecord[Any]) -> bool:
+    """Return whether a record is a question that tells nothing: it was asked before, and answers nothing."""
+    text = str(record.value)
+    return record.concept.keyword == STATEMENT.keyword and ends_with_question(text) and not tells(text)
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

@@ -207,3 +207,46 @@ async def test_a_link_is_not_followed_unless_a_word_of_the_question_asks_for_it(
         for asked in ("What is the job title of my manager?", "What job does my boss have?"):
             linked = [match.record.value for match in await nora.recall(asked) if match.path]
             assert linked == ["chief technology officer"]
+
+
+@pytest.mark.parametrize(
+    ("said", "question", "answers"),
+    [
+        ([], "Where does my mother live?", False),
+        (["My mother lives in Zwolle."], "Where does my mother live?", True),
+        (["My mother lives in Zwolle."], "Where does my father live?", False),
+        (["We visited mum on Sunday.", "She lives in Zwolle."], "Where does my mother live?", True),
+    ],
+)
+async def test_a_relative_of_whom_nothing_is_said_is_not_answered_by_the_viewers_own_words(
+    said: list[str], question: str, answers: bool
+) -> None:
+    async with Memory("memory:") as memory:
+        kim = memory.for_user("kim")
+        await kim.remember([Message(content=text) for text in ("I live in Gent.", *said)])
+        assert (await kim.recall(question)).answers is answers
+        assert (await kim.recall("Where do I live?")).answers
+
+
+async def test_a_question_that_was_asked_before_answers_nothing() -> None:
+    async with Memory("memory:") as memory:
+        kim = memory.for_user("kim")
+        for text in ("I am a nurse and I like chess.", "What is the name of my cat?"):
+            await kim.remember(text)
+        assert not (await kim.recall("What is the name of my cat?")).answers
+        await kim.remember("My cat is called Miso.")
+        assert (await kim.recall("What is the name of my cat?")).answers
+
+
+async def test_few_facts_answer_as_surely_as_many() -> None:
+    async with Memory("memory:") as memory:
+        texts = [
+            "I work as a nurse.",
+            "I play the cello on Thursdays.",
+            "I prefer window seats.",
+            "I pay 1200 for the flat.",
+        ]
+        await memory.remember([Message(content=text) for text in texts])
+        for question in ("What is my job?", "What instrument do I play?", "Which seat should I book?"):
+            assert (await memory.recall(question)).answers, question
+        assert not (await memory.recall("What is the capital of France?")).answers
