@@ -29,6 +29,7 @@ from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
+from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
@@ -474,8 +475,9 @@ class Rememberer(PipelinePart):
             request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        asked = {concept.keyword for concept in request.concepts}
-        more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
+        asked = {folded_keyword(concept.keyword) for concept in request.concepts}
+        declared = self._context.concepts if request.open else united(self._context.profiles)
+        more = [concept for concept in declared.values() if folded_keyword(concept.keyword) not in asked]
         if not more:
             return request
         return attrs.evolve(request, concepts=(*request.concepts, *more), open=request.searches_openly)

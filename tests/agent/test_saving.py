@@ -45,6 +45,17 @@ async def test_typed_facts_are_found_with_their_source() -> None:
         assert (record.evidence[0].quote, record.evidence[0].conversation_id) == ("I live in Oslo", "monday")
 
 
+async def test_the_declared_concepts_of_the_memory_are_looked_for() -> None:
+    model = ScriptedModel(well)
+    async with memory_over(model, concepts=[CITY]) as memory:
+        agent = plugin(memory, concepts=())
+        with agent.run("alice", "monday"):
+            await saved(agent, [LIVES, assistant("Noted.")])
+        fact = await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")
+        assert fact is not None
+        assert fact.value == "Oslo"
+
+
 async def test_a_growing_history_is_learnt_from_once() -> None:
     """Each run passes the whole history; messages of earlier runs are skipped and serve as context."""
     model = ScriptedModel(well)
