@@ -286,28 +286,34 @@ _UNKNOWN: Final = _language("", {})
 
 
 @functools.cache
-def _languages_of_words() -> Mapping[str, int]:
+def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
     """Return the length of each word as the counts of its languages, 16 bits for each."""
     found = defaultdict[str, int](int)
-    for place, language in enumerate(_languages().values()):
-        for word in language.words:
+    for place, (name, language) in enumerate(_languages().items()):
+        lists = [table("time_words")[name].get(key, "") for key in ("months", "weekdays", "relative") if of_times]
+        for word in chain(language.words, 2 * WORD.findall(folded(" ".join(lists)))):
             found[word] += len(word) << 16 * place
     return dict(found)
 
 
-def language_of(text: str) -> Language:
-    """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
-    return _language_of(text[:_TELLING_LANGUAGE])
+def language_of(text: str, *, of_times: bool = False) -> Language:
+    """Return the language of a folded text, by its script or by most of its words; one without words if unknown.
+
+    Args:
+        text: The text.
+        of_times: Let the names of months, weekdays and days such as yesterday tell the language too; they count twice.
+    """
+    return _language_of(text[:_TELLING_LANGUAGE], of_times)
 
 
 @forgettable
 @functools.lru_cache(_IN_BATCHES)
-def _language_of(text: str) -> Language:
+def _language_of(text: str, of_times: bool) -> Language:
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
                 return _languages()[name]
-    known, languages = _languages_of_words(), list(_languages().values())
+    known, languages = _languages_of_words(of_times=of_times), list(_languages().values())
     words = words_of(text)
     if "'" in text:
         words = [part for word in words for part in (word, *_ELISION.findall(word))]

@@ -73,7 +73,9 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
     if not letters:
         out.print("There are no dead letters.")
     for letter in letters:
-        why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} UTC · id {short_id(letter.id)}", style="yellow")
+        why = Text(
+            f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} UTC · id {short_id(letter.id)}", style="yellow"
+        )
         lines = [line for record in letter.records for line in record_block(record, with_id=False)]
         print_block(out, "unread", [why, *([Text(in_words(letter.reason))] if letter.reason else []), *lines])
 

@@ -1,6 +1,7 @@
 """Times that a query names: "two weeks ago", "last May", "between March and May 2023", as spans against a clock.
 
-English, by rules and without a model: recall needs intervals, and libraries that parse dates return points.
+English, by rules and without a model: recall needs intervals, and libraries that parse dates return points. Phrases of
+other languages are put into English before; see `factmem.time_phrases`.
 Vague times stay wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
 names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when
 people mention it. A name that is also a word ("may", "march", "fall") counts only with other evidence of a time. Future
@@ -38,6 +39,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
 __all__ = [
@@ -131,10 +133,9 @@ _DIGITS: Final = r"(?:19|20)\d\d|['’]\d\d"
 
 HINT: Final = lazy_pattern(
     rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
-    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
-    re.IGNORECASE,
+    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b"
 )
-"""A part of every time; most queries need only this one search."""
+"""A part of every time, in lower case; most queries need only this one search."""
 
 
 @attrs.frozen
@@ -283,10 +284,7 @@ def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 _SEASONS_AND_WORDS: Final = ("spring", "fall")
 _NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
-_AFTER_WORD: Final = lazy_pattern(
-    r" (?:rolls?|onions?|water|mattress|asleep|apart|over|down|off|out|ill|sick|short|behind|into|back|in love|for)\b",
-    re.IGNORECASE,
-)
+_AFTER_WORD: Final = lazy_pattern(rf" (?:{_TABLE['after_words']})\b", re.IGNORECASE)
 _SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
 
 
@@ -501,8 +499,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{_LEAD}[ -](?:the )?{season}"), _season
     yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
     yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
-    yield words(rf"{_LEAD}[ -]{_YEAR}"), _year
-    yield words(rf"{_LEAD} (?P<year>'\d\d)(?!')"), _year
+    yield words(rf"{_LEAD}[ -](?P<year>(?:19|20)\d\d|'\d\d(?!'))"), _year
 
 
 READERS: Final = tuple(_readers())
@@ -544,8 +541,18 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
 
 def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
     """Return the times that a query names, see `times_in`, and the query without their words."""
-    query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
-    if not HINT.search(query):
+    query = " ".join(query[:_LONGEST].split())
+    found = list[TimeSpan]()
+    for start, end, english in reversed(in_english(query)):
+        if spans := _english(english, now)[0]:
+            found, query = [*spans, *found], f"{query[:start]} {query[end:]}"
+    spans, rest = _english(query.translate(_PLAIN), now)
+    return tuple(dict.fromkeys([*found, *spans]))[:_MOST], rest
+
+
+def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
+    """Return the times that a query names in English, and the query without their words."""
+    if not HINT.search(query.lower()):
         return (), query
     try:
         hits = _ranges(query, _named(query, now))
@@ -554,7 +561,7 @@ def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], 
         return (), query
     ends = [0, *(end for hit in hits for end in (hit.first, hit.last)), len(query)]
     rest = " ".join(query[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
-    return tuple(dict.fromkeys(span for span in spans if span is not None)), rest
+    return [span for span in spans if span is not None], rest
 
 
 _MOST: Final = 16
@@ -649,11 +656,7 @@ def _from_to(first: _Hit, last: _Hit) -> Span:
 _TURN: Final = lazy_pattern(
     r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$", re.IGNORECASE
 )
-_PART: Final = lazy_pattern(
-    r"\b(early|start of|beginning of|first half of|mid|middle of|late|end of|second half of)"
-    r"(?: in)?(?: the| this)?[\s-]*$",
-    re.IGNORECASE,
-)
+_PART: Final = lazy_pattern(rf"\b({_any(_TABLE['parts'])})(?: in)?(?: the| this)?[\s-]*$", re.IGNORECASE)
 
 
 _AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
@@ -689,7 +692,7 @@ def _part(which: str, span: Span) -> Span:
     start, end = span
     if start is None:
         return span
-    first, last = _TABLE["parts"].get(which, (1.5, 3.5))
+    first, last = _TABLE["parts"][which]
     return start + first * (end - start) / 5, start + last * (end - start) / 5
 
 
