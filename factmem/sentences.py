@@ -35,6 +35,7 @@ __all__ = [
     "forgettable",
     "is_question",
     "language_of",
+    "languages_of_times",
     "says_enough",
     "sentence_spans",
     "stated_spans",
@@ -296,32 +297,33 @@ def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
     return dict(found)
 
 
-def language_of(text: str, *, of_times: bool = False) -> Language:
-    """Return the language of a folded text, by its script or by most of its words; one without words if unknown.
+def language_of(text: str) -> Language:
+    """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
+    return next(iter(_languages_of(text[:_TELLING_LANGUAGE], of_times=False)), _UNKNOWN)
 
-    Args:
-        text: The text.
-        of_times: Let the names of months, weekdays and days such as yesterday tell the language too; they count twice.
-    """
-    return _language_of(text[:_TELLING_LANGUAGE], of_times)
+
+def languages_of_times(text: str) -> Sequence[Language]:
+    """Return the language of a folded text by its names of months, weekdays and days too; several if it may be any."""
+    return _languages_of(text[:_TELLING_LANGUAGE], of_times=True)
 
 
 @forgettable
 @functools.lru_cache(_IN_BATCHES)
-def _language_of(text: str, of_times: bool) -> Language:
+def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
-                return _languages()[name]
+                return (_languages()[name],)
     known, languages = _languages_of_words(of_times=of_times), list(_languages().values())
     words = words_of(text)
     if "'" in text:
         words = [part for word in words for part in (word, *_ELISION.findall(word))]
     total = sum([known[word] for word in words if word in known])
     if not total:
-        return _UNKNOWN
+        return ()
     counts = struct.unpack(f"<{len(languages)}H", total.to_bytes(2 * len(languages), "little"))
-    return languages[counts.index(max(counts))]
+    most = max(counts)
+    return tuple(language for language, count in zip(languages, counts, strict=True) if count == most)
 
 
 @forgettable

@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.sentences import folded, language_of
+from factmem.sentences import folded, language_of, languages_of_times
 from factmem.toml_tables import table
 
 __all__ = ["in_english"]
@@ -84,7 +84,11 @@ def in_english(text: str) -> list[tuple[int, int, str]]:
     text = folded(text[:_LONGEST])
     if language_of(text).name == "en" or _PRIVATE.search(text):
         return []
-    phrases = _phrases(language_of(text, of_times=True).name)
+    languages = languages_of_times(text.replace("-", " ").replace("'", " "))
+    return next(filter(None, (_read(text, _phrases(language.name)) for language in languages)), [])
+
+
+def _read(text: str, phrases: _Phrases | None) -> list[tuple[int, int, str]]:
     if phrases is None:
         return []
     text, count = phrases.words.subn(lambda word: _standing(phrases.letters.get(word[0]), word), text)
