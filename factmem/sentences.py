@@ -288,11 +288,12 @@ _UNKNOWN: Final = _language("", {})
 
 @functools.cache
 def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
-    """Return the length of each word as the counts of its languages, 16 bits for each."""
-    found = defaultdict[str, int](int)
+    """Return the length of each word as the counts of its languages, 16 bits for each; names of times count twice."""
+    found = defaultdict[str, int](int, _languages_of_words(of_times=False) if of_times else {})
     for place, (name, language) in enumerate(_languages().items()):
-        lists = [table("time_words")[name].get(key, "") for key in ("months", "weekdays", "relative") if of_times]
-        for word in chain(language.words, 2 * WORD.findall(folded(" ".join(lists)))):
+        named = table("time_words")[name] if of_times else {}
+        times = " ".join(named.get(key, "") for key in ("months", "weekdays", "relative"))
+        for word in 2 * WORD.findall(folded(times)) if of_times else language.words:
             found[word] += len(word) << 16 * place
     return dict(found)
 
