@@ -35,6 +35,7 @@ __all__ = [
     "forgettable",
     "is_question",
     "language_of",
+    "languages_of_times",
     "says_enough",
     "sentence_spans",
     "stated_spans",
@@ -286,36 +287,44 @@ _UNKNOWN: Final = _language("", {})
 
 
 @functools.cache
-def _languages_of_words() -> Mapping[str, int]:
-    """Return the length of each word as the counts of its languages, 16 bits for each."""
-    found = defaultdict[str, int](int)
-    for place, language in enumerate(_languages().values()):
-        for word in language.words:
+def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
+    """Return the length of each word as the counts of its languages, 16 bits for each; names of times count twice."""
+    found = defaultdict[str, int](int, _languages_of_words(of_times=False) if of_times else {})
+    for place, (name, language) in enumerate(_languages().items()):
+        named = table("time_words")[name] if of_times else {}
+        times = " ".join(named.get(key, "") for key in ("months", "weekdays", "relative"))
+        for word in 2 * WORD.findall(folded(times)) if of_times else language.words:
             found[word] += len(word) << 16 * place
     return dict(found)
 
 
 def language_of(text: str) -> Language:
     """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
-    return _language_of(text[:_TELLING_LANGUAGE])
+    return next(iter(_languages_of(text[:_TELLING_LANGUAGE], of_times=False)), _UNKNOWN)
+
+
+def languages_of_times(text: str) -> Sequence[Language]:
+    """Return the language of a folded text by its names of months, weekdays and days too; several if it may be any."""
+    return _languages_of(text[:_TELLING_LANGUAGE], of_times=True)
 
 
 @forgettable
 @functools.lru_cache(_IN_BATCHES)
-def _language_of(text: str) -> Language:
+def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
-                return _languages()[name]
-    known, languages = _languages_of_words(), list(_languages().values())
+                return (_languages()[name],)
+    known, languages = _languages_of_words(of_times=of_times), list(_languages().values())
     words = words_of(text)
     if "'" in text:
         words = [part for word in words for part in (word, *_ELISION.findall(word))]
     total = sum([known[word] for word in words if word in known])
     if not total:
-        return _UNKNOWN
+        return ()
     counts = struct.unpack(f"<{len(languages)}H", total.to_bytes(2 * len(languages), "little"))
-    return languages[counts.index(max(counts))]
+    most = max(counts)
+    return tuple(language for language, count in zip(languages, counts, strict=True) if count == most)
 
 
 @forgettable

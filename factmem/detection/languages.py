@@ -113,8 +113,8 @@ def search(pattern: re.Pattern[str], words: Sequence[Word], first: int, last: in
 
 @functools.cache
 def language_named(name: str) -> Language:
-    """Return the table of a language."""
-    return Language(name, table(f"detection/tables/{name}"))
+    """Return the table of a language, with its words of times."""
+    return Language(name, table(f"detection/tables/{name}") | table("time_words")[name])
 
 
 @functools.cache

@@ -32,6 +32,7 @@ VOCABULARY = {
     "stemming",
     "structuring",
     "subjects",
+    "time_phrases",
     "toml_tables",
     "validators",
     "value_types",

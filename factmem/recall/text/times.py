@@ -1,6 +1,7 @@
 """Times that a query names: "two weeks ago", "last May", "between March and May 2023", as spans against a clock.
 
-English, by rules and without a model: recall needs intervals, and libraries that parse dates return points.
+English, by rules and without a model: recall needs intervals, and libraries that parse dates return points. Phrases of
+other languages are put into English before; see `factmem.time_phrases`.
 Vague times stay wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
 names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when
 people mention it. A name that is also a word ("may", "march", "fall") counts only with other evidence of a time. Future
@@ -38,6 +39,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
 __all__ = [
@@ -63,14 +65,15 @@ _WORDS: Final = ("a an one", "two couple", "three few", "four several", "five", 
 _NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) for word in words.split()}
 _MONTHS: Final = {
     name.lower(): number for names in (calendar.month_name, calendar.month_abbr) for number, name in enumerate(names)
-} | {"sept": 9}
+} | {"sept": 9, "May": 5, "March": 3}
 _WEEKDAYS: Final = {name.lower(): number for number, name in enumerate(calendar.day_name)}
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
 _DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "year": 365.25, "decade": 3652.5}
 _MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 _ALSO_WORDS: Final = ("may", "march")
-"""Names that are words as well; in lower case they need more evidence."""
+"""Names that are words as well; in lower case they need more evidence, and else keep their capital letter."""
+_ALSO_WORD: Final = lazy_pattern(rf"(?:{'|'.join(_ALSO_WORDS)})\b")
 _TABLE: Final = table("recall/text/times")
 _ORDINALS: Final = {word: number for number, word in enumerate(_TABLE["counted"].split(), start=1)}
 NAMED_LAST: Final = ("last", "this", "past", "previous")
@@ -131,10 +134,9 @@ _DIGITS: Final = r"(?:19|20)\d\d|['’]\d\d"
 
 HINT: Final = lazy_pattern(
     rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
-    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
-    re.IGNORECASE,
+    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b"
 )
-"""A part of every time; most queries need only this one search."""
+"""A part of every time, in lower case; most queries need only this one search."""
 
 
 @attrs.frozen
@@ -196,7 +198,7 @@ def _number(text: str) -> int:
 
 
 def _ago(match: re.Match[str], now: dt.datetime) -> Span:
-    unit, half = _DAYS_OF[match["unit"].lower()], match.groupdict().get("part")
+    unit, half = _DAYS_OF[match["unit"]], match.groupdict().get("part")
     least = 0.5 * unit if half else _count(match) * unit
     upto = match.groupdict().get("upto")
     most = least if upto in (None, "so") else max(least, _number(upto) * unit)
@@ -209,31 +211,30 @@ def _ago(match: re.Match[str], now: dt.datetime) -> Span:
 
 def _long_ago(match: re.Match[str], now: dt.datetime) -> Span:
     """Return the interval from one and a half to twelve units before now: "months ago"."""
-    unit = dt.timedelta(days=_DAYS_OF[match["unit"].lower()])
+    unit = dt.timedelta(days=_DAYS_OF[match["unit"]])
     return now - 12 * unit, now - 1.5 * unit
 
 
-def _this_time(match: re.Match[str], now: dt.datetime) -> Span | None:
+def _this_time(match: re.Match[str], now: dt.datetime) -> Span:
     """Return two weeks on either side of this day in an earlier year."""
     year = _year_of(match, now)
-    if year is None:
-        return None
+    assert year is not None
     day = midnight(now).replace(year=year, day=28 if (now.month, now.day) == (2, 29) else now.day)
     return day - dt.timedelta(days=14), day + dt.timedelta(days=15)
 
 
 def _past(match: re.Match[str], now: dt.datetime) -> Span:
-    days = (_count(match) if match["number"] else 1) * _DAYS_OF[match["unit"].lower()]
+    days = (_count(match) if match["number"] else 1) * _DAYS_OF[match["unit"]]
     tomorrow = midnight(now) + dt.timedelta(days=1)
     return tomorrow - dt.timedelta(days=max(days, 1)), tomorrow
 
 
 def _ago_exactly(match: re.Match[str], now: dt.datetime) -> Span | None:
     """Return the day a number of days, weeks, months or years before today or yesterday."""
-    count, unit = _count(match), match["unit"].lower()
+    count, unit = _count(match), match["unit"]
     if match["half"] or _DAYS_OF[unit] < 1:
         return None
-    day = midnight(now) - (match["from"].lower() == "yesterday") * _A_DAY
+    day = midnight(now) - (match["from"] == "yesterday") * _A_DAY
     if months := _MONTHS_OF.get(unit):
         first = _first(day.year, day.month - months * int(count), now)
         day = first.replace(day=min(day.day, calendar.monthrange(first.year, first.month)[1]))
@@ -243,34 +244,34 @@ def _ago_exactly(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 
 def _named_day(match: re.Match[str], now: dt.datetime) -> Span:
-    name = match[0].lower().removeprefix("the ")
+    name = match[0].removeprefix("the ")
     first, end = _TABLE["days_from"].get(name, (-8, 0) if name.startswith("other ") else (0, 1))
     return midnight(now) + first * _A_DAY, midnight(now) + end * _A_DAY
 
 
 def _calendar(match: re.Match[str], now: dt.datetime) -> Span:
     """Return this calendar week, weekend, month, quarter, year or decade, the last one, or the one before that."""
-    back = 2 if match["then"] else 1 if match["which"].lower() in ("last", "previous") else 0
+    back = 2 if match["then"] else 1 if match["which"] in ("last", "previous") else 0
     day = midnight(now)
-    if months := _MONTHS_OF.get(match["unit"].lower()):
+    if months := _MONTHS_OF.get(match["unit"]):
         return _months(0, ((12 * day.year + day.month - 1) // months - back) * months + 1, months, now)
     monday = day - dt.timedelta(days=day.weekday() + 7 * back)
-    if match["unit"].lower() == "weekend":
+    if match["unit"] == "weekend":
         return monday + 5 * _A_DAY, monday + 7 * _A_DAY
     return monday, monday + 7 * _A_DAY
 
 
 def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
     day = midnight(now)
-    back = (day.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7
-    back = back or 7 * (match["lead"].lower() in ("last", "past"))
+    back = (day.weekday() - _WEEKDAYS[match["weekday"]]) % 7
+    back = back or 7 * (match["lead"] in ("last", "past"))
     return _days(day - back * _A_DAY, 1, now)
 
 
 def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
     """Return three months, by the seasons of the north."""
-    lead = (match.groupdict().get("lead") or "").lower()
-    if match["season"].lower() in _SEASONS_AND_WORDS and (
+    lead = match.groupdict().get("lead") or ""
+    if match["season"] in _SEASONS_AND_WORDS and (
         _AFTER_WORD.match(match.string, match.end())
         or (
             lead in _NOT_LEADING_SEASON
@@ -283,24 +284,21 @@ def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 _SEASONS_AND_WORDS: Final = ("spring", "fall")
 _NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
-_AFTER_WORD: Final = lazy_pattern(
-    r" (?:rolls?|onions?|water|mattress|asleep|apart|over|down|off|out|ill|sick|short|behind|into|back|in love|for)\b",
-    re.IGNORECASE,
-)
-_SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
+_AFTER_WORD: Final = lazy_pattern(rf" (?:{_TABLE['after_words']})\b")
+_SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$")
 
 
 def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
     """Return the days of a holiday; None for one of this year that is still to come."""
     groups = match.groupdict()
-    if (groups.get("lead") or "").lower() == "this" and not groups.get("year"):
+    if groups.get("lead") == "this" and not groups.get("year"):
         span = _holiday_in(match["holiday"], now.year, now)
         return span if span[0] is not None and span[0] <= now else None
     return _in_year(match, now)
 
 
 def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
-    rule, days = _holiday_named(name.lower())
+    rule, days = _holiday_named(name)
     match rule:
         case (after_easter,):
             return _days(easter(year) + after_easter * _A_DAY, days, now)
@@ -320,7 +318,7 @@ def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
     groups = match.groupdict()
     times = _number(match["number"]) if groups.get("number") else 2
     if match["weekday"]:
-        back = (now.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7 or 7
+        back = (now.weekday() - _WEEKDAYS[match["weekday"]]) % 7 or 7
         return _days(midnight(now) - (back + 7 * (times - 1)) * _A_DAY, 1, now)
     return _nth_last(_yearly(match, now), times, now)
 
@@ -331,8 +329,8 @@ def _yearly(match: re.Match[str], now: dt.datetime) -> Callable[[int], Span]:
     if groups.get("holiday"):
         return lambda year: _holiday_in(match["holiday"], year, now)
     if groups.get("season"):
-        return lambda year: _months(year, _SEASONS[match["season"].lower()], 3, now)
-    return lambda year: _months(year, _MONTHS[match["month"].lower()], 1, now)
+        return lambda year: _months(year, _SEASONS[match["season"]], 3, now)
+    return lambda year: _months(year, _MONTHS[match["month"]], 1, now)
 
 
 def _in_year(match: re.Match[str], now: dt.datetime) -> Span:
@@ -340,7 +338,7 @@ def _in_year(match: re.Match[str], now: dt.datetime) -> Span:
     span_in, year = _yearly(match, now), _year_of(match, now)
     if year is not None:
         return span_in(year)
-    return _nth_last(span_in, int((match.groupdict().get("lead") or "").lower() in ("last", "previous")), now)
+    return _nth_last(span_in, int(match.groupdict().get("lead") in ("last", "previous")), now)
 
 
 def _nth_last(span_in: Callable[[int], Span], times: int, now: dt.datetime) -> Span:
@@ -359,16 +357,16 @@ _NTH: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
     """Return a week, a weekend or a weekday of a month: "the first weekend of June"."""
     if match["which"]:
-        start, end = _months(now.year, now.month - (match["which"].lower() != "this"), 1, now)
+        start, end = _months(now.year, now.month - (match["which"] != "this"), 1, now)
     else:
         start, end = _in_year(match, now)
     assert start is not None
-    nth = _NTH[match["nth"].lower()]
-    if match["piece"].lower() == "week":
+    nth = _NTH[match["nth"]]
+    if match["piece"] == "week":
         return (end - 7 * _A_DAY, end) if nth < 0 else (start + 7 * (nth - 1) * _A_DAY, start + 7 * nth * _A_DAY)
-    weekday = _WEEKDAYS.get(match["piece"].lower(), 5)
+    weekday = _WEEKDAYS.get(match["piece"], 5)
     day = _weekday_of(weekday, nth, start.month, start.year)
-    return _days(day, 2 if match["piece"].lower() == "weekend" else 1, now)
+    return _days(day, 2 if match["piece"] == "weekend" else 1, now)
 
 
 def _weekend(match: re.Match[str], now: dt.datetime) -> Span:
@@ -382,7 +380,7 @@ def _date(match: re.Match[str], now: dt.datetime) -> Span | None:
     sure = groups["th"] or (year is not None and not _lasting(match)) or groups.get("lead") or groups.get("to")
     if match["month"] in _ALSO_WORDS and not sure:
         return None
-    month, day = _MONTHS[match["month"].lower()], _ORDINALS.get(match["day"].lower().replace(" ", "-"))
+    month, day = _MONTHS[match["month"]], _ORDINALS.get(match["day"].replace(" ", "-"))
     start = dt.datetime(now.year if year is None else year, month, day or int(match["day"]), tzinfo=now.tzinfo)
     if year is None and start > now:
         start = dt.datetime(now.year - 1, month, start.day, tzinfo=now.tzinfo)
@@ -397,11 +395,11 @@ def _iso(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 _NOT_LEADING: Final = ("of", "and", "from", "by", "to", "on", "through", "this", "past")
-_MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b", re.IGNORECASE)
+_MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b")
 
 
 def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
-    lead = (match.groupdict().get("lead") or "").lower()
+    lead = match.groupdict().get("lead") or ""
     if _year_of(match, now) is not None:
         is_word = _lasting(match) and not lead
     else:
@@ -410,17 +408,16 @@ def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
     return None if is_word else _in_year(match, now)
 
 
-def _year(match: re.Match[str], now: dt.datetime) -> Span | None:
+def _year(match: re.Match[str], now: dt.datetime) -> Span:
     """Return a year, or a quarter of one."""
     year, quarter = _year_of(match, now), match.groupdict().get("quarter")
-    if year is None:
-        return None
+    assert year is not None
     return _months(year, 3 * int(quarter) - 2, 3, now) if quarter else _months(year, 1, 12, now)
 
 
 def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
     """Return the year that a match names, in digits, as the last one or as some years ago; None if it names none."""
-    year = (match.groupdict().get("year") or "").lower()
+    year = match.groupdict().get("year") or ""
     if not year or year.isdecimal():
         return int(year) if year else None
     if year[0] in "'’":
@@ -453,14 +450,14 @@ def _months(year: int, month: int, count: int, now: dt.datetime) -> Span:
 
 def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     def words(pattern: str) -> re.Pattern[str]:
-        return lazy_pattern(rf"\b{pattern}(?!\w)", re.IGNORECASE)
+        return lazy_pattern(rf"\b{pattern}(?!\w)")
 
     several = rf"{_DAY}(?: ?(?:-|–|to|and|until|through) ?(?:the )?(?P<to>[0-3]?\d)(?:st|nd|rd|th)?)?"
     lead, back = f"(?:{_LEAD} )?", f"(?P<year>{_BACK}),? (?:in|on|during|at|over|for|around) (?:the )?"
     ordinal, season, owner = _any(_ORDINALS).replace("-", "[ -]"), _SEASON, "(?:(?:the|our|my) )?"
     upto = rf"(?:(?: (?:or|to) | ?[-–] ?)(?P<upto>\d{{1,3}}|so|{_any(_NUMBERS)}))?"
-    named = _any({*_MONTHS, *_WEEKDAYS, *_SEASONS} - {*_ALSO_WORDS}) + "|(?-i:May|March)"
-    clock = r"T\d[\w:.+]{0,30}(?:-\d\d:?\d\d(?!-))?"
+    named = _any({*_MONTHS, *_WEEKDAYS, *_SEASONS} - {*_ALSO_WORDS})
+    clock = r"t\d[\w:.+]{0,30}(?:-\d\d:?\d\d(?!-))?"
     yield words(rf"{_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
     yield words(rf"{_YEAR}/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)"), _iso
     yield words(rf"(?<!\d\.)(?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.{_YEAR}(?!\.\d)"), _iso
@@ -482,7 +479,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{lead}{_MONTH} {several}(?:{_OF_YEAR})?"), _date
     yield words(rf"{lead}{_MONTH}{_OF_YEAR}"), _named_month
     yield words(rf"(?:{_LEAD}[ -](?:the )?)?{season}{_OF_YEAR}"), _season
-    yield words(rf"Q(?P<quarter>[1-4]){_OF_YEAR}"), _year
+    yield words(rf"q(?P<quarter>[1-4]){_OF_YEAR}"), _year
     yield words(rf"(?P<part>half) an? {_UNIT} {_AGO}"), _ago
     yield words(rf"{_NUMBER} {_UNIT} ago (?P<from>today|yesterday)"), _ago_exactly
     yield words(rf"(?:about |around )?{_NUMBER} {_UNIT}(?P<half_unit> and a half)? or (?P<upto>so|two) {_AGO}"), _ago
@@ -501,8 +498,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{_LEAD}[ -](?:the )?{season}"), _season
     yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
     yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
-    yield words(rf"{_LEAD}[ -]{_YEAR}"), _year
-    yield words(rf"{_LEAD} (?P<year>'\d\d)(?!')"), _year
+    yield words(rf"{_LEAD}[ -](?P<year>(?:19|20)\d\d|'\d\d(?!'))"), _year
 
 
 READERS: Final = tuple(_readers())
@@ -544,17 +540,29 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
 
 def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
     """Return the times that a query names, see `times_in`, and the query without their words."""
-    query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
-    if not HINT.search(query):
+    query = " ".join(query[:_LONGEST].split())
+    found = list[TimeSpan]()
+    for start, end, english in reversed(in_english(query)):
+        if spans := _english(english, now)[0]:
+            found, query = [*spans, *found], f"{query[:start]} {query[end:]}"
+    spans, rest = _english(query.translate(_PLAIN), now)
+    return tuple(dict.fromkeys([*found, *spans]))[:_MOST], rest
+
+
+def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
+    """Return the times that a query names in English, and the query without their words. It is read in lower case."""
+    lowered = query.lower()
+    if not HINT.search(lowered):
         return (), query
+    lowered = _ALSO_WORD.sub(lambda one: one[0] if query.startswith(one[0], one.start()) else one[0].title(), lowered)
     try:
-        hits = _ranges(query, _named(query, now))
-        spans = [_utc(span) for span in _spans(query, hits, now)]
+        hits = _ranges(lowered, _named(lowered, now))
+        spans = [_utc(span) for span in _spans(lowered, hits, now)]
     except (ValueError, OverflowError):  # where the calendar ends
         return (), query
     ends = [0, *(end for hit in hits for end in (hit.first, hit.last)), len(query)]
     rest = " ".join(query[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
-    return tuple(dict.fromkeys(span for span in spans if span is not None)), rest
+    return [span for span in spans if span is not None], rest
 
 
 _MOST: Final = 16
@@ -562,7 +570,7 @@ _LONGEST: Final = 100_000
 _LOOK_BACK: Final = 40
 """Number of characters before a time that are searched for words about it."""
 _PLAIN: Final = str.maketrans("ıİſ\u212a\N{RIGHT SINGLE QUOTATION MARK}", "iIsK'")
-"""Letters that a pattern ignoring case takes for others, and the typographic apostrophe."""
+"""Letters that are others without their case, and the typographic apostrophe."""
 
 
 @attrs.frozen
@@ -608,11 +616,11 @@ _YEARLY: Final = {"month", "season", "holiday"}
 def _first_of(match: re.Match[str]) -> int:
     """Return the start of a time: after an introducing word, but with one that belongs to it."""
     lead = match.groupdict().get("lead")
-    return match.end("lead") if lead and lead.lower() not in NAMED_LAST else match.start()
+    return match.end("lead") if lead and lead not in NAMED_LAST else match.start()
 
 
-_FROM: Final = lazy_pattern(r"\b(?:between|from)(?: the)?\s*$", re.IGNORECASE)
-_TO: Final = lazy_pattern(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\s*", re.IGNORECASE)
+_FROM: Final = lazy_pattern(r"\b(?:between|from)(?: the)?\s*$")
+_TO: Final = lazy_pattern(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\s*")
 
 
 def _ranges(query: str, hits: list[_Hit]) -> list[_Hit]:
@@ -647,17 +655,13 @@ def _from_to(first: _Hit, last: _Hit) -> Span:
 
 
 _TURN: Final = lazy_pattern(
-    r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$", re.IGNORECASE
+    r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$"
 )
-_PART: Final = lazy_pattern(
-    r"\b(early|start of|beginning of|first half of|mid|middle of|late|end of|second half of)"
-    r"(?: in)?(?: the| this)?[\s-]*$",
-    re.IGNORECASE,
-)
+_PART: Final = lazy_pattern(rf"\b({_any(_TABLE['parts'])})(?: in)?(?: the| this)?[\s-]*$")
 
 
-_AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
-_ONWARDS: Final = lazy_pattern(r" onwards?\b", re.IGNORECASE)
+_AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$")
+_ONWARDS: Final = lazy_pattern(r" onwards?\b")
 
 
 def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
@@ -666,12 +670,12 @@ def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
     for hit in hits:
         before, span = hit.first, hit.span
         if part := _just_before(_PART, query, before):
-            before, span = part.start(), _part(part[1].lower(), span)
+            before, span = part.start(), _part(part[1], span)
         away, turn = _just_before(_AWAY, query, before), _just_before(_TURN, query, before)
         if away and (offset := offset_in(away)):
-            yield _moved(away["turn"].lower(), offset, span)
+            yield _moved(away["turn"], offset, span)
         elif turn or _ONWARDS.match(query, hit.last):
-            yield _turned(turn[1].lower() if turn else "since", span, tomorrow)
+            yield _turned(turn[1] if turn else "since", span, tomorrow)
         elif hit.holiday and not part and span[0] is not None:
             yield span[0] - _A_DAY, span[1] + 2 * _A_DAY
         else:
@@ -689,7 +693,7 @@ def _part(which: str, span: Span) -> Span:
     start, end = span
     if start is None:
         return span
-    first, last = _TABLE["parts"].get(which, (1.5, 3.5))
+    first, last = _TABLE["parts"][which]
     return start + first * (end - start) / 5, start + last * (end - start) / 5
 
 
