@@ -377,7 +377,7 @@ def test_hardly_an_honest_statement_is_held_back(big: bool, promise: Promise) ->
     """At most 1% of the assistant's statements, even if an unrelated page precedes every third of them."""
     figures = []
     for share in (0.0, 0.1, 0.33):
-        sessions = [session for seed in range(6 if big else 2) for session in chats(share, seed)]
+        sessions = [session for seed in range(6 if big else 1) for session in chats(share, seed)]
         honest = sum(said.origin is A for session in sessions for said in session)
         wrong = sum(len(repetitions(session)) for session in sessions)
         assert honest > 1_000

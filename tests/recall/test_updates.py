@@ -122,3 +122,18 @@ def test_questions_wishes_and_former_times_are_not_overtaken(older: str) -> None
 @pytest.mark.parametrize("newer", ["Should I move to Lisbon?", "I might have moved to Lisbon.", "I moved to Oslo."])
 def test_questions_wishes_and_the_same_again_overtake_nothing(newer: str) -> None:
     assert found([("I live in Oslo.", newer)]) == []
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("My daughter is called Mia.", "My daughter is called Zoe."),
+        ("My sister is Ann.", "My sister is Eva."),
+        ("My dog is called Rex.", "My dog is called Bo."),
+        ("Meine Tochter heißt Mia.", "Meine Tochter heißt Zoe."),
+        ("Mi hija se llama Ana.", "Mi hija se llama Eva."),
+    ],
+)
+def test_a_second_relative_or_pet_hides_no_first_one(older: str, newer: str) -> None:
+    assert found([(older, newer)]) == []
+    assert found([("My boss is Ann.", "My boss is Eva."), ("My wife is called Ann.", "My wife is called Eva.")]) != []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
@@ -33,6 +33,7 @@ __all__ = [
     "kinds_held",
     "kinds_of_concept",
     "nameless",
+    "names_one_of_several",
     "naming_words",
     "people_asked",
     "relation",
@@ -52,6 +53,8 @@ _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
 _PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+_SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
+_CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
 _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
@@ -107,6 +110,17 @@ def relation(word: str) -> str:
     """Return the English name of a relation, by any word for it: "mother" for "mum" and for "Mutter"; else nothing."""
     word = word.lower()
     return str(_PEOPLE.get(word) or _PEOPLE.get(word.rstrip("s").rstrip("'’"), ""))
+
+
+def names_one_of_several(words: Collection[str], *, named: bool) -> bool:
+    """Return whether words say the name of somebody, or of a pet, of whom there may be several: it replaces none.
+
+    Args:
+        words: The words up to the name, in lower case.
+        named: Whether a name follows them.
+    """
+    several = any(word in _SEVERAL or relation(word) in _SEVERAL for word in words)
+    return several and (named or not _CALLED.isdisjoint(words))
 
 
 def relations() -> Mapping[str, str]:

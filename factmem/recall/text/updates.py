@@ -22,6 +22,7 @@ import attrs
 
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
+from factmem.recall.text.signs import names_one_of_several
 from factmem.sentences import (
     WORD,
     Language,
@@ -234,6 +235,8 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
         form = "A" if written[0].isupper() else "a"
         if form == "a" and kind == "copula" and spaced and not language.finds("sole", sentence[:end]):
             return nothing  # "She is tall."
+    if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
+        return nothing  # "My sister is Eva."
     key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
     return key, first, more
 
