@@ -10,7 +10,7 @@ import attrs
 from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
-from factmem.recall.scoring import ANSWERS, confidence
+from factmem.recall.scoring import ANSWERS, MANY, confidence
 from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
@@ -151,7 +151,7 @@ class RecallMatches(list[RecallMatch]):
         matches: Iterable[RecallMatch] = (),
         *,
         limit: int | None = None,
-        among: int = COMPARED,
+        among: int = MANY,
         failure: str | None = None,
         deep: DeepRecall | None = None,
     ) -> None:

@@ -86,6 +86,7 @@ __all__ = [
     "DAY",
     "FEW_WORDS",
     "LAG",
+    "MANY",
     "MISFIT",
     "OTHER",
     "SIGN",
@@ -161,8 +162,9 @@ DAY: Final = 86_400.0
 _MONTH: Final = 30 * DAY
 _BEST: Final = 0.3
 _OTHERS: Final = 3.0
-_FEW, _MANY = 6, 500
-"""Number of records from which the confidence grows, and up to which it does."""
+_FEW: Final = 6
+MANY: Final = 500
+"""Number of records from which on more of them make no difference to the confidence."""
 
 
 @attrs.frozen(kw_only=True)
@@ -513,7 +515,7 @@ def confidence(
     asked = max((fit for fit, is_other in zip(fits, other, strict=True) if not is_other), default=0.0)
     others = max((fit for fit, is_other in zip(fits, other, strict=True) if is_other), default=0.0)
     known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
-    few = math.log(_MANY) / math.log(min(max(among, _FEW), _MANY))
+    few = math.log(MANY) / math.log(min(max(among, _FEW), MANY))
     return min(max(few * (known - _OTHERS * max(others - asked, 0)), 0), 1)
 
 
