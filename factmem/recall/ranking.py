@@ -27,7 +27,7 @@ from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, RowWeights, Seen
-from factmem.recall.index.names_in_query import relation_term
+from factmem.recall.index.names_in_query import relation_terms
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.postings import Hits
@@ -561,19 +561,20 @@ def _names_nobody_known(corpus: Corpus, asked: CorpusQuery) -> bool:
 def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidence[Floats]) -> NDArray[np.bool_] | None:
     """Return whether rows are about others than the query names, or than the viewer; None if it asks about anybody.
 
-    Where there are statements only, those that answer a question about a relative mention one, or stand beside such a
-    statement.
+    Where there are statements only, a question about a relative is about others than what the speaker says of
+    themselves, or of another relative, unless such a relative is mentioned there or in a statement beside it.
     """
     if asked.about is None:  # a statement is its speaker's
         if _names_nobody_known(corpus, asked):
             return np.ones(len(rows), np.bool_)
         others = None if evidence.lead is None else np.logical_not(evidence.lead)
-        kin = {related for term in asked.query.terms if (related := asked.query.people.get(term.number))}
+        kin = frozenset(related for term in asked.query.terms if (related := asked.query.people.get(term.number)))
         if not kin:
             return others
-        _, exchanges, _ = corpus.levels([*map(relation_term, kin)], corpus.seen(asked.query.sight).mask)
-        apart: NDArray[np.bool_] = np.logical_not(exchanges.among(rows).any(axis=0))
-        return apart if others is None else np.logical_or(others, apart)
+        own, exchanges, _ = corpus.levels(relation_terms(kin), corpus.seen(asked.query.sight).mask)
+        of_others: NDArray[np.bool_] = (corpus.columns["mine"][rows] != 0) | (own.among(rows)[1] > 0)
+        of_others &= exchanges.among(rows)[0] == 0
+        return of_others if others is None else of_others | others
     other: NDArray[np.bool_] = evidence.other
     if asked.about.mentions is not None:
         return other | ~asked.about.mentions[rows]

@@ -20,7 +20,7 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms", "relation_term", "subject_of_text"]
+__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms", "relation_terms", "subject_of_text"]
 
 _SPLIT: Final = "\0"
 """Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
@@ -54,12 +54,19 @@ def people_terms(query: str) -> dict[int, int]:
     }
 
 
-@functools.cache
-def relation_term(number: int) -> Term:
-    """Return a relation, by the number of its English name, as a term for which any word for it stands."""
-    words = [word for word, name in relations().items() if term_numbers(analyse(name))[:1] == [number]]
-    numbers = np.array(term_numbers(analyse(" ".join(words))), np.uint64)
-    return Term(number, numbers, np.ones(len(numbers), np.float32))
+@functools.lru_cache(maxsize=256)
+def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
+    """Return a term for which any word for some relations stands, and one for which any word for the others does.
+
+    Args:
+        asked: The numbers of the relations' English names; see `people_terms`.
+    """
+    numbers: tuple[set[int], set[int]] = set(), set()
+    for word, name in relations().items():
+        numbers[asked.isdisjoint(term_numbers(analyse(name)))].update(term_numbers(analyse(word)))
+    terms = (np.array(sorted(of), np.uint64) for of in numbers)
+    one, other = (Term(int(of[0]), of, np.ones(len(of), np.float32)) for of in terms)
+    return one, other
 
 
 class ConceptIndex:
