@@ -101,6 +101,8 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         ("password hunter2", "password {}"),
         ("My password's hunter2", "My password's {}"),
         ("pw: hunter2", "pw: {}"),
+        ("pw: password: hunter2x9", "pw: password: {}"),
+        ("password -> hunter2x9", "password -> {}"),
         ("My pw is hunter2.", "My pw is {}."),
         ("The wifi password hunter2x9 works.", "The wifi password {} works."),
         ("Das Passwort Sommer2024 gilt.", "Das Passwort {} gilt."),
