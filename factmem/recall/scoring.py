@@ -163,6 +163,7 @@ _MONTH: Final = 30 * DAY
 _BEST: Final = 0.3
 _OTHERS: Final = 3.0
 _FEW: Final = 6
+"""Number of records below which fewer of them make no difference to the confidence."""
 MANY: Final = 500
 """Number of records from which on more of them make no difference to the confidence."""
 
