@@ -1,6 +1,6 @@
 """The memory block of an agent after many turns: what it tells, what it repeats, what it loses.
 
-    python benchmarks/block.py [FOLDER] [--only talks --only mixed --only wording --only replies] [--turns 60 200] [--show] [--json]
+    python benchmarks/block.py [FOLDER] [--only talks --only mixed …] [--turns 60 200] [--show] [--json]
 
 A bare loop over OpenAI's client has memory installed with default settings, once without a model and once with one: a
 loopback server finds exactly the listed facts. Users tell their facts and other statements between chatter, questions
