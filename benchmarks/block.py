@@ -1,6 +1,6 @@
 """The memory block of an agent after many turns: what it tells, what it repeats, what it loses.
 
-    python benchmarks/block.py [FOLDER] [--only talks --only mixed --only wording] [--turns 60 200] [--show] [--json]
+    python benchmarks/block.py [FOLDER] [--only talks --only mixed …] [--turns 60 200] [--show] [--json]
 
 A bare loop over OpenAI's client has memory installed with default settings, once without a model and once with one: a
 loopback server finds exactly the listed facts. Users tell their facts and other statements between chatter, questions
@@ -15,6 +15,8 @@ FOLDER (default: ``block_material``) holds JSON Lines:
 - ``mixed.jsonl``: a ``message`` with a ``fact`` and ``others``, the words that must stay, and ``later``, which replaces
   the fact's value by ``new_value``.
 - ``instructions.jsonl``: ``text``, ``standing``, ``language``.
+- ``replies.jsonl``: the ``turns`` of a conversation, each with its role, of a ``kind``; the words that a later block
+  ``shows`` or ``hides``, and whether any of them ``instructs``.
 """
 
 from __future__ import annotations
@@ -391,16 +393,48 @@ def wording(folder: Path, *, show: bool) -> Iterator[dict[str, Any]]:
         }
 
 
+async def replies(folder: Path, *, show: bool) -> Iterator[dict[str, Any]]:
+    """Return how many conversations, without a model, leave in a later block what they should, by their kinds."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in material(folder, "replies"):
+        history = [{"role": role, "content": content} for role, content in item["turns"]]
+        async with Memory("memory:", clock=FakeClock(BEGAN)) as store:
+            agent = AgentMemory(AgentMemoryConfig(store=store, agent_name="helper"))
+            with agent.run(user_id="u", session_id="first"):
+                if (saved := await agent.save_facts_from_history(history)) is not None:
+                    await saved.wait()
+            with agent.run(user_id="u", session_id="later"):
+                asked = [{"role": "user", "content": "What do you know about me?"}]
+                loaded = await agent.load_all_facts_to_agent(asked)
+            await agent.aclose()
+        block = "".join(found for message in loaded for found in _BLOCK.findall(message["content"]))
+        lines = lines_of(block)
+        right = any(item.get("shows", "") in line.current for line in lines) or "shows" not in item
+        right &= not any(item["hides"] in line.text for line in lines) if "hides" in item else True
+        right &= item.get("instructs", instructs := any(line.tag == "instruction" for line in lines)) is instructs
+        counts["shown" if "shows" in item else "hidden"].update({item["kind"]: 1, f"{item['kind']} right": int(right)})
+        if show and not right:
+            print(item["kind"], item["turns"], block, sep="\n  ")
+    return iter(
+        {"what": what, "kind": kind, "right": f"{count[f'{kind} right']} of {number}"}
+        for what, count in counts.items()
+        for kind, number in sorted(count.items())
+        if f"{kind} right" in count
+    )
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description="Measure what an agent's memory block tells after many turns.")
     parser.add_argument("folder", type=Path, nargs="?", default=MATERIAL, help="folder of the material")
-    parser.add_argument("--only", choices=("talks", "mixed", "wording"), action="append", help="parts to measure")
+    parser.add_argument(
+        "--only", choices=("talks", "mixed", "wording", "replies"), action="append", help="parts to measure"
+    )
     parser.add_argument("--turns", type=int, nargs="+", default=[60, 200], help="numbers of turns, multiples of ten")
     parser.add_argument("--show", action="store_true", help="print blocks, and what is wrong with them")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args()
-    parts = options.only or ("talks", "mixed", "wording")
+    parts = options.only or ("talks", "mixed", "wording", "replies")
     rows: dict[str, list[dict[str, Any]]] = {}
     if "talks" in parts:
         rows["talks"] = list(anyio.run(lambda: talks(options.folder, sorted(options.turns), show=options.show)))
@@ -408,6 +442,8 @@ def main() -> None:
         rows["mixed"] = list(anyio.run(lambda: mixed(options.folder, show=options.show)))
     if "wording" in parts:
         rows["wording"] = list(wording(options.folder, show=options.show))
+    if "replies" in parts:
+        rows["replies"] = list(anyio.run(lambda: replies(options.folder, show=options.show)))
     for name, found in rows.items():
         if options.json:
             print(*(json.dumps({"part": name} | row, ensure_ascii=False) for row in found), sep="\n")

@@ -13,7 +13,7 @@ import struct
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
@@ -22,6 +22,10 @@ from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.toml_tables import table
 
 __all__ = [
+    "ASKS_SOMEBODY",
+    "A_WORD",
+    "CORRECTS",
+    "ENOUGH",
     "LINE_END",
     "QUESTION_MARKS",
     "SENTENCE_END",
@@ -36,9 +40,11 @@ __all__ = [
     "is_question",
     "language_of",
     "languages_of_times",
+    "own_words",
     "says_enough",
     "sentence_spans",
     "stated_spans",
+    "telling",
     "tells",
     "words_anywhere",
     "words_of",
@@ -59,6 +65,8 @@ _ENDING: Final = lazy_pattern(r"[.!?\n]")
 
 QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
 _FULL_STOPS: Final = (".", "!", "。", "！", "।")
+_COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
+"""A colon or the end of a line, where another text may begin."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders
 _LETTER: Final = r"\w\u0900-\u0963"
@@ -112,6 +120,14 @@ _TELLING_LANGUAGE: Final = 300
 
 _LONGEST_ENDING: Final = 40
 """Maximum number of characters of words at the end of a clause."""
+
+_LONGEST_NAME: Final = 2
+"""Maximum number of words of the last line of a letter, a name."""
+
+ENOUGH, A_WORD, CORRECTS, ASKS_SOMEBODY = (1 << bit for bit in range(4))
+"""Bits of `telling`: enough words with content to tell something alone; a word with content, which tells something as
+an answer; an opening like a correction's, so that it tells something behind what it corrects; a question at the end.
+"""
 
 _ENOUGH: Final = 2
 """Number of words with content, the first person counting as one, in a text that tells something."""
@@ -217,7 +233,7 @@ def _languages() -> Mapping[str, Language]:
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     lists = {key: _words(words) for key, words in data.items() if isinstance(words, str)}
     everyday, own = lists.pop("everyday", []), lists.get("self", [])
-    lists["opening"] = [*lists.get("please", ()), *lists.get("first", ())]
+    lists["opening"] = [word for key in ("please", "first", "corrects") for word in lists.get(key, ())]
     return Language(
         name=name,
         everyday=frozenset(everyday) | frozenset(own),
@@ -417,58 +433,96 @@ def is_question(sentence: str, language: Language) -> bool:
     return asked is not None and language.cues["self"].match(sentence, asked.end() + 1) is None
 
 
-def stated_spans(text: str, language: Language) -> Iterator[Span]:
-    """Yield the spans of the clauses that neither ask nor order, joined where they stand side by side.
+def own_words(text: str, language: Language) -> int:
+    """Return the length of the part of a text that is its author's own words.
+
+    Somebody else's words follow an order about a thing at hand and a colon, a request about a text that ends with a
+    colon or its line, or the greeting of a letter. A letter without words before it is somebody else's if it is signed.
 
     Args:
         text: The text, folded.
         language: Its language.
     """
-    for sentence in sentence_spans(text):
-        yield from _stated_in(text, sentence, language)
-        words = text[slice(*sentence)]
-        if ":" in words and language.may_hold(text, "orders") and language.opens("orders", words):
-            return  # the rest is what to work on
+    last = text.rstrip().rpartition("\n")[2]
+    signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
+    for start, end in sentence_spans(text) if _COLON.search(text) else ():
+        head, *behind = _COLON.split(text[start:end], maxsplit=1)
+        orders = language.opens("orders", head) or language.ends("orders", head)
+        cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
+        if cue and language.finds(cue, head) and (orders or is_question(head, language)):
+            return min(start + len(head) + 1, end)
+        if head.endswith((",", "，", "、")) and (start or signed) and language.cues["greets"].match(head):
+            return start
+    return len(text)
+
+
+def stated_spans(text: str, language: Language) -> Iterator[Span]:
+    """Yield the spans of sentences that neither ask nor order, up to the clause that does.
+
+    What follows an order in its sentence belongs to it. A sentence is stated as a whole if the order is in its middle,
+    or if a clause of its own is joined to the order: by a word such as "and", or because it tells what is so now. Words
+    that are not the author's own are left out; see `own_words`.
+
+    Args:
+        text: The text, folded.
+        language: Its language.
+    """
+    own = own_words(text, language)
+    for start, end in sentence_spans(text):
+        if start < own:
+            yield from _stated_in(text, (start, min(end, own)), language)
 
 
 def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
     asks = is_question(text[slice(*sentence)], language)
     if language.orders_last and (asks or language.ends("orders", text[slice(*sentence)])):
         return
-    clauses, orders = clause_spans(text, sentence), language.may_hold(text, "orders")
-    stated: list[Span] = []
-    for number, clause in enumerate(clauses):
-        words = text[slice(*clause)]
-        if asks and (number == len(clauses) - 1 or language.opens("asks", words)):
-            break
-        if orders and language.opens("orders", words):
-            continue
-        if stated and number and stated[-1][1] == clauses[number - 1][1]:
-            stated[-1] = stated[-1][0], clause[1]
-        else:
-            stated.append(clause)
-    yield from stated
+    clauses = clause_spans(text, sentence)
+    words = [text[slice(*clause)] for clause in clauses]
+    if asks:
+        words = list(takewhile(lambda clause: not language.opens("asks", clause), words[:-1]))
+    orders = [language.opens("orders", clause) for clause in words] if language.may_hold(text, "orders") else []
+    stated = orders.index(True) if True in orders else len(words)
+    others = [clause for clause, order in zip(words, orders, strict=False) if not order]
+    if any(stated or language.cues["adds"].match(it) or language.finds("lately", it) for it in others[stated:]):
+        stated = len(words)
+    if stated:
+        yield sentence[0], clauses[stated - 1][1]
+
+
+def tells(text: str) -> bool:
+    """Return whether a text tells something by itself: enough words with content, outside questions and requests.
+
+    Greetings, thanks and reactions hold hardly any.
+    """
+    return telling(text) & ENOUGH != 0
 
 
 @forgettable
 @functools.lru_cache(_RECENT)
-def tells(text: str) -> bool:
-    """Return whether a text tells something: enough words with content, outside questions and requests.
-
-    Greetings, thanks and reactions hold hardly any.
-    """
+def telling(text: str) -> int:
+    """Return the bits of what a text tells, alone and in a conversation; see `ENOUGH`."""
     lowered = folded(text[:_LONGEST])
     if lowered.isascii() and _only_states(lowered) and _says_enough_anywhere(lowered):
-        return True
+        return ENOUGH
     language = language_of(lowered)
-    pieces: list[str] = []
-    count = 0
-    for span in stated_spans(lowered, language):
-        pieces.append(lowered[slice(*span)])
-        count += len(list(islice(_content_words(pieces[-1], language), _ENOUGH)))
-        if count >= _ENOUGH:
-            return True
-    return says_enough(count, pieces, language)
+    asked = text.rstrip().endswith(QUESTION_MARKS)
+    asks = ASKS_SOMEBODY if asked and _asks_about_somebody(folded(text[-_LONGEST:]), language) else 0
+    pieces = [lowered[start:end] for start, end in stated_spans(lowered, language)]
+    count = len(list(islice((word for piece in pieces for word in _content_words(piece, language)), _ENOUGH)))
+    if says_enough(count, pieces, language):
+        return ENOUGH | asks
+    corrects = language.finds("corrects", lowered[: language.start_of(lowered)])
+    return asks | (A_WORD | (CORRECTS if corrects else 0) if count else 0)
+
+
+def _asks_about_somebody(text: str, language: Language) -> bool:
+    """Return whether a folded text, which ends with a question, asks about others than its author: not "Shall I?"."""
+    asked = text[slice(*sentence_spans(text)[-1])]
+    last = _COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]
+    rest = last.partition(" ")[2] or last  # "¿Cómo" is not "como"
+    about = language.finds("you", asked) or any(True for _ in _content_words(asked, language))
+    return bool(about) and language.finds("self", rest) is None
 
 
 def _only_states(text: str) -> bool:
@@ -479,13 +533,8 @@ def _only_states(text: str) -> bool:
 def _says_enough_anywhere(text: str) -> bool:
     """Return whether enough words of a folded ASCII text say something in every language."""
     everyday, beginnings = _everyday_anywhere()
-    count = 0
-    for word in words_of(text):
-        if word not in everyday and word.isalnum() and not word.startswith(beginnings):
-            count += 1
-            if count == _ENOUGH:
-                return True
-    return False
+    words = (word for word in words_of(text) if word not in everyday and word.isalnum())
+    return len(list(islice((word for word in words if not word.startswith(beginnings)), _ENOUGH))) == _ENOUGH
 
 
 @functools.cache

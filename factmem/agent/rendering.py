@@ -16,6 +16,7 @@ from factmem.detection.utterances import covers
 from factmem.facts import STATEMENT
 from factmem.hidden_characters import escaped, escaped_words
 from factmem.records import Evidence, FactRecord, Origin
+from factmem.sentences import sentence_spans
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _HEADING_WITH_INSTRUCTIONS: Final = (
 )
 _SHORTEST: Final = 100
 """Minimum length of a shortened statement, in characters."""
+_LONGEST_BEFORE: Final = 200
+"""Maximum length of the sentence that says what a statement means, in characters."""
 _OF_AN_ORDER: Final = frozenset({"standing order"})
 """Flags that a standing instruction of the user may have."""
 
@@ -86,6 +89,7 @@ def rendered_block(
     *,
     earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
     newer: Mapping[str, FactRecord[Any]] | None = None,
+    after: Mapping[str, FactRecord[Any]] | None = None,
 ) -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
@@ -97,11 +101,13 @@ def rendered_block(
         loading: The budget and its shares.
         earlier: The records' earlier revisions, by record id.
         newer: Newer statements that overtake some of the records, by record id.
+        after: The statements that say what some of the records mean, by record id; see `RecallMatch.after`.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in records:
         parts[_part_of(record)].append(record)
     filling = _Filling(loading, earlier or {}, _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING)
+    filling.coverage.after = after or {}
     filling.take_instructions(parts[_Part.INSTRUCTION])
     statements = [*parts[_Part.STATEMENT], *parts[_Part.INSTRUCTION]]
     facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
@@ -234,11 +240,11 @@ class _Filling:
     def _shortened(self, record: FactRecord[Any], tag: str, excerpt: Excerpt) -> str:
         """Return the line of a statement, which is shortened if it is longer than its share."""
         count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
-        line = _line(record, ids=False, tag=tag, content=_marked(excerpt, excerpt.text))
+        line = _line(record, ids=False, tag=tag, excerpt=excerpt)
         length = len(excerpt.text)
         while length > _SHORTEST and (cost := count(line + "\n")) > most:
             length = max(_SHORTEST, min(length - 1, int(length * most / cost)))
-            line = _line(record, ids=False, tag=tag, content=_marked(excerpt, _cut(excerpt.text, length)))
+            line = _line(record, ids=False, tag=tag, excerpt=attrs.evolve(excerpt, text=_cut(excerpt.text, length)))
         return line
 
 
@@ -249,9 +255,9 @@ def _cites_same(quote: Evidence, record: FactRecord[Any]) -> bool:
     )
 
 
-def _marked(excerpt: Excerpt, text: str) -> str:
+def _marked(excerpt: Excerpt) -> str:
     """Return an excerpt's text, which may be shortened, escaped, with its former values as elements."""
-    parts, at = [], 0
+    text, parts, at = excerpt.text, list[str](), 0
     for start, end in excerpt.former:
         if end <= len(text):
             parts += [escaped_words(text[at:start]), f"<overtaken>{escaped_words(text[start:end])}</overtaken>"]
@@ -301,9 +307,17 @@ def _block(lines: Sequence[str], heading: str = _HEADING) -> str:
     return "\n".join(["<memory>", heading, *lines, "</memory>"])
 
 
-def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, content: str | None = None) -> str:
+def _before(text: str) -> str:
+    """Return the last sentence of a text, shortened if it is long."""
+    last = text[slice(*sentence_spans(text)[-1])]
+    return last if len(last) <= _LONGEST_BEFORE else _cut(last, _LONGEST_BEFORE)
+
+
+def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, excerpt: Excerpt | None = None) -> str:
     tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
-    content = escaped_words(written(record.value, record.concept.value_type)) if content is None else content
+    content = _marked(excerpt) if excerpt else escaped_words(written(record.value, record.concept.value_type))
+    after = excerpt.after if excerpt else None
+    asked = after is not None and after.details.origin is Origin.ASSISTANT
     optional = {
         "id": record.id if ids else None,
         "about": str(record.subject),
@@ -311,6 +325,7 @@ def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, content
         "by": None if record.details.origin is Origin.USER else record.details.origin.value,
         "flagged": ", ".join(record.details.flags) or None,
         "said": record.timestamp.date().isoformat(),
+        "asked" if asked else "after": None if after is None else _before(str(after.value)),
         "from": record.fact.valid_from.date().isoformat() if record.fact.valid_from else None,
         "until": record.fact.valid_to.date().isoformat() if record.fact.valid_to else None,
     }

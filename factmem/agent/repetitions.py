@@ -15,7 +15,7 @@ import functools
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -69,11 +69,13 @@ class Excerpt:
         text: The sentences that are left.
         former: Spans of the text that no longer hold, in order.
         clauses: The clauses that have words with content.
+        after: The statement that says what this one means; see `RecallMatch.after`.
     """
 
     text: str
     former: tuple[Span, ...] = ()
     clauses: tuple[_Clause, ...] = attrs.field(default=(), repr=False)
+    after: FactRecord[Any] | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def of(cls, text: str) -> Excerpt:
@@ -303,9 +305,14 @@ class _Told:
 
 
 class Coverage:
-    """The facts and statements of a block so far."""
+    """The facts and statements of a block so far.
+
+    Attributes:
+        after: The statements that say what others mean, by the others' record ids. No words of a block cover these.
+    """
 
     def __init__(self) -> None:
+        self.after: Mapping[str, FactRecord[Any]] = {}
         self._told: dict[_Individual, _Told] = defaultdict(_Told)
         self._said: dict[frozenset[tuple[str, str]], _Told] = defaultdict(_Told)
         self._facts: list[_Value] = []
@@ -379,9 +386,9 @@ class Coverage:
             )
         ]
         left = tuple(clause for _, clauses in kept for clause in clauses)
-        if not says_enough(
-            sum(len(clause.terms) for clause in left), (text.lowered[slice(*span)] for span, _ in kept), text.language
-        ):
+        count, after = sum(len(clause.terms) for clause in left), self.after.get(record.id)
+        pieces = (text.lowered[slice(*span)] for span, _ in kept)
+        if not (count and after) and not says_enough(count, pieces, text.language):
             return None
         rest, former = "", []
         for span, clauses in kept:
@@ -390,7 +397,7 @@ class Coverage:
             places += [place for clause in clauses for words in newer for place in clause.replaced(words)]
             former += [(start - span[0] + len(rest), end - span[0] + len(rest)) for start, end in places]
             rest += _OPEN_END.sub("", text.text[slice(*span)])
-        return Excerpt(rest, tuple(_united(former)), left)
+        return Excerpt(rest, tuple(_united(former)), left, after)
 
     def _indexed(self, value: _Value, record: FactRecord[Any]) -> frozenset[str]:
         """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
@@ -403,11 +410,12 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        if self._said[clause.marks].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record)):
-            return True
+        said = self._said[clause.marks].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record))
         together = frozenset[str]().union(*(value.terms for value, _ in near))
-        return clause.terms <= together or any(
-            value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record)
+        return (
+            (said and record.id not in self.after)
+            or clause.terms <= together
+            or any(value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record))
         )
 
     def _covers_plain(self, clause: _Clause, record: FactRecord[Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.words import fenced
+from factmem.detection.words import fenced, quoted
 from factmem.patterns import lazy_pattern
 from factmem.sentences import (
     WORD,
@@ -20,6 +20,7 @@ from factmem.sentences import (
     folded,
     is_question,
     language_of,
+    own_words,
     sentence_spans,
     words_anywhere,
 )
@@ -43,7 +44,8 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     A standing instruction tells an assistant how to behave from now on: "always cite your sources", "when I ask about
     dinner, suggest something vegetarian", "no more emojis", "call me Bo". It is recognized by its wording, in texts
     that people type: an order or a wish that is lasting, or that is about the manner of answers and nothing else.
-    Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions.
+    Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions, nor are words
+    of somebody else: a quotation, a letter, or a text to be worked on; see `factmem.sentences.own_words`.
     """
     if len(text) > _LONGEST_TEXT:
         return ()
@@ -53,15 +55,17 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     language = language_of(lowered)
     if not language.may_hold(lowered, *_HINTS):
         return ()
-    fences = fenced(text)
+    for start, end in (*fenced(text), *quoted(text)):
+        lowered = lowered[:start] + _LETTER.sub("x", lowered[start:end]) + lowered[end:]
+    own = own_words(lowered, language)
     return tuple(
         (start, end)
         for start, end in sentence_spans(text)
         if end - start <= _LONGEST
-        and not any(opens <= start < closes for opens, closes in fences)
+        and start < own
         and text[start] != ">"
-        and language.may_hold(lowered[start:end], *_HINTS)
-        and _Said(lowered[start:end], language).instructs()
+        and language.may_hold(said := lowered[start : min(end, own)], *_HINTS)
+        and _Said(said, language).instructs()
     )
 
 
@@ -81,7 +85,7 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(content_words(lowered, language_of(lowered)))
 
 
-_LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids", "wishes")
+_LEADS: Final = ("please", "first", "corrects", "requests", "nominal", "lasting", "forbids", "wishes")
 """Lists of words that may stand before the verb of an order."""
 
 

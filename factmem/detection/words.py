@@ -19,7 +19,7 @@ from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
 from factmem.toml_tables import table
 
-__all__ = ["Passage", "ReadableText", "Word", "fenced", "folded", "words_of"]
+__all__ = ["Passage", "ReadableText", "Word", "fenced", "folded", "quoted", "words_of"]
 
 _REACH: Final = 1_200
 """Maximum length of the text read before and behind a quote, in characters."""
@@ -200,7 +200,7 @@ class ReadableText:
         parts = [(reason, [found.span() for found in part.finditer(text)], fewest) for reason, part, fewest in _PARTS]
         return (
             ("said in code", fenced(text)),
-            ("said in a quotation", list(_between_marks(text))),
+            ("said in a quotation", list(quoted(text))),
             ("said in a table", rows if len(rows) > 1 or "|" in text else []),
             *((reason, spans) for reason, spans, fewest in parts if len(spans) >= fewest),
         )
@@ -229,7 +229,7 @@ def _is_row(line: str) -> bool:
     return bool(_BAR.search(line)) or "\t" in line.strip() or line.count(";") > 1 or line.count(" / ") > 1
 
 
-def _between_marks(text: str) -> Iterator[Span]:
+def quoted(text: str) -> Iterator[Span]:
     """Yield the spans between quotation marks, those marks included; an open quotation ends with its paragraph."""
     opened: tuple[str, int] | None = None
     for found in _MARK.finditer(text):

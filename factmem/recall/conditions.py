@@ -200,7 +200,9 @@ class RecallFilter:
         recorded_until: Keep records whose present revision was recorded before this time.
         min_importance: Least importance.
         max_importance: Largest importance.
-        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.sentences.tells`.
+        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.sentences.tells`. In
+            recall and in lists of records, a word tells something as an answer or a correction; see
+            `RecallMatch.after`.
         assistant: Keep what the assistant said (True), or what others said (False).
         pattern: Regular expression that must be found in the value, written as text; see
             `factmem.patterns.linear_search`. The text of every record that passes the other conditions is read.

@@ -10,13 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.sentences import (
+    A_WORD,
+    ASKS_SOMEBODY,
+    CORRECTS,
+    ENOUGH,
     LINE_END,
     SENTENCE_END,
     content_words,
     folded,
     language_of,
+    own_words,
     sentence_spans,
     stated_spans,
+    telling,
     tells,
     words_anywhere,
 )
@@ -179,3 +185,67 @@ def test_an_ascii_text_without_an_end_inside_is_one_sentence(text: str) -> None:
     ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
     inner = [end for end in ends if text[:end].strip() and text[end:].strip()]
     assert (len(sentence_spans(text)) > 1) == bool(inner)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Play along, I'm a doctor.", []),
+        ("Write a story, I am the hero who lives in Paris.", []),
+        ("Nimm an, ich bin Arzt.", []),
+        ("Vergiss, dass ich Tee mag.", []),
+        ("Напиши письмо, что я болен.", []),
+        ("I'm vegan, suggest a dinner.", ["I'm vegan,"]),
+        ("Suggest a hotel, but I can't climb stairs.", ["Suggest a hotel, but I can't climb stairs."]),
+        ("Such ein Hotel, denn ich muss nach Ulm.", ["Such ein Hotel, denn ich muss nach Ulm."]),
+        ("Update the page, I'm a nurse now.", ["Update the page, I'm a nurse now."]),
+        ("Write a story, and make it funny.", []),
+        ("I have written, let me count, eleven pages.", ["I have written, let me count, eleven pages."]),
+    ],
+)
+def test_what_follows_an_order_belongs_to_it_unless_it_is_joined(text: str, stated: list[str]) -> None:
+    assert [text[start:end] for start, end in spans_stated(text)] == stated
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        ("Summarise this email:", " Hi Bo, I sold the house."),
+        ("I moved to Ghent. Improve this prompt:", " You are a pirate."),
+        ("Can you reply to this?", "\n\nHi Ann,\nI sold the house.\nTom"),
+        ("Was hältst du von diesem Text?", "\n\nIch wohne in Rom."),
+        ("翻译：", "我住在罗马。"),
+        ("Look what came today.\n\n", "Dear Ann,\nwe sold the house."),
+        ("", "Hi Ann,\nI sold the house.\nTom"),
+        ("Hi Claude,\nI sold the house.", ""),
+        ("Is this normal?\n\nI have had a cough since Monday.", ""),
+        ("Wake me at 7:30. I work nights.", ""),
+        ("Change of plans: we are moving to Bonn.", ""),
+    ],
+)
+def test_words_to_be_worked_on_and_letters_are_not_the_authors_own(own: str, theirs: str) -> None:
+    lowered = folded(own + theirs)
+    assert own_words(lowered, language_of(lowered)) == len(own)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Penicillin.", A_WORD),
+        ("Nope, vegan.", A_WORD | CORRECTS),
+        ("Queria dizer Braga.", A_WORD | CORRECTS),
+        ("不对，是苏州。", A_WORD | CORRECTS),
+        ("Not sure.", 0),
+        ("Keine Ahnung.", 0),
+        ("Great!", 0),
+        ("Where do you live?", ASKS_SOMEBODY),
+        ("¡Qué bien! ¿Cómo se llama tu hija?", ASKS_SOMEBODY),
+        ("Before I start: are you allergic to anything?", ASKS_SOMEBODY),
+        ("Shall I go on?", 0),
+        ("Soll ich weitermachen?", 0),
+        ("Anything else?", 0),
+        ("I'm a nurse and live in Oslo. And you?", ENOUGH | ASKS_SOMEBODY),
+    ],
+)
+def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told: int) -> None:
+    assert telling(text) == told

@@ -28,7 +28,7 @@ from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
-from factmem.sentences import forget_texts, tells
+from factmem.sentences import ENOUGH, forget_texts, telling
 from factmem.values import canonical_bytes
 
 __all__ = [
@@ -63,7 +63,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 12
+OUTLINE_VERSION: Final = 13
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -165,7 +165,7 @@ def outline_of(said: Assertion) -> Outline:
         value_number(said),
         _flags(said),
         STATES.index(said.state),
-        said.keyword != STATEMENT.keyword or tells(text),
+        ENOUGH if said.keyword != STATEMENT.keyword else telling(text),
         _signs(said, text),
         *_matter(said, own := indexed_terms(said)),
         len(tail),
