@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,7 +59,12 @@ class MemoryBlock:
 
 
 def rendered(
-    records: Sequence[FactRecord[Any]], budget: int, count_tokens: Callable[[str], int], *, ids: bool = False
+    records: Sequence[FactRecord[Any]],
+    budget: int,
+    count_tokens: Callable[[str], int],
+    *,
+    ids: bool = False,
+    zone: dt.tzinfo = dt.UTC,
 ) -> MemoryBlock:
     """Render the best facts that fit into a budget.
 
@@ -70,16 +76,17 @@ def rendered(
         budget: Maximum number of tokens of the whole block.
         count_tokens: Function that counts the tokens of a text.
         ids: Whether to render the records' ids, for a model that may retract them.
+        zone: The time zone of the days that are shown.
     """
     left = budget - count_tokens(_block(()))
     fitting: list[FactRecord[Any]] = []
     for record in records:
-        if (cost := count_tokens(_line(record, ids=ids) + "\n")) <= left:
+        if (cost := count_tokens(_line(record, zone, ids=ids) + "\n")) <= left:
             left -= cost
             fitting.append(record)
     if not fitting:
         return MemoryBlock(left_out=len(records))
-    lines = [_line(record, ids=ids) for record in sorted(fitting, key=_position)]
+    lines = [_line(record, zone, ids=ids) for record in sorted(fitting, key=_position)]
     return MemoryBlock(text=_block(lines), records=tuple(fitting), left_out=len(records) - len(fitting))
 
 
@@ -90,6 +97,7 @@ def rendered_block(
     earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
     newer: Mapping[str, FactRecord[Any]] | None = None,
     after: Mapping[str, FactRecord[Any]] | None = None,
+    zone: dt.tzinfo = dt.UTC,
 ) -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
@@ -102,11 +110,13 @@ def rendered_block(
         earlier: The records' earlier revisions, by record id.
         newer: Newer statements that overtake some of the records, by record id.
         after: The statements that say what some of the records mean, by record id; see `RecallMatch.after`.
+        zone: The time zone of the days that are shown.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in records:
         parts[_part_of(record)].append(record)
-    filling = _Filling(loading, earlier or {}, _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING)
+    heading = _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING
+    filling = _Filling(loading, earlier or {}, heading, zone)
     filling.coverage.after = after or {}
     filling.take_instructions(parts[_Part.INSTRUCTION])
     statements = [*parts[_Part.STATEMENT], *parts[_Part.INSTRUCTION]]
@@ -160,8 +170,11 @@ def _is_verbatim(record: FactRecord[Any]) -> bool:
 class _Filling:
     """Builder of a block: accepts records while they fit."""
 
-    def __init__(self, loading: Loading, earlier: Mapping[str, Sequence[FactRecord[Any]]], heading: str) -> None:
+    def __init__(
+        self, loading: Loading, earlier: Mapping[str, Sequence[FactRecord[Any]]], heading: str, zone: dt.tzinfo
+    ) -> None:
         self._loading = loading
+        self._zone = zone
         self._earlier = earlier
         self._left = loading.budget - loading.count_tokens(_block((), heading))
         self._heading = heading
@@ -191,7 +204,7 @@ class _Filling:
             record: The fact.
             shared: Whether it must fit into the rest of the facts' share.
         """
-        taken = self._takes(record, _Part.FACT, _line(record, ids=False), shared=shared)
+        taken = self._takes(record, _Part.FACT, _line(record, self._zone, ids=False), shared=shared)
         if taken:
             self.coverage.add_fact(record, self._earlier.get(record.id, ()))
         return taken
@@ -240,11 +253,12 @@ class _Filling:
     def _shortened(self, record: FactRecord[Any], tag: str, excerpt: Excerpt) -> str:
         """Return the line of a statement, which is shortened if it is longer than its share."""
         count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
-        line = _line(record, ids=False, tag=tag, excerpt=excerpt)
+        line = _line(record, self._zone, ids=False, tag=tag, excerpt=excerpt)
         length = len(excerpt.text)
         while length > _SHORTEST and (cost := count(line + "\n")) > most:
             length = max(_SHORTEST, min(length - 1, int(length * most / cost)))
-            line = _line(record, ids=False, tag=tag, excerpt=attrs.evolve(excerpt, text=_cut(excerpt.text, length)))
+            shorter = attrs.evolve(excerpt, text=_cut(excerpt.text, length))
+            line = _line(record, self._zone, ids=False, tag=tag, excerpt=shorter)
         return line
 
 
@@ -313,27 +327,36 @@ def _before(text: str) -> str:
     return last if len(last) <= _LONGEST_BEFORE else _cut(last, _LONGEST_BEFORE)
 
 
-def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, excerpt: Excerpt | None = None) -> str:
+def _line(
+    record: FactRecord[Any], zone: dt.tzinfo, *, ids: bool, tag: str | None = None, excerpt: Excerpt | None = None
+) -> str:
     tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
     content = _marked(excerpt) if excerpt else escaped_words(written(record.value, record.concept.value_type))
     after = excerpt.after if excerpt else None
     asked = after is not None and after.details.origin is Origin.ASSISTANT
+    speaker = record.evidence[0].speaker if record.evidence else None
+    said, began, ended = (
+        None if moment is None else moment.astimezone(zone).date().isoformat()
+        for moment in (record.timestamp, record.fact.valid_from, record.fact.valid_to)
+    )
     optional = {
         "id": record.id if ids else None,
         "about": str(record.subject),
         "name": record.concept.keyword if tag == "fact" else None,
         "by": None if record.details.origin is Origin.USER else record.details.origin.value,
         "flagged": ", ".join(record.details.flags) or None,
-        "said": record.timestamp.date().isoformat(),
+        "speaker": None if speaker in (None, record.subject.individual_name) else speaker,
+        "said": said,
         "asked" if asked else "after": None if after is None else _before(str(after.value)),
-        "from": record.fact.valid_from.date().isoformat() if record.fact.valid_from else None,
-        "until": record.fact.valid_to.date().isoformat() if record.fact.valid_to else None,
+        "from": began,
+        "until": ended,
     }
     attributes = "".join(f' {name}="{escaped(value)}"' for name, value in optional.items() if value is not None)
     return f"<{tag}{attributes}>{content}</{tag}>"
 
 
-def _position(record: FactRecord[Any]) -> tuple[int, str, bool, str, float]:
+def _position(record: FactRecord[Any]) -> tuple[int, str, bool, str, dt.datetime, int]:
     free = record.concept.keyword == STATEMENT.keyword
     subject = record.subject
-    return (subject.priority_level, str(subject), free, record.concept.keyword, record.timestamp.timestamp())
+    said = record.timestamp, record.revision
+    return (subject.priority_level, str(subject), free, record.concept.keyword, *said)
