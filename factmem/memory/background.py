@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
@@ -278,17 +278,16 @@ class Submission:
         self._over.set()
 
 
-@attrs.frozen
-class UnitReader:
-    """Reads waiting words of one owner.
+class UnitReader(Protocol):
+    """Reads waiting words of one owner."""
 
-    Attributes:
-        process: Returns the outcome of each unit, or its error.
-        give_up: Keeps the words of a unit as they were said, marked as unread.
-    """
+    async def process(self, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
+        """Return the outcome of each unit, or its error."""
+        ...
 
-    process: Callable[[Sequence[Unit]], Awaitable[Sequence[Remembered | FactMemError]]]
-    give_up: Callable[[Unit, FactMemError], Awaitable[Remembered]]
+    async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
+        """Keep the words of a unit as they were said, marked as unread."""
+        ...
 
 
 class Worker:

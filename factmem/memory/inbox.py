@@ -48,7 +48,7 @@ from factmem.memory.remembering import (
     Order,
     Rememberer,
     StoredSession,
-    StoredWords,
+    Taken,
     conversation_from,
     spoken,
     warn_of_not_text,
@@ -179,7 +179,7 @@ class Inbox(PipelinePart):
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, messages, job, order)
             alone = self._without_words(id, messages)
-            not_text = sum(item.not_text for item in stored)
+            not_text = sum(item.conversation.not_text for item in stored)
             warn_of_not_text(alone + not_text)
             if job is None or self._backend.four_verbs_only:
                 submission = await self._rememberer.submit(stored)
@@ -264,7 +264,7 @@ class Inbox(PipelinePart):
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]
             chosen = submission if owner in visible else unseen
-            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, chosen)
+            self._backend.worker.submit(Pipeline(self._of(owner), self._backend), mine, chosen)
         streams = [unit for unit in units if unit.job.streamed]
         for owner in dict.fromkeys(unit.given.owner for unit in streams):
             ids = {unit.job.id for unit in streams if unit.given.owner == owner}
@@ -300,7 +300,7 @@ class Inbox(PipelinePart):
         for id in words.keys() - waiting.keys():
             outcome = await self._pipeline.present_outcome(words[id])
             submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
-        self._backend.worker.submit(self._pipeline.unit_reader, list(waiting.values()), submission)
+        self._backend.worker.submit(self._pipeline, list(waiting.values()), submission)
         return submission
 
     async def _found_stream(self, ids: Sequence[str]) -> Submission:
@@ -341,7 +341,7 @@ class Inbox(PipelinePart):
 
     async def _taken_in(
         self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order
-    ) -> tuple[list[StoredWords], int]:
+    ) -> tuple[list[Taken], int]:
         """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
 
         Returns:
@@ -426,7 +426,7 @@ class Inbox(PipelinePart):
         due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
         for owner in dict.fromkeys(unit.given.owner for unit in due):
             mine = [unit for unit in due if unit.given.owner == owner]
-            self._backend.worker.submit(self._pipeline.unit_reader, mine)
+            self._backend.worker.submit(self._pipeline, mine)
         for id in submissions.keys() - {unit.job.id for unit in due}:
             self._backend.worker.watch(id, self._watch)
         return submissions
@@ -677,7 +677,7 @@ def _is_read(words: Sequence[Recorded], job: Job) -> bool:
     return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
 
 
-def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[StoredWords]) -> None:
+def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[Taken]) -> None:
     """Note events as read, with their words, for a store that keeps none."""
     for event in events:
         if not _is_wordless(event):

@@ -40,7 +40,7 @@ from factmem.errors import (
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import bounded_gather, metered
-from factmem.memory.background import Remembered, UnitReader
+from factmem.memory.background import Remembered
 from factmem.memory.journal import (
     Job,
     JobKind,
@@ -100,12 +100,12 @@ class ReadUnit:
 
     Attributes:
         unit: The words.
-        candidates: Assertions that were found, each with whether it is a request to forget.
+        candidates: Assertions that were found, without their embeddings.
         dropped: Number of findings that are not used, by reason.
     """
 
     unit: Unit
-    candidates: tuple[tuple[Assertion, bool], ...]
+    candidates: tuple[CandidateAssertion, ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
@@ -142,12 +142,13 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
 
 def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
-    candidates = [(said, removal or said.removed) for item in found for said, removal in item.candidates]
-    wishes = [said for said, removal in candidates if removal]
+    candidates = [candidate for item in found for candidate in item.candidates]
+    wishes = [item.assertion for item in candidates if item.forgets]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
         of_slots[_slot(wish)].append(wish)
-    meant = [said for said, removal in candidates if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
+    others = [item.assertion for item in candidates if not item.forgets]
+    meant = [said for said in others if _taken_by(of_slots.get(_slot(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -293,8 +294,8 @@ class _Sources:
             for recorded in item.unit.words:
                 if (message := message_of(recorded.assertion.details)) is not None:
                     messages[message].add(number)
-            for said, _ in item.candidates:
-                slots[_slot(said)].add(number)
+            for candidate in item.candidates:
+                slots[_slot(candidate.assertion)].add(number)
         return cls(messages, slots)
 
     def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
@@ -318,11 +319,6 @@ class Pipeline(WritingPart):
     @functools.cached_property
     def _four_verbs(self) -> FourVerbs:
         return FourVerbs(self._context, self._backend)
-
-    @property
-    def unit_reader(self) -> UnitReader:
-        """The pipeline as the worker calls it."""
-        return UnitReader(self.process, self.give_up)
 
     async def waiting(self, state: AssertionState) -> list[Unit]:
         """Return the units of all owners that are in one state, in the order submitted."""
@@ -391,14 +387,14 @@ class Pipeline(WritingPart):
     async def _kept(self, found: ReadUnit) -> Remembered:
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
         keep = self._kept_words([found], Plan())
-        words = [(_read_words(item), False) for item in found.unit.words if item.id in keep]
+        words = [_read_words(item) for item in found.unit.words if item.id in keep]
         return await self._four_verbs.keep([*words, *found.candidates], found.unit.job, dropped=found.dropped)
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
         if self._backend.four_verbs_only:
-            words = [(_read_words(item), False) for item in unit.words]
+            words = list(map(_read_words, unit.words))
             return await self._four_verbs.keep(words, unit.job, failure=failure)
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
@@ -470,7 +466,7 @@ class Pipeline(WritingPart):
             case JobKind.KEEP:
                 return await self._analysed(unit, in_use)
             case JobKind.CONSOLIDATE:
-                return ReadUnit(unit=unit, candidates=tuple((_read_words(item), False) for item in unit.words))
+                return ReadUnit(unit=unit, candidates=tuple(map(_read_words, unit.words)))
 
     async def _detected(self, unit: Unit) -> ReadUnit:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
@@ -498,10 +494,12 @@ class Pipeline(WritingPart):
         reader, viewer = self._of_everybody, self._context.viewer
         left, unconfirmed = await settled(doubtful, asserted, conversation, reader, self._backend, viewer)
         certain = [item for item in found if item not in doubtful]
-        said = [(assertion, item.removed) for item in (*certain, *left) for assertion in asserted(item)]
+        said = [CandidateAssertion(it, removal=item.removed) for item in (*certain, *left) for it in asserted(item)]
         if not self._context.policies.keep_words:
-            quotes = [item for kept, _ in said if _instructs(kept.details) for item in kept.details.evidence]
-            said += [(kept, False) for kept in self._standing(unit) if not covers(quotes, kept.details.evidence[0])]
+            kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
+            quotes = [quote for details in kept for quote in details.evidence]
+            standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
+            said += map(CandidateAssertion, standing)
         return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
@@ -563,18 +561,11 @@ class Pipeline(WritingPart):
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)
         place = Place(unit.place.subject, self.proposed(analysis.scope, unit.place.scope))
-        return ReadUnit(
-            unit=unit,
-            candidates=tuple(
-                (
-                    attrs.evolve(
-                        _read_words(item), place=place, details=_analysed_details(analysis, item.assertion.details)
-                    ),
-                    False,
-                )
-                for item in unit.words
-            ),
-        )
+        said = [
+            attrs.evolve(item.assertion, place=place, details=_analysed_details(analysis, item.assertion.details))
+            for item in map(_read_words, unit.words)
+        ]
+        return ReadUnit(unit=unit, candidates=tuple(map(CandidateAssertion, said)))
 
     async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
         text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
@@ -733,12 +724,13 @@ class Pipeline(WritingPart):
 
     async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
         screening = await self._writer.screening()
-        said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.candidates]
-        vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
+        candidates = [candidate for item in found for candidate in item.candidates]
+        said = [screening.screened(candidate.assertion) for candidate in candidates]
+        vectors = await self._vectors_beside(said, found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [
-            CandidateAssertion(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
-            for (assertion, removal), vector in zip(said, vectors, strict=True)
+            attrs.evolve(candidate, assertion=assertion, vector=vector, lasts=lasts)
+            for candidate, assertion, vector in zip(candidates, said, vectors, strict=True)
         ]
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
@@ -830,9 +822,9 @@ def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
     return (found.unit.job.consolidate, found.unit.job.merge)
 
 
-def _read_words(recorded: Recorded) -> Assertion:
-    """Return the assertion of words that do not wait any more."""
-    return attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded))
+def _read_words(recorded: Recorded) -> CandidateAssertion:
+    """Return words that do not wait any more."""
+    return CandidateAssertion(attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded)))
 
 
 def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:

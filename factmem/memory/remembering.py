@@ -62,7 +62,6 @@ __all__ = [
     "ReadyFact",
     "Rememberer",
     "StoredSession",
-    "StoredWords",
     "Taken",
     "Words",
     "conversation_from",
@@ -109,7 +108,7 @@ class ReadyFact:
 
 @attrs.frozen(kw_only=True)
 class Taken:
-    """One submitted item on its way into the store.
+    """One submitted item, on its way into the store and from there to a model.
 
     Attributes:
         conversation: The item as a conversation.
@@ -118,19 +117,48 @@ class Taken:
         job: Job that it waits for; None if no model reads it.
         compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
         assertions: What keeps it until it is read, or for good.
+        receipts: Receipts of these, once they are in the store.
+        unit: What is still to be read of it; None if nothing is.
+        twin: Receipts of the words of the same batch that stand for these.
+        states: Present states, by id, of words that were in the store before.
     """
 
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
-    words: Detection
+    words: Detection = attrs.field(factory=Detection)
     treatments: Sequence[Treatment | None] = ()
     job: Job | None
     compared: bool = False
     assertions: Sequence[Assertion] = ()
+    receipts: Sequence[Receipt] = ()
+    unit: Unit | None = None
+    twin: Sequence[Receipt] = ()
+    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
 
     @property
     def of_assistant(self) -> bool:
         """Whether there are statements of the assistant, which are compared with the conversation."""
         return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
+
+    @property
+    def was_to_be_read(self) -> bool:
+        """Whether the words were submitted for a model to read, now or before."""
+        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
+
+    def outcome(self) -> Remembered:
+        """Return the outcome of words that are kept as they are."""
+        records: dict[str, FactRecord[Any]] = {
+            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
+            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
+        }
+        created = [
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in self.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        ]
+        outcome = Remembered(
+            records=tuple(records.values()), changes=tuple(created), dropped={} if self.receipts else self.words.dropped
+        )
+        return outcome.without(DropReason.DUPLICATE, 1 if self.twin else 0)
 
 
 def _kept(
@@ -304,55 +332,12 @@ class About(TypedDict, total=False):
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """Checked details of one call."""
+    """Checked details of one call, with a job for conversations, of which those of texts and ready facts are made."""
 
     place: Place
     given: FactDetails
-    looking_for: DetectionRequest
-    infer: tuple[str, ...] = ()
-    consolidate: bool = True
-    merge: MetadataMerge = MetadataMerge.MERGE
-    origins: OriginPolicy | None = None
-
-
-@attrs.frozen(kw_only=True)
-class StoredWords:
-    """Words of one conversation in the store, and the unit of them that is still to be read.
-
-    Attributes:
-        receipts: Receipts of the words.
-        unit: The unit; None if nothing is to be read.
-        dropped: Number of parts that were not kept, by reason.
-        not_text: Number of images, audio and files.
-        twin: Receipts of the words of the same batch that stand for these.
-        states: Present states, by id, of words that were in the store before.
-    """
-
-    receipts: tuple[Receipt, ...]
-    unit: Unit | None
-    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-    not_text: int = 0
-    twin: tuple[Receipt, ...] = ()
-    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
-
-    @property
-    def was_to_be_read(self) -> bool:
-        """Whether the words were submitted for a model to read, now or before."""
-        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
-
-    def outcome(self) -> Remembered:
-        """Return the outcome of words that are kept as they are."""
-        records: dict[str, FactRecord[Any]] = {
-            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
-            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
-        }
-        created = [
-            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in self.receipts
-            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
-        ]
-        dropped = self.dropped if self.twin or not records else {}
-        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+    job: Job
+    origins: OriginPolicy | None
 
 
 @attrs.frozen(kw_only=True)
@@ -383,11 +368,12 @@ class Rememberer(PipelinePart):
         outcomes = await self._read_now(await self._store([what], order))
         return outcomes[0].with_others(outcomes[1:])
 
-    async def _read_now(self, stored: Sequence[StoredWords]) -> list[Remembered]:
+    async def _read_now(self, stored: Sequence[Taken]) -> list[Remembered]:
         read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
         outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
+        not_text = [item.conversation.not_text for item in stored]
         return [
-            outcome.without(DropReason.NOT_TEXT, item.not_text) for outcome, item in zip(outcomes, stored, strict=True)
+            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
@@ -448,10 +434,14 @@ class Rememberer(PipelinePart):
         return Order(
             place=self._context.place(subject, scope),
             given=given,
-            looking_for=self._looking_for(about.get("looking_for"), subject),
-            infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
-            consolidate=about.get("consolidate", True),
-            merge=about.get("merge", MetadataMerge.MERGE),
+            job=Job(
+                id="",
+                kind=JobKind.DETECT,
+                request=self._looking_for(about.get("looking_for"), subject),
+                infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
+                consolidate=about.get("consolidate", True),
+                merge=about.get("merge", MetadataMerge.MERGE),
+            ),
             origins=about.get("origins"),
         )
 
@@ -484,12 +474,12 @@ class Rememberer(PipelinePart):
         """Submit words to be read in the background; read them now if nothing can wait."""
         return await self.submit(await self._store(what, order))
 
-    async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
+    async def _store(self, what: Sequence[Words], order: Order) -> list[Taken]:
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
         what = await self.with_words_of_media(what, order)
         taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
         stored = await self.journalled(taken)
-        warn_of_not_text(sum(item.not_text for item in stored))
+        warn_of_not_text(sum(item.conversation.not_text for item in stored))
         return stored
 
     async def with_words_of_media(
@@ -541,7 +531,7 @@ class Rememberer(PipelinePart):
             words=self._verbatim.read(kept, self._writer.lasting(order.given) if job is None else order.given),
             treatments=treatments,
             job=job,
-            compared=is_text and job is None and order.consolidate,
+            compared=is_text and job is None and order.job.consolidate,
         )
 
     def _asserted(self, taken: Taken, order: Order) -> Taken:
@@ -553,50 +543,32 @@ class Rememberer(PipelinePart):
         fact = self._writer.dated(candidate.fact)
         return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
 
-    async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
+    async def journalled(self, taken: Sequence[Taken]) -> list[Taken]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
-            return [
-                StoredWords(
-                    receipts=(),
-                    unit=unit_of(item.assertions, item.job or _AS_SAID) if item.assertions else None,
-                    dropped=item.words.dropped,
-                    not_text=item.conversation.not_text,
-                )
-                for item in taken
-            ]
-        assertions, twins, vectors = await self._distinct(taken)
-        receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
+            units = [unit_of(item.assertions, item.job or _AS_SAID) if item.assertions else None for item in taken]
+            return [attrs.evolve(item, unit=unit) for item, unit in zip(taken, units, strict=True)]
+        taken, twins, vectors = await self._distinct(taken)
+        said = [(assertion, item.job) for item in taken for assertion in item.assertions]
+        receipts = await self._writer.receipts([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
-            jobs = [item.job for item, each in zip(taken, assertions, strict=True) for _ in each]
-            known = zip(receipts, jobs, strict=True)
-            unread |= await self.read_again([(receipt.recorded, job) for receipt, job in known if not receipt.new])
+            known = zip(receipts, said, strict=True)
+            unread |= await self.read_again([(receipt.recorded, job) for receipt, (_, job) in known if not receipt.new])
         as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
         states = await self._writer.states_of_repeated(as_said)
-        stored, at = [], 0
-        for item, said in zip(taken, assertions, strict=True):
-            mine = tuple(receipts[at : at + len(said)])
-            at += len(said)
+        stored, rest = [], iter(receipts)
+        for item in taken:
+            mine = tuple(itertools.islice(rest, len(item.assertions)))
             words = [
                 word
                 for receipt in mine
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            unit = _unit(words, mine, item.job)
-            stored.append(
-                StoredWords(
-                    receipts=mine,
-                    unit=unit,
-                    dropped=item.words.dropped,
-                    not_text=item.conversation.not_text,
-                    states=states,
-                )
-            )
+            stored.append(attrs.evolve(item, receipts=mine, unit=_unit(words, mine, item.job), states=states))
         for again, first in twins.items():
-            dropped = {**taken[again].words.dropped, DropReason.DUPLICATE: 1}
-            stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
+            stored[again] = attrs.evolve(stored[again], twin=stored[first].receipts)
         return stored
 
     async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
@@ -627,49 +599,39 @@ class Rememberer(PipelinePart):
         receipts = await self._writer.receipts(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
-    async def _distinct(
-        self, taken: Sequence[Taken]
-    ) -> tuple[list[Sequence[Assertion]], dict[int, int], list[Any] | None]:
+    async def _distinct(self, taken: Sequence[Taken]) -> tuple[Sequence[Taken], dict[int, int], list[Any] | None]:
         """Leave out plain texts that duplicate an earlier one of the batch; keep all if the embedder fails.
 
         Returns:
-            The remaining assertions of each item, the position of the first by that of each duplicate, and the vectors.
+            The items with what is left of their assertions, the position of the first by that of each duplicate, and
+            the vectors.
         """
-        kept = [item.assertions for item in taken]
         alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
         if len(alone) < 2:
-            return kept, {}, None
-        vectors = await self._writer.vectors([said for each in kept for said in each])
-        starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
-        candidates = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
-        if any(candidate.vector is None for candidate in candidates):
-            return kept, {}, list(vectors)
-        found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
-        twins = {alone[again]: alone[first] for again, first in found.items()}
-        for number in twins:
-            kept[number] = ()
-        left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
-        return kept, twins, left
+            return taken, {}, None
+        vectors = iter(await self._writer.vectors([said for item in taken for said in item.assertions]))
+        of_items = [list(itertools.islice(vectors, len(item.assertions))) for item in taken]
+        candidates = [CandidateAssertion(taken[number].assertions[0], of_items[number][0]) for number in alone]
+        twins: dict[int, int] = {}
+        if all(candidate.vector is not None for candidate in candidates):
+            found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
+            twins = {alone[again]: alone[first] for again, first in found.items()}
+        left = [attrs.evolve(item, assertions=()) if at in twins else item for at, item in enumerate(taken)]
+        return left, twins, [vector for at, each in enumerate(of_items) if at not in twins for vector in each]
 
     def job(self, what: object, order: Order) -> Job | None:
         """Return the job for words; None if no model has to read them."""
-        backend = self._backend
-        infer = order.infer if backend.analyst is not None else ()
-        consolidate = order.consolidate and backend.consolidator is not None
-        kind = JobKind.KEEP if isinstance(what, str) else JobKind.DETECT
-        if kind is JobKind.KEEP and not infer and not consolidate:
+        backend, job = self._backend, attrs.evolve(order.job, id=uuid.uuid4().hex)
+        consolidate = job.consolidate and backend.consolidator is not None
+        if isinstance(what, str):
+            infer = job.infer if backend.analyst is not None else ()
+            kept = attrs.evolve(
+                job, kind=JobKind.KEEP, infer=infer, consolidate=consolidate, request=DetectionRequest()
+            )
+            return kept if infer or consolidate else None
+        if isinstance(backend.detector, VerbatimDetector):
             return None
-        if kind is JobKind.DETECT and isinstance(backend.detector, VerbatimDetector):
-            return None
-        request = order.looking_for if kind is JobKind.DETECT else DetectionRequest()
-        return Job(
-            id=uuid.uuid4().hex,
-            kind=kind,
-            consolidate=consolidate,
-            infer=infer if kind is JobKind.KEEP else (),
-            request=request,
-            merge=order.merge,
-        )
+        return attrs.evolve(job, consolidate=consolidate, infer=())
 
     @property
     def _verbatim(self) -> VerbatimDetector:
@@ -709,29 +671,29 @@ class Rememberer(PipelinePart):
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _read_before(self, stored: StoredWords) -> Remembered:
+    async def _read_before(self, stored: Taken) -> Remembered:
         """Return the outcome of words that are kept as they are, or were read after an earlier submission."""
         if not stored.was_to_be_read:
             return stored.outcome()
         return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
 
-    async def submit(self, stored: Sequence[StoredWords]) -> Submission:
+    async def submit(self, stored: Sequence[Taken]) -> Submission:
         """Submit journalled words to the worker; read them now if nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._read_now(stored))
         ids = _ids_of(stored)
         submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
-            submission.drop(DropReason.NOT_TEXT, item.not_text, id)
+            submission.drop(DropReason.NOT_TEXT, item.conversation.not_text, id)
             if item.unit is None:
                 submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
-        self._backend.worker.submit(
-            self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
-        )
+        self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
         return submission
 
-    async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
-        job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Taken:
+        job = attrs.evolve(
+            order.job, id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, infer=(), request=DetectionRequest()
+        )
         candidates = self._candidates(facts)
         given = [attrs.evolve(item, details=detailed(order.given, item.details)) for item in candidates]
         (stored,) = await self.journalled([self._asserted(Taken(words=Detection(candidates=given), job=job), order)])
@@ -744,7 +706,7 @@ class Rememberer(PipelinePart):
         ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
         return [fact.candidate(self._context.said_now) for fact in ready]
 
-    async def _session(self, session: StoredSession, order: Order) -> StoredWords:
+    async def _session(self, session: StoredSession, order: Order) -> Taken:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.log()
         kept_at = Place(
@@ -761,7 +723,7 @@ class Rememberer(PipelinePart):
         unit = (
             Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
         )
-        return StoredWords(receipts=(), unit=unit)
+        return Taken(job=job, unit=unit)
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
@@ -788,7 +750,7 @@ def warn_of_not_text(number: int) -> None:
         _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
 
 
-def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+def _ids_of(stored: Sequence[Taken]) -> list[str]:
     """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
     ids: dict[str, None] = {}
     for item in stored:

@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from factmem.abc.detector import DropReason
 from factmem.changes import changes_between
+from factmem.consolidation.candidates import CandidateAssertion
 from factmem.errors import CapabilityError, FactMemError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
@@ -46,7 +47,7 @@ class FourVerbs(WritingPart):
 
     async def keep(
         self,
-        found: Iterable[tuple[Assertion, bool]],
+        found: Iterable[CandidateAssertion],
         job: Job,
         *,
         dropped: Mapping[DropReason, int] | None = None,
@@ -55,7 +56,7 @@ class FourVerbs(WritingPart):
         """Save findings one by one: one that cannot be kept does not prevent the others.
 
         Args:
-            found: Assertions, each with whether it is a request to forget.
+            found: Findings, and words to keep beside them.
             job: Job that they were found for.
             dropped: Number of findings that are not used, by reason.
             failure: Name of the error that kept the words from being read, if any.
@@ -63,16 +64,16 @@ class FourVerbs(WritingPart):
         screening = await self._writer.screening()
         lost: Counter[Unrepresented] = Counter()
         kept: dict[bytes, Assertion] = {}
-        for said, removal in found:
-            screened = screening.screened(said)
-            if removal or said.removed:
+        for item in found:
+            screened = screening.screened(item.assertion)
+            if item.forgets:
                 lost[Unrepresented.REMOVAL] += 1
             elif screened.state is AssertionState.QUARANTINED:
                 lost[Unrepresented.QUARANTINE] += 1
             elif screened.details.origin is not Origin.USER:
                 lost[Unrepresented.ORIGIN] += 1
             elif screened.state is not AssertionState.RETRACTED:
-                kept[said.fingerprint] = screened
+                kept[item.assertion.fingerprint] = screened
         for said in kept.values():
             lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
             lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
