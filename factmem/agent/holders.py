@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import anyio
 import attrs
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from factmem.abc.detector import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.event_loops import ProgramLoops
-from factmem.memory.background import Remembered, Submission
+from factmem.memory.background import OfSubmission, Remembered, Submission
 from factmem.memory.facade import Memory
 
 __all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
@@ -31,62 +29,29 @@ _PATIENCE: Final = 5.0
 """Maximum time that the exit of a process waits for each of its memories, in seconds."""
 
 
-class MemoryHolder(abc.ABC):
-    """A memory that can be used from any event loop, or without one."""
-
-    @abc.abstractmethod
-    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a function on the memory and return its result."""
-
-    @abc.abstractmethod
-    def open_blocking(self) -> None:
-        """Open the memory if it is not open yet, without an event loop.
-
-        Raises:
-            CapabilityError: See `use_blocking`.
-            FactMemError: It cannot be opened.
-        """
-
-    @abc.abstractmethod
-    def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a function on the memory, without an event loop.
-
-        Raises:
-            CapabilityError: The memory lives in an event loop that must not be blocked.
-        """
-
-    @abc.abstractmethod
-    async def aclose(self) -> None:
-        """Process pending submissions, and close."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Close, without an event loop."""
-
-
 @attrs.frozen
-class OpenMemoryHolder(MemoryHolder):
+class OpenMemoryHolder:
     """A memory that the program opens and closes, used in the program's event loop."""
 
     memory: Memory
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use`."""
+        """See `ThreadMemoryHolder.use`."""
         return await work(self.memory)
 
     def open_blocking(self) -> None:
-        """See `MemoryHolder.open_blocking`."""
+        """See `ThreadMemoryHolder.open_blocking`."""
         raise _needs_loop()
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use_blocking`."""
+        """See `ThreadMemoryHolder.use_blocking`."""
         raise _needs_loop()
 
     async def aclose(self) -> None:
-        """See `MemoryHolder.aclose`."""
+        """See `ThreadMemoryHolder.aclose`."""
 
     def close(self) -> None:
-        """See `MemoryHolder.close`."""
+        """See `ThreadMemoryHolder.close`."""
 
 
 def _needs_loop() -> CapabilityError:
@@ -96,7 +61,7 @@ def _needs_loop() -> CapabilityError:
     )
 
 
-class ThreadMemoryHolder(MemoryHolder):
+class ThreadMemoryHolder:
     """A memory with its own event loop and thread, opened by the first call.
 
     It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. A host's model alone
@@ -115,28 +80,37 @@ class ThreadMemoryHolder(MemoryHolder):
         self._closed = False
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use`."""
+        """Run a function on the memory and return its result."""
         self._loops.seen()
         # Starting may block too: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
 
     def open_blocking(self) -> None:
-        """See `MemoryHolder.open_blocking`."""
+        """Open the memory if it is not open yet, without an event loop.
+
+        Raises:
+            CapabilityError: See `use_blocking`.
+            FactMemError: It cannot be opened.
+        """
         self._running()
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use_blocking`."""
+        """Run a function on the memory, without an event loop.
+
+        Raises:
+            CapabilityError: The memory is an open one, whose event loop must not be blocked.
+        """
         self._loops.seen(blocking=True)
         return self._loops.wait(self._started(work))
 
     async def aclose(self) -> None:
-        """See `MemoryHolder.aclose`."""
+        """Process pending submissions, and close."""
         self._loops.seen()
         await to_thread.run_sync(self.close)
 
     def close(self) -> None:
-        """See `MemoryHolder.close`."""
+        """Close, without an event loop."""
         with self._starting:
             thread, self._thread, self._closed = self._thread, None, True
         if thread is not None:
@@ -158,6 +132,10 @@ class ThreadMemoryHolder(MemoryHolder):
                 self._thread.open()
                 weakref.finalize(self, self._thread.drop)
             return self._thread
+
+
+MemoryHolder: TypeAlias = OpenMemoryHolder | ThreadMemoryHolder
+"""A memory that can be used from any event loop, or without one."""
 
 
 @attrs.frozen
@@ -249,7 +227,7 @@ async def _finished(future: Future[T]) -> T:
         raise
 
 
-class SavedHistory:
+class SavedHistory(OfSubmission):
     """A submitted history. It is on disk, and processed in the background.
 
     Args:
@@ -258,33 +236,8 @@ class SavedHistory:
     """
 
     def __init__(self, submission: Submission, held: MemoryHolder) -> None:
-        self._submission = submission
+        super().__init__(submission)
         self._held = held
-
-    @property
-    def pending(self) -> int:
-        """Number of units that are not processed yet."""
-        return self._submission.pending
-
-    @property
-    def outcomes(self) -> tuple[Remembered, ...]:
-        """The outcomes so far."""
-        return self._submission.outcomes
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """Names of the errors of failed units, which are in the store's dead letters."""
-        return self._submission.failures
-
-    @property
-    def skipped(self) -> int:
-        """Number of messages skipped, because they were submitted before for all that is looked for now."""
-        return self._submission.skipped
-
-    @property
-    def dropped(self) -> Mapping[DropReason, int]:
-        """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
-        return self._submission.dropped
 
     def held_by(self, held: MemoryHolder) -> SavedHistory:
         """Return this submission for use through another `MemoryHolder`: from another event loop, or without one."""

@@ -32,6 +32,7 @@ from factmem.validators import positive
 __all__ = [
     "Background",
     "MemoryEvent",
+    "OfSubmission",
     "Remembered",
     "Submission",
     "SubmissionFailed",
@@ -145,6 +146,42 @@ class Background:
     attempts: int = attrs.field(default=3, validator=positive)
     backoff: dt.timedelta = dt.timedelta(seconds=2)
     budget: Budget = attrs.field(factory=Budget)
+
+
+class OfSubmission:
+    """What a submission has come to, as it is seen from another event loop, or without one.
+
+    Args:
+        submission: The submission.
+    """
+
+    def __init__(self, submission: Submission) -> None:
+        self._submission = submission
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """The outcomes so far, in the order submitted."""
+        return self._submission.outcomes
+
+    @property
+    def pending(self) -> int:
+        """Number of jobs that are not read yet."""
+        return self._submission.pending
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Names of the errors of jobs that could not be read; see `Inbox.dead_letters`."""
+        return self._submission.failures
+
+    @property
+    def skipped(self) -> int:
+        """Number of messages skipped, because they were submitted before for all that is looked for now."""
+        return self._submission.skipped
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        return self._submission.dropped
 
 
 @attrs.frozen(kw_only=True)

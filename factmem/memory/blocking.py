@@ -7,7 +7,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from factmem.abc.detector import DropReason
 from factmem.error_hints import kind_of, missing_attribute
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.event_loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
-from factmem.memory.background import Remembered, Submission
+from factmem.memory.background import OfSubmission, Submission
 from factmem.memory.facade import Memory
 from factmem.memory.inbox import DeadLetters, Inbox, Quarantine
 
@@ -155,42 +154,17 @@ class _Twin:
         return self._calls
 
 
-class BlockingSubmission(_Twin):
+class BlockingSubmission(_Twin, OfSubmission):
     """Blocking twin of `Submission`."""
 
     def __init__(self, submission: Submission, calls: Calls) -> None:
-        super().__init__(submission, calls)
-        self._submission = submission
+        _Twin.__init__(self, submission, calls)
+        OfSubmission.__init__(self, submission)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """See `Submission`."""
         return self._submission.ids
-
-    @property
-    def outcomes(self) -> tuple[Remembered, ...]:
-        """See `Submission.outcomes`."""
-        return self._submission.outcomes
-
-    @property
-    def pending(self) -> int:
-        """See `Submission.pending`."""
-        return self._submission.pending
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """See `Submission.failures`."""
-        return self._submission.failures
-
-    @property
-    def skipped(self) -> int:
-        """See `Submission`."""
-        return self._submission.skipped
-
-    @property
-    def dropped(self) -> Mapping[DropReason, int]:
-        """See `Submission.dropped`."""
-        return self._submission.dropped
 
     wait: Final = _blocking(Submission.wait)
 
