@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
@@ -14,11 +12,11 @@ from typing import Final, TypeAlias, TypeVar
 import anyio
 import attrs
 from anyio import to_thread
-from anyio.from_thread import BlockingPortal
 
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.event_loops import ProgramLoops
 from factmem.memory.background import OfSubmission, Remembered, Submission
+from factmem.memory.blocking import MemoryThread
 from factmem.memory.facade import Memory
 
 __all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
@@ -76,7 +74,7 @@ class ThreadMemoryHolder:
         self._make = make
         self._loops = ProgramLoops()
         self._starting = threading.Lock()
-        self._thread: _MemoryThread | None = None
+        self._thread: MemoryThread | None = None
         self._closed = False
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
@@ -117,103 +115,25 @@ class ThreadMemoryHolder:
             thread.close()
 
     def _started(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
-        thread = self._running()
+        thread, memory = self._running()
         if self._loops.missed:
             self._loops.missed = False
-            thread.start(lambda memory: memory.inbox.resume())
-        return thread.start(work)
+            thread.start(memory.inbox.resume)
+        return thread.start(partial(work, memory))
 
-    def _running(self) -> _MemoryThread:
+    def _running(self) -> tuple[MemoryThread, Memory]:
         with self._starting:
             if self._closed:
                 raise ProviderClosedError("the agent's memory was closed")
             if self._thread is None or not self._thread.usable:
-                self._thread = _MemoryThread(self._make, self._loops)
-                self._thread.open()
-                weakref.finalize(self, self._thread.drop)
-            return self._thread
+                self._thread = MemoryThread(self._make, self._loops, "factmem")
+                self._memory = self._thread.open()
+                weakref.finalize(self, self._thread.drop, _PATIENCE)
+            return self._thread, self._memory
 
 
 MemoryHolder: TypeAlias = OpenMemoryHolder | ThreadMemoryHolder
 """A memory that can be used from any event loop, or without one."""
-
-
-@attrs.frozen
-class _Open:
-    """An open memory and the controls of its event loop."""
-
-    portal: BlockingPortal
-    memory: Memory
-    closing: anyio.Event
-    scope: anyio.CancelScope
-
-
-class _MemoryThread:
-    """A thread that holds a memory open."""
-
-    def __init__(self, make: Callable[[], Memory], loops: ProgramLoops) -> None:
-        self._make = make
-        self._loops = loops
-        self._process = os.getpid()
-        self._opened: Future[_Open] = Future()
-        self._ended: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, name="factmem", daemon=True)
-
-    @property
-    def usable(self) -> bool:
-        """Whether the thread runs in this process; a forked process has none of its parent's threads."""
-        return self._process == os.getpid() and self._thread.is_alive()
-
-    def open(self) -> None:
-        """Start the thread, and wait until the memory is open.
-
-        Raises:
-            FactMemError: The memory cannot be opened.
-        """
-        self._thread.start()
-        self._opened.result()
-
-    def start(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
-        """Start a function on the memory."""
-        opened = self._opened.result()
-        return opened.portal.start_task_soon(partial(_worked, work, opened.memory))
-
-    def close(self) -> None:
-        """Process pending submissions, and join the thread."""
-        opened = self._opened.result()
-        with contextlib.suppress(RuntimeError):  # it has ended already
-            opened.portal.call(opened.closing.set)
-        self._loops.wait(self._ended)
-        self._thread.join()
-
-    def drop(self) -> None:
-        """Stop the thread at once; pending submissions stay in the store for the next process."""
-        if not self.usable:
-            return
-        opened = self._opened.result()
-        with contextlib.suppress(RuntimeError, TimeoutError):  # it ends by itself, or this is the thread itself
-            opened.portal.call(opened.scope.cancel)
-            self._loops.wait(self._ended, timeout=_PATIENCE)
-
-    def _run(self) -> None:
-        try:
-            anyio.run(self._serve, self._make())
-        except BaseException as error:  # reraised in `open`
-            if not self._opened.done():
-                self._opened.set_exception(error)
-        finally:
-            self._ended.set_result(None)
-
-    async def _serve(self, made: Memory) -> None:
-        closing = anyio.Event()
-        with self._loops.served(), anyio.CancelScope() as scope:
-            async with made as memory, BlockingPortal() as portal:
-                self._opened.set_result(_Open(portal, memory, closing, scope))
-                await closing.wait()
-
-
-async def _worked(work: Callable[[Memory], Awaitable[T]], memory: Memory) -> T:
-    return await work(memory)
 
 
 async def _finished(future: Future[T]) -> T:
