@@ -481,7 +481,16 @@ class DeadLetters(PipelinePart):
             ReadOnlyError: The memory is read-only.
             OutOfViewError: Facts about subjects outside of this view were looked for.
         """
-        return tuple([await self._read_again(unit) for unit in await self._chosen(ids)])
+        outcomes: list[Remembered] = []
+        for unit in await self._chosen(ids):
+            self._context.check_writable()
+            if not self._pipeline.can_read(unit):
+                raise OutOfViewError(
+                    "it looks for facts outside of this view: read it with the memory that the view was made of"
+                )
+            await self._writer.commit([to_pending(recorded) for recorded in unit.words])
+            outcomes += await self._pipeline.read_now([unit])
+        return tuple(outcomes)
 
     async def dismiss(self, *ids: str) -> None:
         """Give up on reading dead letters: the words stay as they were said, like any other statement.
@@ -490,8 +499,12 @@ class DeadLetters(PipelinePart):
             RecordNotFoundError: An id names no dead letter.
             ReadOnlyError: The memory is read-only.
         """
+        failed, reason = AssertionState.FAILED, "dismissed"
         for unit in await self._chosen(ids):
-            await self._let_stand(unit)
+            self._context.check_writable()
+            await self._writer.commit(
+                [StateRequest.of(it, settled_state(it), reason=reason, expected=failed) for it in unit.words]
+            )
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
         letters = {letter.id: unit for letter, unit in await (self._letters() if ids else self._shown())}
@@ -513,30 +526,6 @@ class DeadLetters(PipelinePart):
         visible = self._context.visible_owners
         units = [unit for unit in await self._pipeline.waiting(AssertionState.FAILED) if unit.given.owner in visible]
         return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
-
-    async def _read_again(self, unit: Unit) -> Remembered:
-        self._context.check_writable()
-        if not self._pipeline.can_read(unit):
-            raise OutOfViewError(
-                "it looks for facts outside of this view: read it with the memory that the view was made of"
-            )
-        await self._writer.commit([to_pending(recorded) for recorded in unit.words])
-        (outcome,) = await self._pipeline.read_now([unit])
-        return outcome
-
-    async def _let_stand(self, unit: Unit) -> None:
-        self._context.check_writable()
-        await self._writer.commit(
-            [
-                StateRequest.of(
-                    recorded,
-                    state=settled_state(recorded),
-                    reason="dismissed",
-                    expected=AssertionState.FAILED,
-                )
-                for recorded in unit.words
-            ]
-        )
 
 
 def _failure_in(reason: str | None) -> tuple[str, str]:

@@ -91,7 +91,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline", "PipelinePart", "ReadUnit", "concepts_in"]
+__all__ = ["INFERRED", "Pipeline", "PipelinePart", "ReadUnit", "concepts_in"]
+
+INFERRED: Final = ("scope", "categories", "importance")
+"""Details that an analyst infers where the caller gives none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -560,7 +563,7 @@ class Pipeline(WritingPart):
 
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)
-        place = Place(unit.place.subject, self.proposed(analysis.scope, unit.place.scope))
+        place = Place(unit.place.subject, self._proposed(analysis.scope, unit.place.scope))
         said = [
             attrs.evolve(item.assertion, place=place, details=_analysed_details(analysis, item.assertion.details))
             for item in map(_read_words, unit.words)
@@ -568,39 +571,21 @@ class Pipeline(WritingPart):
         return ReadUnit(unit=unit, candidates=tuple(map(CandidateAssertion, said)))
 
     async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
-        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
-        return Analysis() if in_use is None else await self.analysed(text, unit.job.infer, in_use)
-
-    async def analysed(self, text: str, infer: Sequence[str], in_use: ScopeInfo) -> Analysis:
-        """Return the requested parts of an analysis of a text, and no others.
-
-        Args:
-            text: Text to analyse.
-            infer: Any of ``scope``, ``categories`` and ``importance``.
-            in_use: Scopes and categories in use.
-        """
-        analyst = self._backend.analyst
-        if not infer or analyst is None:
+        """Return the parts of an analysis of a unit's words that its job asks for, and no others."""
+        analyst, infer = self._backend.analyst, unit.job.infer
+        if not infer or analyst is None or in_use is None:
             return Analysis()
-        with nested(Operation.ANALYSE, records_in=1):
-            analysis = await analyst.analyse(
-                text,
-                AnalysisRequest(
-                    scope="scope" in infer,
-                    categories="categories" in infer,
-                    importance="importance" in infer,
-                    scopes_in_use=tuple(map(str, in_use.scopes)),
-                    categories_in_use=tuple(in_use.categories),
-                ),
-            )
-        return attrs.evolve(
-            analysis,
-            scope=analysis.scope if "scope" in infer else None,
-            categories=analysis.categories if "categories" in infer else (),
-            importance=analysis.importance if "importance" in infer else None,
+        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
+        asked = {name: name in infer for name in INFERRED}
+        request = AnalysisRequest(
+            **asked, scopes_in_use=tuple(map(str, in_use.scopes)), categories_in_use=tuple(in_use.categories)
         )
+        with nested(Operation.ANALYSE, records_in=1):
+            analysis = await analyst.analyse(text, request)
+        nothing = Analysis()
+        return attrs.evolve(analysis, **{name: getattr(nothing, name) for name in INFERRED if not asked[name]})
 
-    def proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
+    def _proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
         """Return the scope that a model proposes; the given one if the proposed path is illegal or too deep."""
         if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
             return otherwise

@@ -32,7 +32,7 @@ from factmem.fold import by_record
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
-from factmem.memory.pipeline import PipelinePart
+from factmem.memory.pipeline import INFERRED, PipelinePart
 from factmem.memory.profiles import united
 from factmem.memory.screening import heard_as, off_loop
 from factmem.memory.simple_provider import FourVerbs, unit_of
@@ -438,7 +438,7 @@ class Rememberer(PipelinePart):
                 id="",
                 kind=JobKind.DETECT,
                 request=self._looking_for(about.get("looking_for"), subject),
-                infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
+                infer=tuple(name for name in INFERRED if about.get(name) is None),
                 consolidate=about.get("consolidate", True),
                 merge=about.get("merge", MetadataMerge.MERGE),
             ),
@@ -498,9 +498,9 @@ class Rememberer(PipelinePart):
             return what
         held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
         inbox = MediaInbox(self._context.everybody, self._backend)
-        apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
-        bare = dict(zip(held, apart.conversations, strict=True))
-        return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
+        apart, words = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
+        bare = dict(zip(held, apart, strict=True))
+        return [*(bare.get(at, item) for at, item in enumerate(what)), *words]
 
     async def taken_in(
         self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
@@ -691,20 +691,17 @@ class Rememberer(PipelinePart):
         return submission
 
     async def _ready(self, facts: Sequence[Any], order: Order) -> Taken:
-        job = attrs.evolve(
-            order.job, id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, infer=(), request=DetectionRequest()
-        )
-        candidates = self._candidates(facts)
-        given = [attrs.evolve(item, details=detailed(order.given, item.details)) for item in candidates]
-        (stored,) = await self.journalled([self._asserted(Taken(words=Detection(candidates=given), job=job), order)])
-        return stored
-
-    def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
         for fact in facts:
             if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
                 raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
+        job = attrs.evolve(
+            order.job, id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, infer=(), request=DetectionRequest()
+        )
         ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
-        return [fact.candidate(self._context.said_now) for fact in ready]
+        candidates = [fact.candidate(self._context.said_now) for fact in ready]
+        given = [attrs.evolve(item, details=detailed(order.given, item.details)) for item in candidates]
+        (stored,) = await self.journalled([self._asserted(Taken(words=Detection(candidates=given), job=job), order)])
+        return stored
 
     async def _session(self, session: StoredSession, order: Order) -> Taken:
         """Return the words of a stored session, to be read again in any state."""

@@ -7,7 +7,7 @@ import enum
 import functools
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
 
@@ -31,7 +31,7 @@ from factmem.errors import (
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, Moment, by_record, deciding_order, fold, has_expired, record_key, states_of
 from factmem.memory.argument_checks import listed
-from factmem.memory.context import Context, FuturePolicy
+from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.operations import effects_of
 from factmem.memory.reader import ReadingPart
@@ -271,22 +271,6 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 UNSET: Final = _Unset.UNSET
 
 
-class _Places:
-    """The places of one call, of which many facts share a few: texts are read once."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._known: dict[tuple[object, object], Place] = {}
-
-    def of(self, subject: Any, scope: Any) -> Place:
-        """See `Context.place`."""
-        if not (isinstance(subject, str | None) and isinstance(scope, str | None)):
-            return self._context.place(subject, scope)
-        if (place := self._known.get((subject, scope))) is None:
-            place = self._known[subject, scope] = self._context.place(subject, scope)
-        return place
-
-
 class Writer(ReadingPart):
     """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
@@ -301,8 +285,8 @@ class Writer(ReadingPart):
         """See `Memory.save_many`."""
         self._context.check_writable()
         given = self.lasting(self._context.owned(details, private=private), ttl)
-        places = _Places(self._context)
-        items = [self._placed(item, places) for item in listed("facts", facts, object)]
+        known = functools.cache(self._context.place)  # many facts share a few places: texts are read once
+        items = [self._placed(item, known) for item in listed("facts", facts, object)]
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
@@ -313,7 +297,7 @@ class Writer(ReadingPart):
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
         )
 
-    def _placed(self, item: object, places: _Places) -> tuple[Fact[Any], Place]:
+    def _placed(self, item: object, known: Callable[[Any, Any], Place]) -> tuple[Fact[Any], Place]:
         fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
         if not isinstance(fact, SingleFact | MultipleFacts):
             way = (
@@ -322,7 +306,8 @@ class Writer(ReadingPart):
             raise InvalidDataError(
                 f"save and save_many take facts, or tuples (fact, subject, scope), not {kind_of(fact)}: for {way}"
             )
-        return self.dated(fact), places.of(subject, scope)
+        named = isinstance(subject, str | None) and isinstance(scope, str | None)
+        return self.dated(fact), (known if named else self._context.place)(subject, scope)
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
