@@ -40,7 +40,7 @@ from factmem.errors import (
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import bounded_gather, metered
-from factmem.memory.background import Remembered
+from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import (
     Job,
     JobKind,
@@ -59,7 +59,6 @@ from factmem.memory.journal import (
 from factmem.memory.operations import operation
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
-from factmem.memory.simple_provider import FourVerbs
 from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.verification import is_doubted, settled
@@ -68,6 +67,7 @@ from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import LogPart, selected
+from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
@@ -84,7 +84,7 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.shown_records import as_kept_apart
+from factmem.shown_records import as_kept_apart, shown_record
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -319,10 +319,6 @@ _DEEPEST_PROPOSAL: Final = 32
 class Pipeline(WritingPart):
     """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
-    @functools.cached_property
-    def _four_verbs(self) -> FourVerbs:
-        return FourVerbs(self._context, self._backend)
-
     async def waiting(self, state: AssertionState) -> list[Unit]:
         """Return the units of all owners that are in one state, in the order submitted."""
         log = await self._backend.mirror.log(LogPart(jobs=True, states=(state,)))
@@ -391,14 +387,74 @@ class Pipeline(WritingPart):
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
         keep = self._kept_words([found], Plan())
         words = [_read_words(item) for item in found.unit.words if item.id in keep]
-        return await self._four_verbs.keep([*words, *found.candidates], found.unit.job, dropped=found.dropped)
+        return await self._saved([*words, *found.candidates], found.unit.job, dropped=found.dropped)
+
+    async def _saved(
+        self,
+        found: Iterable[CandidateAssertion],
+        job: Job,
+        *,
+        dropped: Mapping[DropReason, int] | None = None,
+        failure: str | None = None,
+    ) -> Remembered:
+        """Save findings one by one in a provider with the four verbs only; one that fails does not prevent the others.
+
+        Args:
+            found: Findings, and words to keep beside them.
+            job: Job that they were found for.
+            dropped: Number of findings that are not used, by reason.
+            failure: Name of the error that kept the words from being read, if any.
+        """
+        screening = await self._writer.screening()
+        lost: Counter[Unrepresented] = Counter()
+        kept: dict[bytes, Assertion] = {}
+        for item in found:
+            screened = screening.screened(item.assertion)
+            if item.forgets:
+                lost[Unrepresented.REMOVAL] += 1
+            elif screened.state is AssertionState.QUARANTINED:
+                lost[Unrepresented.QUARANTINE] += 1
+            elif screened.details.origin is not Origin.USER:
+                lost[Unrepresented.ORIGIN] += 1
+            elif screened.state is not AssertionState.RETRACTED:
+                kept[item.assertion.fingerprint] = screened
+        for said in kept.values():
+            lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
+            lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
+        concepts = {**{concept.keyword: concept for concept in job.request.concepts}, **self._context.concepts}
+        places = list({said.place.key: said.place for said in kept.values()}.values())
+        before = await self._current_at(places)
+        slots = set()
+        for said in kept.values():
+            fact = shown_record(outside_log(said), concepts).fact
+            try:
+                await self._backend.provider.save(self._writer.dated(fact), said.place.subject, said.place.scope)
+            except FactMemError as error:
+                failure = type(error).__name__
+            else:
+                slots.add(_slot(said))
+                compared = job.consolidate and self._backend.consolidator is not None
+                lost[Unrepresented.COMPARISON] += compared and said.keyword == STATEMENT.keyword
+        after = await self._current_at(places)
+        return Remembered(
+            records=tuple(
+                hydrate(row, self._context.concepts) for row in after if _slot(row.recorded.assertion) in slots
+            ),
+            changes=tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts)),
+            dropped=dropped or {},
+            unrepresented=+lost,
+            failure=failure,
+        )
+
+    async def _current_at(self, places: Iterable[Place]) -> list[Current]:
+        wanted = [RecallFilter(subject=place.subject, scope=place.scope, exact=True) for place in places]
+        return [row for each in wanted for row in await self._reader.visible(each)]
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
         if self._backend.four_verbs_only:
-            words = list(map(_read_words, unit.words))
-            return await self._four_verbs.keep(words, unit.job, failure=failure)
+            return await self._saved(map(_read_words, unit.words), unit.job, failure=failure)
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left and not stays_pending:

@@ -35,10 +35,11 @@ from factmem.memory.media import MediaInbox
 from factmem.memory.pipeline import INFERRED, PipelinePart
 from factmem.memory.profiles import united
 from factmem.memory.screening import heard_as, off_loop
-from factmem.memory.simple_provider import FourVerbs, unit_of
 from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
+from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
+from factmem.recall.index.source import outside_log
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -430,7 +431,9 @@ class Rememberer(PipelinePart):
         )
         given = self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private)
         if self._backend.four_verbs_only:
-            FourVerbs(self._context, self._backend).check_representable(self._writer.lasting(given))
+            if isinstance(self._backend.provider, NoMemory):
+                raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
+            self._writer.check_representable(self._writer.lasting(given))
         return Order(
             place=self._context.place(subject, scope),
             given=given,
@@ -546,8 +549,7 @@ class Rememberer(PipelinePart):
     async def journalled(self, taken: Sequence[Taken]) -> list[Taken]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
-            units = [unit_of(item.assertions, item.job or _AS_SAID) if item.assertions else None for item in taken]
-            return [attrs.evolve(item, unit=unit) for item, unit in zip(taken, units, strict=True)]
+            return [attrs.evolve(item, unit=_unit_outside(item)) for item in taken]
         taken, twins, vectors = await self._distinct(taken)
         said = [(assertion, item.job) for item in taken for assertion in item.assertions]
         receipts = await self._writer.receipts([assertion for assertion, _ in said], vectors=vectors)
@@ -784,6 +786,13 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     if not any(receipt.new for receipt in receipts):
         job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
     return Unit(job=job, words=tuple(words))
+
+
+def _unit_outside(item: Taken) -> Unit | None:
+    """Return words that no log holds as a unit to read."""
+    if not item.assertions:
+        return None
+    return Unit(job=item.job or _AS_SAID, words=tuple(map(outside_log, item.assertions)), waiting=False)
 
 
 def _heard_before(entry: Recorded) -> Heard:

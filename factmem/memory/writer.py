@@ -552,12 +552,20 @@ class Writer(ReadingPart):
             path="$.timestamp",
         )
 
-    async def _save_four_verbs(self, fact: Fact[T], place: Place, details: FactDetails) -> tuple[FactRecord[T], ...]:
+    def check_representable(self, details: FactDetails) -> None:
+        """Refuse details that a provider with the four verbs only cannot keep.
+
+        Raises:
+            CapabilityError: There are any.
+        """
         if details != FactDetails():
             raise CapabilityError(
                 f"{type(self._backend.provider).__name__} has the four verbs only and cannot keep owner, evidence, "
-                "importance or other details: save without details, or use a provider that keeps history"
+                "source, importance, expiry or other details: leave them out, or use a provider that keeps history"
             )
+
+    async def _save_four_verbs(self, fact: Fact[T], place: Place, details: FactDetails) -> tuple[FactRecord[T], ...]:
+        self.check_representable(details)
         await self._backend.provider.save(fact, place.subject, place.scope)
         wanted = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(fact.concept.keyword,))
         rows = await self._reader.visible(wanted)
