@@ -586,19 +586,13 @@ class AgentMemoryConfig:
                     f"the store is a function that makes {kind_of(made)}, not a Memory", path="$.store"
                 )
             return made
+        settings = {argument: getattr(self, name) for name, argument in _OF_MEMORY.items()}
+        settings["policies"] = attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins)
         return Memory(
             "none:" if self.store is None else self.store,
-            organization=self.organization_name,
             concepts=self.concepts,
-            profiles=self.profiles,
             subjects=(self.user, *self.subjects),
             scopes=tuple(dict.fromkeys((*self.scopes, self.home))),
-            embedder=self.embedder,
-            embedder_timeout=self.embedder_timeout,
-            reranker=self.reranker,
-            media_reader=self.media_reader,
-            model=self.model,
-            policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),
-            observers=self.observers,
             settings=self.recall,
+            **settings,
         )
