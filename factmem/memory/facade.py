@@ -731,8 +731,7 @@ class Memory:
         if partial:
             return found
         if found.profile is None:
-            name = schema.name if isinstance(schema, ProfileSchema) else schema.__name__
-            raise IncompleteProfileError(name, found.missing)
+            raise IncompleteProfileError(ProfileSchema.of(schema).name, found.missing)
         return found.profile
 
     async def list_records(

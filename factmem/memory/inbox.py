@@ -255,7 +255,7 @@ class Inbox(PipelinePart):
         self._backend.worker.check_running()
         self._context.check_writable()
         held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
-        units = await self._pipeline.readable()
+        units = await self._pipeline.readable(of_all=True)
         held |= self._backend.worker.held
         others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
         visible = self._context.visible_owners
@@ -311,12 +311,7 @@ class Inbox(PipelinePart):
 
     async def _waiting_for(self, ids: Collection[str]) -> dict[str, Unit]:
         """Return the visible units that wait, by the ids of their jobs."""
-        visible = self._context.visible_owners
-        units = [
-            unit
-            for unit in await self._pipeline.waiting(AssertionState.PENDING)
-            if unit.job.id in ids and unit.given.owner in visible
-        ]
+        units = [unit for unit in await self._pipeline.waiting(AssertionState.PENDING) if unit.job.id in ids]
         if not all(map(self._pipeline.can_read, units)):
             raise OutOfViewError("it looks for facts outside of this view: ask the memory that the view was made of")
         return {unit.job.id: unit for unit in units}
@@ -393,9 +388,7 @@ class Inbox(PipelinePart):
 
     async def _streams(self) -> list[Unit]:
         """Return the waiting units of this viewer's streams, including those that are being read."""
-        visible = self._context.visible_owners
-        waiting = await self._pipeline.readable()
-        return [unit for unit in waiting if unit.job.streamed and unit.given.owner in visible]
+        return [unit for unit in await self._pipeline.readable() if unit.job.streamed]
 
     async def _unread(self, ids: Collection[str]) -> list[Unit]:
         """Return the waiting units of streams that are not being read yet, with their context."""
@@ -523,8 +516,7 @@ class DeadLetters(PipelinePart):
             for entry in await self._backend.mirror.log(LogPart(jobs=True, states=(AssertionState.FAILED,)))
             if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
         }
-        visible = self._context.visible_owners
-        units = [unit for unit in await self._pipeline.waiting(AssertionState.FAILED) if unit.given.owner in visible]
+        units = await self._pipeline.waiting(AssertionState.FAILED)
         return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
 
 

@@ -319,20 +319,26 @@ _DEEPEST_PROPOSAL: Final = 32
 class Pipeline(WritingPart):
     """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
-    async def waiting(self, state: AssertionState) -> list[Unit]:
-        """Return the units of all owners that are in one state, in the order submitted."""
+    async def waiting(self, state: AssertionState, *, of_all: bool = False) -> list[Unit]:
+        """Return the units that are in one state, in the order submitted.
+
+        Args:
+            state: The state.
+            of_all: Whether those of all owners are returned, not only public ones and the viewer's own.
+        """
         log = await self._backend.mirror.log(LogPart(jobs=True, states=(state,)))
 
         def select() -> list[Unit]:
             recorded = [entry for entry in log if isinstance(entry, Recorded)]
             return units_in(recorded, states_of(log), self._context.concepts, state=state)
 
-        units = await to_thread.run_sync(select)
-        return [unit for unit in units if self._context.view.holds(unit.place)]
+        units, visible = await to_thread.run_sync(select), self._context.visible_owners
+        mine = [unit for unit in units if of_all or unit.given.owner in visible]
+        return [unit for unit in mine if self._context.view.holds(unit.place)]
 
-    async def readable(self) -> list[Unit]:
-        """Return the pending units of all owners that can be read here; see `can_read`."""
-        return list(filter(self.can_read, await self.waiting(AssertionState.PENDING)))
+    async def readable(self, *, of_all: bool = False) -> list[Unit]:
+        """Return the pending units that can be read here; see `waiting` and `can_read`."""
+        return list(filter(self.can_read, await self.waiting(AssertionState.PENDING, of_all=of_all)))
 
     def can_read(self, unit: Unit) -> bool:
         """Return whether the view is about all subjects of what may be found in a unit."""

@@ -370,10 +370,10 @@ class Writer(ReadingPart):
         if value is not UNSET:
             await self._check_free(said, record_id)
         revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
-        (recorded,) = await self.append([revised], follows=previous.revision)
+        (receipt,) = await self.receipts([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
-        state = AssertionState.SUPERSEDED if outranked else recorded.assertion.state
-        record = record_of(recorded, previous.concept, state=state)
+        state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
+        record = record_of(receipt.recorded, previous.concept, state=state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
@@ -572,10 +572,6 @@ class Writer(ReadingPart):
         same = [row for row in rows if row.recorded.assertion.keyword == fact.concept.keyword]
         return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in same)
 
-    async def append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
-        """Embed and commit assertions; return them as recorded."""
-        return [receipt.recorded for receipt in await self.receipts(assertions, follows=follows)]
-
     async def receipts(
         self, assertions: Sequence[Assertion], *, follows: int | None = None, vectors: Sequence[Any] | None = None
     ) -> Sequence[Receipt]:
@@ -643,7 +639,8 @@ class Writer(ReadingPart):
 
     async def screening(self) -> Screening:
         """Return the screening of what is written. A long conversation takes time to compare."""
-        return await off_loop(lambda: self._context.screening, None if self._context.heard else 0)
+        flagged, heard = self._context.policies.flagged, self._context.heard
+        return await off_loop(partial(Screening, flagged, heard), None if heard else 0)
 
     async def _screened_and_signed(self, statements: Sequence[Statement]) -> list[Statement]:
         return await off_loop(partial(self._signed, statements, await self.screening()), length_of(statements))
