@@ -43,16 +43,7 @@ from factmem.memory.journal import (
 from factmem.memory.operations import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
 from factmem.memory.reader import Reader
-from factmem.memory.remembering import (
-    About,
-    Order,
-    Rememberer,
-    StoredSession,
-    Taken,
-    conversation_from,
-    spoken,
-    warn_of_not_text,
-)
+from factmem.memory.remembering import About, Order, Rememberer, StoredSession, Taken, spoken, warn_of_not_text
 from factmem.memory.writer import WritingPart
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
@@ -169,10 +160,9 @@ class Inbox(PipelinePart):
             )
         id = _stream_id(stream, order)
         job = self._stream_job(id, order, trigger or Trigger())
-        conversation, *words_of_media = await self._rememberer.with_words_of_media(
-            [Conversation(messages=messages)], order, lenient=True
-        )
-        messages = conversation_from(conversation, self._context.said_now).messages
+        said = [Conversation(messages=messages)]
+        (bare,), words_of_media = await self._rememberer.without_media(said, order, lenient=True)
+        messages = bare.messages
         if words_of_media:
             await self._rememberer.store_and_submit(words_of_media, order)
         submission: Submission | None = None
@@ -357,7 +347,8 @@ class Inbox(PipelinePart):
         skipped = len(old) - len(again)
         if not fresh.messages:
             return [], skipped
-        stored = await self._rememberer.journalled(await self._rememberer.taken_in([(fresh, job)], order, heard=given))
+        taken = await self._rememberer.taken_in([Taken(conversation=fresh, job=job)], order, heard=given)
+        stored = await self._rememberer.journalled(taken)
         if read is not None:
             overlap = job.trigger.overlap if job and job.trigger else 0
             before = tuple(itertools.chain(*list(read.values())[-overlap:])) if overlap else ()
@@ -369,7 +360,7 @@ class Inbox(PipelinePart):
 
     def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
         """Return the job of a stream's events; those that look for different things have different ids."""
-        job = self._rememberer.job(Conversation(messages=()), order)
+        job = self._rememberer.job(order)
         if job is None:
             return None
         return attrs.evolve(job, id=f"{id}{_FOR}{_digest(sorted(job.request.aims))}", trigger=trigger)

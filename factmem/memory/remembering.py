@@ -66,7 +66,6 @@ __all__ = [
     "Taken",
     "Words",
     "conversation_from",
-    "settled",
     "spoken",
     "warn_of_not_text",
 ]
@@ -113,10 +112,11 @@ class Taken:
 
     Attributes:
         conversation: The item as a conversation.
+        is_text: Whether it was a plain text, which is a memory itself.
+        job: Job that it waits for; None if no model reads it.
         words: Its statements, or facts that are ready.
         treatments: Treatment of each message that is kept with it.
-        job: Job that it waits for; None if no model reads it.
-        compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
+        compared: Whether it is kept once only, if others of its batch say the same.
         assertions: What keeps it until it is read, or for good.
         receipts: Receipts of these, once they are in the store.
         unit: What is still to be read of it; None if nothing is.
@@ -125,9 +125,10 @@ class Taken:
     """
 
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
+    is_text: bool = False
+    job: Job | None
     words: Detection = attrs.field(factory=Detection)
     treatments: Sequence[Treatment | None] = ()
-    job: Job | None
     compared: bool = False
     assertions: Sequence[Assertion] = ()
     receipts: Sequence[Receipt] = ()
@@ -479,62 +480,51 @@ class Rememberer(PipelinePart):
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[Taken]:
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
-        what = await self.with_words_of_media(what, order)
-        taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
-        stored = await self.journalled(taken)
+        now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
+        said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
+        bare, words = await self.without_media(said, order)
+        texts = [isinstance(item, str) for item in what]
+        taken = [
+            Taken(conversation=item, is_text=is_text, job=self.job(order, is_text=is_text))
+            for item, is_text in (*zip(bare, texts, strict=True), *((item, False) for item in words))
+        ]
+        stored = await self.journalled(await self.taken_in(taken, order))
         warn_of_not_text(sum(item.conversation.not_text for item in stored))
         return stored
 
-    async def with_words_of_media(
-        self, what: Sequence[Words], order: Order, *, lenient: bool = False
-    ) -> Sequence[Words]:
-        """Return words without their media, and behind them the words that were read from these.
-
-        Args:
-            what: The words.
-            order: Details of the call.
-            lenient: See `MediaInbox.separated`.
-        """
-        now = self._context.said_now
-        holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
-        if not holding or self._backend.four_verbs_only:  # words of media belong into quarantine
-            return what
-        held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
+    async def without_media(
+        self, said: Sequence[Conversation], order: Order, *, lenient: bool = False
+    ) -> tuple[Sequence[Conversation], Sequence[Conversation]]:
+        """Return conversations without their media, and the words that were read from these; see `MediaInbox`."""
+        if self._backend.four_verbs_only:  # words of media belong into quarantine
+            return said, ()
         inbox = MediaInbox(self._context.everybody, self._backend)
-        apart, words = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
-        bare = dict(zip(held, apart, strict=True))
-        return [*(bare.get(at, item) for at, item in enumerate(what)), *words]
+        return await inbox.separated(said, order.place, order.given.owner, lenient=lenient)
 
-    async def taken_in(
-        self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
-    ) -> list[Taken]:
-        """Return words as they are to be stored, each with the job that it waits for.
+    async def taken_in(self, items: Sequence[Taken], order: Order, *, heard: Conversation | None = None) -> list[Taken]:
+        """Return items with the assertions that keep them.
 
         Args:
-            what: The words.
+            items: The items, each with its conversation and the job that it waits for.
             order: Details of the call.
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
-        length, now = _length_of(what), self._context.said_now
-        read = await off_loop(lambda: [self._read(item, job, order, now) for item, job in what], length)
+        length = _length_of(items)
+        read = await off_loop(lambda: [self._read(item, order) for item in items], length)
         taken = [await self._compared(item, heard, order) if item.of_assistant else item for item in read]
         return await off_loop(lambda: [self._asserted(item, order) for item in taken], length)
 
-    def _read(self, what: Words, job: Job | None, order: Order, now: dt.datetime) -> Taken:
-        """Return words of any form as statements, secrets redacted. A text is a memory itself, whatever the policy."""
-        conversation, is_text = conversation_from(what, now), isinstance(what, str)
-        origins = order.origins or self._context.policies.origins
-        kept, treatments = (
-            (conversation, ())
-            if is_text
-            else _kept(conversation, origins, reads=job is not None, own=order.origins is not None)
-        )
-        return Taken(
-            conversation=conversation,
-            words=self._verbatim.read(kept, self._writer.lasting(order.given) if job is None else order.given),
+    def _read(self, item: Taken, order: Order) -> Taken:
+        """Add the statements of an item, secrets redacted. A text is a memory itself, whatever the policy."""
+        kept, treatments, unread = item.conversation, list[Treatment | None](), item.job is None
+        if not item.is_text:
+            origins = order.origins or self._context.policies.origins
+            kept, treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
+        return attrs.evolve(
+            item,
+            words=self._verbatim.read(kept, self._writer.lasting(order.given) if unread else order.given),
             treatments=treatments,
-            job=job,
-            compared=is_text and job is None and order.job.consolidate,
+            compared=item.is_text and unread and order.job.consolidate,
         )
 
     def _asserted(self, taken: Taken, order: Order) -> Taken:
@@ -621,11 +611,11 @@ class Rememberer(PipelinePart):
         left = [attrs.evolve(item, assertions=()) if at in twins else item for at, item in enumerate(taken)]
         return left, twins, [vector for at, each in enumerate(of_items) if at not in twins for vector in each]
 
-    def job(self, what: object, order: Order) -> Job | None:
-        """Return the job for words; None if no model has to read them."""
+    def job(self, order: Order, *, is_text: bool = False) -> Job | None:
+        """Return the job for a conversation or a plain text; None if no model has to read it."""
         backend, job = self._backend, attrs.evolve(order.job, id=uuid.uuid4().hex)
         consolidate = job.consolidate and backend.consolidator is not None
-        if isinstance(what, str):
+        if is_text:
             infer = job.infer if backend.analyst is not None else ()
             kept = attrs.evolve(
                 job, kind=JobKind.KEEP, infer=infer, consolidate=consolidate, request=DetectionRequest()
@@ -681,10 +671,12 @@ class Rememberer(PipelinePart):
 
     async def submit(self, stored: Sequence[Taken]) -> Submission:
         """Submit journalled words to the worker; read them now if nothing can wait."""
-        if self._backend.four_verbs_only:
-            return settled(await self._read_now(stored))
         ids = _ids_of(stored)
         submission = Submission(ids)
+        if self._backend.four_verbs_only:
+            for id, outcome in zip(ids, await self._read_now(stored), strict=True):
+                submission.settle(id, outcome)
+            return submission
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.conversation.not_text, id)
             if item.unit is None:
@@ -718,7 +710,7 @@ class Rememberer(PipelinePart):
                 "the store holds no such session that the viewer may see at this place: "
                 "StoredSession(id, subject=…, scope=…) names the place that it was kept at"
             )
-        job = self.job(Conversation(messages=()), order)
+        job = self.job(order)
         unit = (
             Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
         )
@@ -729,18 +721,6 @@ class Rememberer(PipelinePart):
         return await self._of_everybody.recorded(
             LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
         )
-
-
-def _may_hold_media(item: Words) -> bool:
-    match item:
-        case Message() as message:
-            return bool(message.media)
-        case Conversation(messages=messages):
-            return any(message.media for message in messages)
-        case [Message(), *_]:
-            return any(isinstance(message, Message) and message.media for message in item)
-        case _:
-            return not isinstance(item, str)  # dicts, which nobody has looked into yet
 
 
 def warn_of_not_text(number: int) -> None:
@@ -762,18 +742,10 @@ def _ids_of(stored: Sequence[Taken]) -> list[str]:
     return list(ids)
 
 
-def settled(outcomes: Sequence[Remembered]) -> Submission:
-    """Return a submission that is finished already."""
-    submission = Submission([uuid.uuid4().hex for _ in outcomes])
-    for id, outcome in zip(submission.ids, outcomes, strict=True):
-        submission.settle(id, outcome)
-    return submission
-
-
-def _length_of(what: Sequence[tuple[Words, Job | None]]) -> int | None:
+def _length_of(items: Sequence[Taken]) -> int | None:
     """Return the number of characters of a single text or message; None for anything longer to count."""
-    match what:
-        case [(str() as text, _)] | [(Message(content=text), _)]:
+    match items:
+        case [Taken(conversation=Conversation(messages=[Message(content=text)]))]:
             return len(text)
         case _:
             return None
