@@ -339,8 +339,8 @@ class Inbox(PipelinePart):
         else:
             for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
                 known[recorded.assertion.details.evidence[0].message_id].append(recorded)
-        fresh = _fresh(stream, events, known, self._context.clock())
-        given = _fresh(stream, events, (), self._context.clock())  # what was taken in before was heard as well
+        given = _identified(stream, events, self._context.clock())  # what was taken in before was heard as well
+        fresh = attrs.evolve(given, messages=[message for message in given.messages if message.id not in known])
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
         again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}
         await self._rememberer.read_again([(recorded, job) for words in again.values() for recorded in _first(words)])
@@ -668,14 +668,14 @@ def _overlap(unit: Unit) -> int:
     return unit.job.trigger.overlap if unit.job.trigger else 0
 
 
-def _fresh(stream: str, events: Sequence[Message], known: Collection[str | None], now: dt.datetime) -> Conversation:
-    """Return the new events, each with an id, in the order of their times."""
-    fresh: dict[str, Message] = {}
+def _identified(stream: str, events: Sequence[Message], now: dt.datetime) -> Conversation:
+    """Return the events that have words, each once and with an id, in the order of their times."""
+    found: dict[str, Message] = {}
     for event in events:
         id = event.id or _event_id(event)
-        if id not in known and not _is_wordless(event):
-            fresh.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
-    ordered = sorted(fresh.values(), key=lambda event: event.timestamp or now)
+        if not _is_wordless(event):
+            found.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
+    ordered = sorted(found.values(), key=lambda event: event.timestamp or now)
     return Conversation(messages=ordered, id=stream)
 
 

@@ -257,21 +257,32 @@ def _outcomes_of(
         changed: The changes of records.
         concepts: The declared concepts by keyword.
     """
-    sources = _Sources.of(findings)
+    messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
+    slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
+    for number, item in enumerate(findings):
+        for recorded in item.unit.words:
+            if (message := message_of(recorded.assertion.details)) is not None:
+                messages[message].add(number)
+        for candidate in item.candidates:
+            slots[_slot(candidate.assertion)].add(number)
+
+    def citing(details: FactDetails) -> set[int]:
+        return set[int]().union(*(messages.get(cited_message(item), ()) for item in details.evidence))
+
     records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
     changes: list[list[Change]] = [[] for _ in findings]
     reported: dict[str, set[int]] = {}
     for row in after:
-        if numbers := sources.numbers(row.details, row.recorded):
+        if numbers := citing(row.details).union(slots.get(_slot(row.recorded.assertion), ())):
             reported[row.recorded.record_id] = numbers
             record = hydrate(row, concepts)
             for number in numbers:
                 records[number][record.id] = record
     for recorded in apart:
-        for number in sources.numbers(recorded.assertion.details):
+        for number in citing(recorded.assertion.details):
             records[number][recorded.id] = as_kept_apart(recorded, AssertionState.QUARANTINED, concepts)
     for change in changed:
-        numbers = reported.get(change.record.id) or sources.numbers(change.record.details) or {0}
+        numbers = reported.get(change.record.id) or citing(change.record.details) or {0}
         for number in numbers:
             changes[number].append(change)
     return {
@@ -280,30 +291,6 @@ def _outcomes_of(
         )
         for number, item in enumerate(findings)
     }
-
-
-@attrs.frozen
-class _Sources:
-    """Index of findings by message and by slot."""
-
-    messages: Mapping[tuple[str | None, str | None], set[int]]
-    slots: Mapping[tuple[object, ...], set[int]]
-
-    @classmethod
-    def of(cls, findings: Sequence[ReadUnit]) -> _Sources:
-        messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
-        slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
-        for number, item in enumerate(findings):
-            for recorded in item.unit.words:
-                if (message := message_of(recorded.assertion.details)) is not None:
-                    messages[message].add(number)
-            for candidate in item.candidates:
-                slots[_slot(candidate.assertion)].add(number)
-        return cls(messages, slots)
-
-    def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
-        found = set[int]().union(*(self.messages.get(cited_message(item), ()) for item in details.evidence))
-        return found if recorded is None else found.union(self.slots.get(_slot(recorded.assertion), ()))
 
 
 def _slot(said: Assertion) -> tuple[object, ...]:
@@ -370,19 +357,16 @@ class Pipeline(WritingPart):
     @operation(Operation.READ)
     async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         with metered(self._backend.worker.spent):
-            return await self._read_within_budget(units)
-
-    async def _read_within_budget(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
-        found = await self._found(units)
-        if self._backend.four_verbs_only:
-            return [
-                await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
-                for unit, item in zip(units, found, strict=True)
-            ]
-        readable = [item for item in found if isinstance(item, ReadUnit)]
-        results: dict[str, Remembered | FactMemError] = {}
-        for manner in dict.fromkeys(_manner_of(item) for item in readable):
-            results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+            found = await self._found(units)
+            if self._backend.four_verbs_only:
+                return [
+                    await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
+                    for unit, item in zip(units, found, strict=True)
+                ]
+            readable = [item for item in found if isinstance(item, ReadUnit)]
+            results: dict[str, Remembered | FactMemError] = {}
+            for manner in dict.fromkeys(_manner_of(item) for item in readable):
+                results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
         current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
         return [
             item if isinstance(item, FactMemError) else results[unit.job.id]
@@ -571,8 +555,7 @@ class Pipeline(WritingPart):
         """Yield the user's standing instructions in the words of a unit, which outlast the words."""
         for item in unit.words:
             said, details = item.assertion, item.assertion.details
-            treatment = treatment_of(item) or self._context.policies.origins.user
-            if details.origin is not Origin.USER or treatment is not Treatment.FACTS or not _instructs(details):
+            if not (self._holds_facts(item) and _instructs(details)):
                 continue
             (words,) = details.evidence
             for start, end in instructions_in(words.quote):
@@ -581,6 +564,11 @@ class Pipeline(WritingPart):
                 fact = STATEMENT.fact([quote.quote], timestamp=said.timestamp)
                 for standing in assertions_of(fact, said.place, attrs.evolve(details, evidence=(quote,))):
                     yield attrs.evolve(standing, state=settled_state(item), actor=said.actor)
+
+    def _holds_facts(self, recorded: Recorded) -> bool:
+        """Return whether words are the user's, and are read for facts."""
+        treatment = treatment_of(recorded) or self._context.policies.origins.user
+        return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
@@ -741,15 +729,14 @@ class Pipeline(WritingPart):
         """
         if not self._context.policies.keep_words:
             return frozenset()
-        forgotten, otherwise = _forgotten_messages(found, planned), self._context.policies.origins.user
+        forgotten = _forgotten_messages(found, planned)
         return frozenset(
             recorded.id
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
             if not is_read_again(recorded)  # the words themselves stay as their first reading left them
-            and recorded.assertion.details.origin is Origin.USER
-            and (treatment_of(recorded) or otherwise) is Treatment.FACTS
+            and self._holds_facts(recorded)
             and message_of(recorded.assertion.details) not in forgotten
         )
 
