@@ -150,6 +150,8 @@ async def _finished(future: Future[T]) -> T:
 class SavedHistory(OfSubmission):
     """A submitted history. It is on disk, and processed in the background.
 
+    It has the properties ``outcomes``, ``pending``, ``failures``, ``skipped`` and ``dropped`` of a `Submission`.
+
     Args:
         submission: The memory's handle of the submission.
         held: The memory.

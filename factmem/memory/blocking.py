@@ -247,7 +247,7 @@ class _Twin:
 
 
 class BlockingSubmission(_Twin, OfSubmission):
-    """Blocking twin of `Submission`."""
+    """Blocking twin of `Submission`, with the same properties."""
 
     def __init__(self, submission: Submission, calls: MemoryThread) -> None:
         _Twin.__init__(self, submission, calls)
