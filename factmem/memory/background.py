@@ -511,11 +511,9 @@ class Worker:
             id: Id of the stream's job.
             watch: Called with it, and with an event that is set when this watch is over.
         """
-        self.check_running()
-        assert self._tasks is not None
         self._dismiss(id)
-        self._watched[id] = anyio.Event()
-        self._tasks.start_soon(self._guarded, partial(watch, id, self._watched[id]))
+        over = self._watched[id] = anyio.Event()
+        self.start(partial(watch, id, over))
 
     def _dismiss(self, id: str) -> None:
         if (over := self._watched.pop(id, None)) is not None:
@@ -532,15 +530,11 @@ class Worker:
     async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)
         for attempt in range(self._settings.attempts):
-            if attempt and not await self._pause(attempt):
-                break
+            if attempt and not await self.rest(self._settings.backoff * 2 ** (attempt - 1)):
+                break  # the memory is being closed
             waiting = await self._attempt(reader, waiting, last=attempt + 1 == self._settings.attempts)
             if not waiting:
                 break
-
-    async def _pause(self, attempt: int) -> bool:
-        """Wait before a further attempt; return False if the memory is being closed."""
-        return await self.rest(self._settings.backoff * 2 ** (attempt - 1))
 
     async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
         """Read units once, batch by batch; return those to be tried again."""
