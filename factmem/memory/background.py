@@ -149,7 +149,7 @@ class Background:
 
 
 class OfSubmission:
-    """What a submission has come to, as it is seen from another event loop, or without one.
+    """Progress of a submission, as it is seen from another event loop, or without one.
 
     Args:
         submission: The submission.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RecallDepth", "Recaller", "Searches", "narrowed"]
+__all__ = ["RecallDepth", "Recaller", "Search", "Searches", "narrowed"]
 
 _Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch]]"
 """The matches of a search, and those that a reranker reads."""

@@ -31,6 +31,7 @@ from factmem.values import canonical_bytes, decode_value, encode_value
 
 __all__ = [
     "LONGEST_BULLET",
+    "Bullet",
     "Edits",
     "Page",
     "applied",
@@ -119,11 +120,11 @@ class Bullet:
     @property
     def digest(self) -> str:
         """Digest that identifies the bullet."""
-        return digest(self.heading, self.text)
+        return _digest(self.heading, self.text)
 
 
 @attrs.frozen(kw_only=True)
-class Said:
+class _Said:
     """The parsed content of a bullet.
 
     Attributes:
@@ -135,7 +136,7 @@ class Said:
     value: Any = attrs.field(repr=False)
 
 
-def digest(heading: str, text: str) -> str:
+def _digest(heading: str, text: str) -> str:
     """Return a digest that identifies a bullet without revealing its text."""
     data = f"{heading.strip()}\n{text.strip()}".encode(errors="surrogatepass")
     return hashlib.blake2b(data, digest_size=6).hexdigest()
@@ -158,7 +159,7 @@ def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
     return Bullet(heading=heading, text=f"{named}{value} ({''.join(times)})")
 
 
-def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
+def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> _Said:
     """Parse a bullet, with secrets redacted.
 
     Args:
@@ -173,15 +174,15 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
     named = _NAMED.match(text)
     concept = concepts.get(original(named["keyword"])) if named else None
     if named is None or concept is None:
-        return Said(concept=STATEMENT, value=_redacted(_worded(text, bullet)))
+        return _Said(concept=STATEMENT, value=_redacted(_worded(text, bullet)))
     wording = original(named["value"].strip())
     try:
-        return Said(concept=concept, value=_redacted(_checked(_value_in(wording, concept), concept)))
+        return _Said(concept=concept, value=_redacted(_checked(_value_in(wording, concept), concept)))
     except FactMemError as error:
         raise InvalidDataError(f"line {bullet.line}: the value of {concept.keyword} is not legal: {error}") from None
 
 
-def same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
+def _same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
     """Return whether two values of a concept are equal."""
     return _identity(concept, one) == _identity(concept, other)
 
@@ -209,7 +210,7 @@ def _as_text(value: object, concept: Concept[Any, Any]) -> str:
     """Return a value as text, as JSON if the plain text would be parsed as another value."""
     plain = written(value, concept.value_type)
     try:
-        if same_value(concept, _value_in(plain, concept), value):
+        if _same_value(concept, _value_in(plain, concept), value):
             return plain
     except FactMemError:
         pass
@@ -233,7 +234,7 @@ def _value_in(text: str, concept: Concept[Any, Any]) -> Any:
             raise error from None
 
 
-TITLE: Final = "## What is known"
+_TITLE: Final = "## What is known"
 """First line of a page."""
 
 LONGEST_BULLET: Final = 4_000
@@ -316,7 +317,7 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
             skipped += 1
             continue
         blank, skipped = skipped, 0
-        if line.strip() == TITLE or _LEFT_OUT.fullmatch(line.strip()):
+        if line.strip() == _TITLE or _LEFT_OUT.fullmatch(line.strip()):
             continue
         if head := _HEADING.fullmatch(line):
             heading = _known_heading(head["text"].strip(), places, number)
@@ -366,7 +367,7 @@ def _text(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_out
 
 
 def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_out: int) -> Iterator[str]:
-    yield TITLE
+    yield _TITLE
     for heading in headings:
         yield ""
         yield f"### {heading}"
@@ -411,7 +412,7 @@ class Edits:
 
     revised: tuple[tuple[FactRecord[Any], Any], ...] = attrs.field(default=(), repr=False)
     retracted: tuple[FactRecord[Any], ...] = ()
-    added: tuple[tuple[Place, Said], ...] = ()
+    added: tuple[tuple[Place, _Said], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.revised or self.retracted or self.added)
@@ -458,7 +459,7 @@ class _Reconciliation:
 
     def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
         touched, fresh = _unmatched(shown, bullets)
-        groups: dict[tuple[str, str], tuple[list[tuple[str, str]], list[tuple[Bullet, Said]]]]
+        groups: dict[tuple[str, str], tuple[list[tuple[str, str]], list[tuple[Bullet, _Said]]]]
         groups = defaultdict(lambda: ([], []))
         for id, digest in touched:
             if (record := self.records.get(id)) is not None:
@@ -466,13 +467,13 @@ class _Reconciliation:
         for bullet in fresh:
             said = said_in(bullet, self.concepts)
             groups[bullet.heading, said.concept.keyword][1].append((bullet, said))
-        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[str](), list[tuple[Bullet, Said]]()
+        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[str](), list[tuple[Bullet, _Said]]()
         for olds, news in groups.values():
             pairs = self._paired(olds, news)
             revised += [self._revision(old, said) for old, (_, said) in pairs if not self._is_same(old, said)]
             gone += [self._unchanged(old) for old in olds if old not in [pair[0] for pair in pairs]]
             new += [item for item in news if item not in [pair[1] for pair in pairs]]
-        added = list[tuple[Place, Said]]()
+        added = list[tuple[Place, _Said]]()
         for bullet, said in new:
             if not self._is_known(bullet, said, gone, added):
                 added.append((self.page.places[bullet.heading], said))
@@ -481,11 +482,11 @@ class _Reconciliation:
     def _heading(self, record: FactRecord[Any]) -> str:
         return self.headings[Place(record.subject, record.scope).key]
 
-    def _is_same(self, old: tuple[str, str], said: Said) -> bool:
+    def _is_same(self, old: tuple[str, str], said: _Said) -> bool:
         record = self.records[old[0]]
-        return same_value(record.concept, record.value, said.value)
+        return _same_value(record.concept, record.value, said.value)
 
-    def _revision(self, old: tuple[str, str], said: Said) -> tuple[FactRecord[Any], Any]:
+    def _revision(self, old: tuple[str, str], said: _Said) -> tuple[FactRecord[Any], Any]:
         return self.records[self._unchanged(old)], said.value
 
     def _unchanged(self, old: tuple[str, str]) -> str:
@@ -500,8 +501,8 @@ class _Reconciliation:
         return id
 
     def _paired(
-        self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, Said]]
-    ) -> list[tuple[tuple[str, str], tuple[Bullet, Said]]]:
+        self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, _Said]]
+    ) -> list[tuple[tuple[str, str], tuple[Bullet, _Said]]]:
         """Pair new bullets with the records that they edit, all of one concept and place."""
         free = bool(news) and news[0][1].concept.keyword == STATEMENT.keyword
         if len(olds) * len(news) > _MOST_COMPARED:
@@ -518,12 +519,12 @@ class _Reconciliation:
             pairs.update(zip(unpaired, rest, strict=True))
         return [(old, news[number]) for old, number in pairs.items()]
 
-    def _likeness(self, old: tuple[str, str], new: tuple[Bullet, Said]) -> float:
+    def _likeness(self, old: tuple[str, str], new: tuple[Bullet, _Said]) -> float:
         """Return the similarity of two values by their words, from 0 to 1."""
         one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
         return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
-    def _is_known(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[tuple[Place, Said]]) -> bool:
+    def _is_known(self, bullet: Bullet, said: _Said, gone: Sequence[str], added: Sequence[tuple[Place, _Said]]) -> bool:
         """Return whether a value is at its place already, or is about to be added."""
         place, concept = self.page.places[bullet.heading], said.concept
         values = [
@@ -536,7 +537,7 @@ class _Reconciliation:
         values += [
             other.value for there, other in added if there.key == place.key and other.concept.keyword == concept.keyword
         ]
-        if any(same_value(concept, value, said.value) for value in values):
+        if any(_same_value(concept, value, said.value) for value in values):
             return True
         if values and concept.fact_type is FactType.SINGLE:
             raise InvalidDataError(
