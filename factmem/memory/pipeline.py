@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["INFERRED", "Pipeline", "PipelinePart", "ReadUnit", "concepts_in"]
+__all__ = ["INFERRED", "Pipeline", "PipelinePart", "ReadUnit"]
 
 INFERRED: Final = ("scope", "categories", "importance")
 """Details that an analyst infers where the caller gives none."""
@@ -726,10 +726,14 @@ class Pipeline(WritingPart):
             return otherwise
 
     def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
-        request = unit.job.request
-        subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
-        here = [row for row in here if row.recorded.assertion.place.subject.key in subjects]
-        return concepts_in(here, self._context.concepts)
+        """Return the declared concepts, and those of records about a unit's subjects, which a detector is shown."""
+        subjects = {subject.key for subject in (*unit.job.request.subjects, unit.place.subject)}
+        said = ((row, row.recorded.assertion) for row in here)
+        newest = {it.keyword: row for row, it in said if it.place.subject.key in subjects}
+        newest.pop(STATEMENT.keyword, None)
+        declared = self._context.concepts
+        found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
+        return tuple((dict(declared) | found).values())
 
     async def _applied_or_single(
         self, found: Sequence[ReadUnit], *, tries: int = 5
@@ -917,14 +921,6 @@ class PipelinePart(WritingPart):
     @functools.cached_property
     def _pipeline(self) -> Pipeline:
         return Pipeline(self._context, self._backend)
-
-
-def concepts_in(here: Iterable[Current], declared: Mapping[str, Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    """Return the declared concepts, and those of some records, which a detector is shown as in use."""
-    newest = {row.recorded.assertion.keyword: row for row in here}
-    newest.pop(STATEMENT.keyword, None)
-    found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
-    return tuple((dict(declared) | found).values())
 
 
 def _is_doubted(candidate: Candidate) -> bool:
