@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 
@@ -333,17 +333,8 @@ def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
     return tuple(dict.fromkeys((*listed("subjects", subjects, MemorySubject), MemorySubject.EVERYTHING)))
 
 
-@attrs.frozen
-class _UserWithId(MemorySubject):
-    """The default subject, with where its runs have the user's id; a checked setting has them apart."""
-
-    user_id: UserId = attrs.field(kw_only=True)
-
-
 def _user(given: MemorySubject | UserId) -> MemorySubject:
-    if isinstance(given, MemorySubject):
-        return given
-    return _UserWithId(USER.name, USER.prompt_description, user_id=given)
+    return cast("MemorySubject", given)  # the place of an id is put where it belongs when it is checked
 
 
 def _users(users: UserPolicy | str) -> UserPolicy:
@@ -454,8 +445,8 @@ class AgentMemoryConfig:
         _ = self.home
 
     def _check_user_id(self) -> None:
-        if isinstance(self.user, _UserWithId):
-            object.__setattr__(self, "user_id", self.user.user_id)
+        if not isinstance(self.user, MemorySubject):
+            object.__setattr__(self, "user_id", self.user)
             object.__setattr__(self, "user", USER)
         match self.user_id:
             case None:
@@ -586,19 +577,13 @@ class AgentMemoryConfig:
                     f"the store is a function that makes {kind_of(made)}, not a Memory", path="$.store"
                 )
             return made
+        settings = {argument: getattr(self, name) for name, argument in _OF_MEMORY.items()}
+        settings["policies"] = attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins)
         return Memory(
             "none:" if self.store is None else self.store,
-            organization=self.organization_name,
             concepts=self.concepts,
-            profiles=self.profiles,
             subjects=(self.user, *self.subjects),
             scopes=tuple(dict.fromkeys((*self.scopes, self.home))),
-            embedder=self.embedder,
-            embedder_timeout=self.embedder_timeout,
-            reranker=self.reranker,
-            media_reader=self.media_reader,
-            model=self.model,
-            policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),
-            observers=self.observers,
             settings=self.recall,
+            **settings,
         )

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import abc
-import contextlib
-import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import anyio
 import attrs
 from anyio import to_thread
-from anyio.from_thread import BlockingPortal
 
-from factmem.abc.detector import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.event_loops import ProgramLoops
-from factmem.memory.background import Remembered, Submission
+from factmem.memory.background import OfSubmission, Remembered, Submission
+from factmem.memory.blocking import MemoryThread
 from factmem.memory.facade import Memory
 
 __all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
@@ -31,62 +27,29 @@ _PATIENCE: Final = 5.0
 """Maximum time that the exit of a process waits for each of its memories, in seconds."""
 
 
-class MemoryHolder(abc.ABC):
-    """A memory that can be used from any event loop, or without one."""
-
-    @abc.abstractmethod
-    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a function on the memory and return its result."""
-
-    @abc.abstractmethod
-    def open_blocking(self) -> None:
-        """Open the memory if it is not open yet, without an event loop.
-
-        Raises:
-            CapabilityError: See `use_blocking`.
-            FactMemError: It cannot be opened.
-        """
-
-    @abc.abstractmethod
-    def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a function on the memory, without an event loop.
-
-        Raises:
-            CapabilityError: The memory lives in an event loop that must not be blocked.
-        """
-
-    @abc.abstractmethod
-    async def aclose(self) -> None:
-        """Process pending submissions, and close."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Close, without an event loop."""
-
-
 @attrs.frozen
-class OpenMemoryHolder(MemoryHolder):
+class OpenMemoryHolder:
     """A memory that the program opens and closes, used in the program's event loop."""
 
     memory: Memory
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use`."""
+        """See `ThreadMemoryHolder.use`."""
         return await work(self.memory)
 
     def open_blocking(self) -> None:
-        """See `MemoryHolder.open_blocking`."""
+        """See `ThreadMemoryHolder.open_blocking`."""
         raise _needs_loop()
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use_blocking`."""
+        """See `ThreadMemoryHolder.use_blocking`."""
         raise _needs_loop()
 
     async def aclose(self) -> None:
-        """See `MemoryHolder.aclose`."""
+        """See `ThreadMemoryHolder.aclose`."""
 
     def close(self) -> None:
-        """See `MemoryHolder.close`."""
+        """See `ThreadMemoryHolder.close`."""
 
 
 def _needs_loop() -> CapabilityError:
@@ -96,7 +59,7 @@ def _needs_loop() -> CapabilityError:
     )
 
 
-class ThreadMemoryHolder(MemoryHolder):
+class ThreadMemoryHolder:
     """A memory with its own event loop and thread, opened by the first call.
 
     It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. A host's model alone
@@ -111,131 +74,66 @@ class ThreadMemoryHolder(MemoryHolder):
         self._make = make
         self._loops = ProgramLoops()
         self._starting = threading.Lock()
-        self._thread: _MemoryThread | None = None
+        self._thread: MemoryThread | None = None
         self._closed = False
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use`."""
+        """Run a function on the memory and return its result."""
         self._loops.seen()
         # Starting may block too: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
 
     def open_blocking(self) -> None:
-        """See `MemoryHolder.open_blocking`."""
+        """Open the memory if it is not open yet, without an event loop.
+
+        Raises:
+            CapabilityError: See `use_blocking`.
+            FactMemError: It cannot be opened.
+        """
         self._running()
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `MemoryHolder.use_blocking`."""
+        """Run a function on the memory, without an event loop.
+
+        Raises:
+            CapabilityError: The memory is an open one, whose event loop must not be blocked.
+        """
         self._loops.seen(blocking=True)
         return self._loops.wait(self._started(work))
 
     async def aclose(self) -> None:
-        """See `MemoryHolder.aclose`."""
+        """Process pending submissions, and close."""
         self._loops.seen()
         await to_thread.run_sync(self.close)
 
     def close(self) -> None:
-        """See `MemoryHolder.close`."""
+        """Close, without an event loop."""
         with self._starting:
             thread, self._thread, self._closed = self._thread, None, True
         if thread is not None:
             thread.close()
 
     def _started(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
-        thread = self._running()
+        thread, memory = self._running()
         if self._loops.missed:
             self._loops.missed = False
-            thread.start(lambda memory: memory.inbox.resume())
-        return thread.start(work)
+            thread.start(memory.inbox.resume)
+        return thread.start(partial(work, memory))
 
-    def _running(self) -> _MemoryThread:
+    def _running(self) -> tuple[MemoryThread, Memory]:
         with self._starting:
             if self._closed:
                 raise ProviderClosedError("the agent's memory was closed")
             if self._thread is None or not self._thread.usable:
-                self._thread = _MemoryThread(self._make, self._loops)
-                self._thread.open()
-                weakref.finalize(self, self._thread.drop)
-            return self._thread
+                self._thread = MemoryThread(self._make, self._loops, "factmem")
+                self._memory = self._thread.open()
+                weakref.finalize(self, self._thread.drop, _PATIENCE)
+            return self._thread, self._memory
 
 
-@attrs.frozen
-class _Open:
-    """An open memory and the controls of its event loop."""
-
-    portal: BlockingPortal
-    memory: Memory
-    closing: anyio.Event
-    scope: anyio.CancelScope
-
-
-class _MemoryThread:
-    """A thread that holds a memory open."""
-
-    def __init__(self, make: Callable[[], Memory], loops: ProgramLoops) -> None:
-        self._make = make
-        self._loops = loops
-        self._process = os.getpid()
-        self._opened: Future[_Open] = Future()
-        self._ended: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, name="factmem", daemon=True)
-
-    @property
-    def usable(self) -> bool:
-        """Whether the thread runs in this process; a forked process has none of its parent's threads."""
-        return self._process == os.getpid() and self._thread.is_alive()
-
-    def open(self) -> None:
-        """Start the thread, and wait until the memory is open.
-
-        Raises:
-            FactMemError: The memory cannot be opened.
-        """
-        self._thread.start()
-        self._opened.result()
-
-    def start(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
-        """Start a function on the memory."""
-        opened = self._opened.result()
-        return opened.portal.start_task_soon(partial(_worked, work, opened.memory))
-
-    def close(self) -> None:
-        """Process pending submissions, and join the thread."""
-        opened = self._opened.result()
-        with contextlib.suppress(RuntimeError):  # it has ended already
-            opened.portal.call(opened.closing.set)
-        self._loops.wait(self._ended)
-        self._thread.join()
-
-    def drop(self) -> None:
-        """Stop the thread at once; pending submissions stay in the store for the next process."""
-        if not self.usable:
-            return
-        opened = self._opened.result()
-        with contextlib.suppress(RuntimeError, TimeoutError):  # it ends by itself, or this is the thread itself
-            opened.portal.call(opened.scope.cancel)
-            self._loops.wait(self._ended, timeout=_PATIENCE)
-
-    def _run(self) -> None:
-        try:
-            anyio.run(self._serve, self._make())
-        except BaseException as error:  # reraised in `open`
-            if not self._opened.done():
-                self._opened.set_exception(error)
-        finally:
-            self._ended.set_result(None)
-
-    async def _serve(self, made: Memory) -> None:
-        closing = anyio.Event()
-        with self._loops.served(), anyio.CancelScope() as scope:
-            async with made as memory, BlockingPortal() as portal:
-                self._opened.set_result(_Open(portal, memory, closing, scope))
-                await closing.wait()
-
-
-async def _worked(work: Callable[[Memory], Awaitable[T]], memory: Memory) -> T:
-    return await work(memory)
+MemoryHolder: TypeAlias = OpenMemoryHolder | ThreadMemoryHolder
+"""A memory that can be used from any event loop, or without one."""
 
 
 async def _finished(future: Future[T]) -> T:
@@ -249,8 +147,10 @@ async def _finished(future: Future[T]) -> T:
         raise
 
 
-class SavedHistory:
+class SavedHistory(OfSubmission):
     """A submitted history. It is on disk, and processed in the background.
+
+    It has the properties ``outcomes``, ``pending``, ``failures``, ``skipped`` and ``dropped`` of a `Submission`.
 
     Args:
         submission: The memory's handle of the submission.
@@ -258,33 +158,8 @@ class SavedHistory:
     """
 
     def __init__(self, submission: Submission, held: MemoryHolder) -> None:
-        self._submission = submission
+        super().__init__(submission)
         self._held = held
-
-    @property
-    def pending(self) -> int:
-        """Number of units that are not processed yet."""
-        return self._submission.pending
-
-    @property
-    def outcomes(self) -> tuple[Remembered, ...]:
-        """The outcomes so far."""
-        return self._submission.outcomes
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """Names of the errors of failed units, which are in the store's dead letters."""
-        return self._submission.failures
-
-    @property
-    def skipped(self) -> int:
-        """Number of messages skipped, because they were submitted before for all that is looked for now."""
-        return self._submission.skipped
-
-    @property
-    def dropped(self) -> Mapping[DropReason, int]:
-        """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
-        return self._submission.dropped
 
     def held_by(self, held: MemoryHolder) -> SavedHistory:
         """Return this submission for use through another `MemoryHolder`: from another event loop, or without one."""

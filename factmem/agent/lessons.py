@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, ParamSpec, overload
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 import anyio.to_thread
 import attrs
@@ -122,6 +122,7 @@ async def _rewritten(model: LanguageModel, output: str, lessons: Sequence[str]) 
 
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 
@@ -255,10 +256,8 @@ class Lessons:
         return run.use_blocking(lambda run: self._recall(run, task, about), _NOT_LOADED, policy, MemoryBlock())
 
     async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
-        if not self._takes_part(run, wanted=run.identity.load):
-            return MemoryBlock()
         recall = partial(self._recalled, run, task=task, about=about)
-        return await run.attempt(recall, _NOT_LOADED, run.config.loading.on_failure, MemoryBlock())
+        return await self._attempted(run, recall, _NOT_LOADED, MemoryBlock())
 
     async def apply(self, task: str, output: str, *, identity: RunIdentity = _NOBODY) -> str:
         """Return an output with the lessons of its task applied by the language model.
@@ -287,15 +286,14 @@ class Lessons:
                 "there is no language model to rewrite an output: give one to Lessons(model=...) or to the agent's "
                 "memory, or put the text of recall() into the prompt that makes the output"
             )
-        takes_part = self._takes_part(run, wanted=run.identity.load)
 
         async def apply(memory: Memory) -> str:
-            block = await self._recalled(run, memory, task=task, about=output) if takes_part else MemoryBlock()
+            block = await self._recalled(run, memory, task=task, about=output)
             if not block or (await to_thread.run_sync(redact, output)).findings:
                 return output
             return await _rewritten(model, output, [str(record.value) for record in block.records])
 
-        return await run.attempt(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
+        return await self._attempted(run, apply, _NOT_APPLIED, output)
 
     async def learn(
         self,
@@ -344,10 +342,8 @@ class Lessons:
     async def _learn(
         self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None
     ) -> tuple[FactRecord[str], ...]:
-        if not self._takes_part(run, wanted=run.identity.save):
-            return ()
         learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-        return await run.attempt(learn, _NOT_SAVED, run.config.saving.on_failure, ())
+        return await self._attempted(run, learn, _NOT_SAVED, (), loads=False)
 
     @overload
     def reviewed(
@@ -423,13 +419,24 @@ class Lessons:
         finally:
             _blocks.reset(token)
 
-    def _takes_part(self, run: MemoryRun, *, wanted: bool) -> bool:
-        """Return whether a run uses lessons, after a check of its user."""
+    async def _attempted(
+        self, run: MemoryRun, work: Callable[[Memory], Awaitable[T]], what: str, otherwise: T, *, loads: bool = True
+    ) -> T:
+        """Run a function on the memory, after a check of the user; see `MemoryRun.attempt`.
+
+        Args:
+            run: The run.
+            work: The function.
+            what: What could not be done after an error.
+            otherwise: The result after an error that was logged, and of a run that uses no lessons.
+            loads: Whether the function loads, not saves.
+        """
+        wanted, settings = (run.identity.load, run.config.loading) if loads else (run.identity.save, run.config.saving)
         if not wanted or run.config.keeps_nothing:
-            return False
+            return otherwise
         if not self.shared:
             run.check_user()
-        return True
+        return await run.attempt(work, what, settings.on_failure, otherwise)
 
     def _view(self, run: MemoryRun, memory: Memory) -> Memory:
         seen = memory if run.identity.user_id is None else memory.view(viewer=run.identity.user_id)

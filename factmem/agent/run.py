@@ -13,7 +13,7 @@ from factmem.abc import DetectionRequest
 from factmem.abc.detector import Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.chat_history import Hearing, conversation_id
-from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
+from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
     MemoryBlock,
@@ -40,7 +40,6 @@ from factmem.memory.facade import Memory, subjects_named
 from factmem.memory.filters import Filters
 from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
-from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
@@ -379,15 +378,7 @@ class MemoryRun:
         if subjects is None:
             keys = {subject.key for subject in named}
             subjects = tuple(it for it in (self.user, *self.config.subjects) if it.key not in keys)
-        look_up = partial(
-            _looked_up,
-            view,
-            query,
-            subjects=subjects,
-            named=named,
-            loading=loading,
-            settings=self.config.recall,
-        )
+        look_up = partial(self._looked_up, view, query, subjects, named)
         typed, statements = _kinds(concepts)
         asks = concepts is not None or not query or _asks(query)
         if not asks and self.config.concepts:
@@ -412,6 +403,59 @@ class MemoryRun:
         told = {message.content.strip() for message in history}
         unsaid = {record.id: record for record in found if not _is_stated_in(current, told, record)}
         return _Found(records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer, after=after)
+
+    async def _looked_up(
+        self,
+        view: Memory,
+        query: str,
+        subjects: tuple[MemorySubject, ...],
+        named: tuple[MemorySubject, ...],
+        limit: int,
+        wanted: Filters,
+        *,
+        known: Collection[str] = (),
+        history: bool = False,
+    ) -> _Found:
+        """Return the best records for a query, or the newest if it is empty.
+
+        Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
+        A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one:
+        parts of them may still hold.
+        """
+        wanted, loading = {**wanted, "subjects": subjects}, self.config.loading
+        if not query:
+            return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
+        search = partial(
+            view.recall,
+            query,
+            limit=limit,
+            min_score=loading.min_score,
+            settings=self.config.recall,
+            strongest=True,
+            history=history,
+        )
+        matches: Sequence[RecallMatch] = await search(**wanted)
+        if named:
+            several = [*matches]
+            for subject in named:
+                alone: Filters = {**wanted, "subjects": (subject,)}
+                several += await search(**alone)
+            matches = sorted(several, key=lambda match: -match.score)[:limit]
+        earlier = {match.record.id: match.earlier for match in matches}
+        after = {match.record.id: match.after for match in matches if match.after and not match.after.details.flags}
+        if loading.overtaken:
+            return _Found(records=tuple(match.record for match in matches), earlier=earlier, after=after)
+        newer = {match.record.id: match.newer for match in matches if match.newer is not None and not match.retracted}
+        newer = {id: record for id, record in newer.items() if record.concept.keyword == STATEMENT.keyword}
+        held = [
+            attrs.evolve(match, newer=None)
+            if match.record.id in newer or (match.newer is not None and match.newer.id in known)
+            else match
+            for match in matches
+        ]
+        pairs = ((newer.get(record.id, record), record) for record in still_true(held))
+        records = {record.id: record for pair in pairs for record in pair}
+        return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, after=after)
 
     async def _submitted(
         self,
@@ -485,61 +529,6 @@ async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySub
     named = await subjects_named(view, query) if query else []
     own = (run.user.key, run.config.user.key)
     return tuple(it for it in named if it.individual_name is None and it.key not in own)[:_MOST_NAMED]
-
-
-async def _looked_up(
-    view: Memory,
-    query: str,
-    limit: int,
-    wanted: Filters,
-    *,
-    subjects: tuple[MemorySubject, ...],
-    named: tuple[MemorySubject, ...],
-    loading: Loading,
-    settings: RecallSettings | None,
-    known: Collection[str] = (),
-    history: bool = False,
-) -> _Found:
-    """Return the best records for a query, or the newest if it is empty.
-
-    Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
-    A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one: parts
-    of them may still hold.
-    """
-    wanted = {**wanted, "subjects": subjects}
-    if not query:
-        return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
-    search = partial(
-        view.recall,
-        query,
-        limit=limit,
-        min_score=loading.min_score,
-        settings=settings,
-        strongest=True,
-        history=history,
-    )
-    matches: Sequence[RecallMatch] = await search(**wanted)
-    if named:
-        several = [*matches]
-        for subject in named:
-            alone: Filters = {**wanted, "subjects": (subject,)}
-            several += await search(**alone)
-        matches = sorted(several, key=lambda match: -match.score)[:limit]
-    earlier = {match.record.id: match.earlier for match in matches}
-    after = {match.record.id: match.after for match in matches if match.after and not match.after.details.flags}
-    if loading.overtaken:
-        return _Found(records=tuple(match.record for match in matches), earlier=earlier, after=after)
-    newer = {match.record.id: match.newer for match in matches if match.newer is not None and not match.retracted}
-    newer = {id: record for id, record in newer.items() if record.concept.keyword == STATEMENT.keyword}
-    held = [
-        attrs.evolve(match, newer=None)
-        if match.record.id in newer or (match.newer is not None and match.newer.id in known)
-        else match
-        for match in matches
-    ]
-    pairs = ((newer.get(record.id, record), record) for record in still_true(held))
-    records = {record.id: record for pair in pairs for record in pair}
-    return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, after=after)
 
 
 def _answers(query: str, record: FactRecord[Any]) -> bool:

@@ -380,7 +380,8 @@ class Admin(ReadingPart):
                 lexical_weight=calibration.lexical_weight,
                 unrelated=calibration.unrelated,
             )
-            found = await Recaller(self._context, self._backend).recall(question, settings=settings)
+            recaller = Recaller(self._context, self._backend)
+            found = await recaller.recall(question, await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
         return await by_questions(embedder, questions, find)

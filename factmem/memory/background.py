@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
@@ -32,6 +32,7 @@ from factmem.validators import positive
 __all__ = [
     "Background",
     "MemoryEvent",
+    "OfSubmission",
     "Remembered",
     "Submission",
     "SubmissionFailed",
@@ -145,6 +146,42 @@ class Background:
     attempts: int = attrs.field(default=3, validator=positive)
     backoff: dt.timedelta = dt.timedelta(seconds=2)
     budget: Budget = attrs.field(factory=Budget)
+
+
+class OfSubmission:
+    """Progress of a submission, as it is seen from another event loop, or without one.
+
+    Args:
+        submission: The submission.
+    """
+
+    def __init__(self, submission: Submission) -> None:
+        self._submission = submission
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """The outcomes so far, in the order submitted."""
+        return self._submission.outcomes
+
+    @property
+    def pending(self) -> int:
+        """Number of jobs that are not read yet."""
+        return self._submission.pending
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Names of the errors of jobs that could not be read; see `Inbox.dead_letters`."""
+        return self._submission.failures
+
+    @property
+    def skipped(self) -> int:
+        """Number of messages skipped, because they were submitted before for all that is looked for now."""
+        return self._submission.skipped
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        return self._submission.dropped
 
 
 @attrs.frozen(kw_only=True)
@@ -278,17 +315,16 @@ class Submission:
         self._over.set()
 
 
-@attrs.frozen
-class UnitReader:
-    """Reads waiting words of one owner.
+class UnitReader(Protocol):
+    """Reads waiting words of one owner."""
 
-    Attributes:
-        process: Returns the outcome of each unit, or its error.
-        give_up: Keeps the words of a unit as they were said, marked as unread.
-    """
+    async def process(self, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
+        """Return the outcome of each unit, or its error."""
+        ...
 
-    process: Callable[[Sequence[Unit]], Awaitable[Sequence[Remembered | FactMemError]]]
-    give_up: Callable[[Unit, FactMemError], Awaitable[Remembered]]
+    async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
+        """Keep the words of a unit as they were said, marked as unread."""
+        ...
 
 
 class Worker:
@@ -475,11 +511,9 @@ class Worker:
             id: Id of the stream's job.
             watch: Called with it, and with an event that is set when this watch is over.
         """
-        self.check_running()
-        assert self._tasks is not None
         self._dismiss(id)
-        self._watched[id] = anyio.Event()
-        self._tasks.start_soon(self._guarded, partial(watch, id, self._watched[id]))
+        over = self._watched[id] = anyio.Event()
+        self.start(partial(watch, id, over))
 
     def _dismiss(self, id: str) -> None:
         if (over := self._watched.pop(id, None)) is not None:
@@ -496,15 +530,11 @@ class Worker:
     async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)
         for attempt in range(self._settings.attempts):
-            if attempt and not await self._pause(attempt):
-                break
+            if attempt and not await self.rest(self._settings.backoff * 2 ** (attempt - 1)):
+                break  # the memory is being closed
             waiting = await self._attempt(reader, waiting, last=attempt + 1 == self._settings.attempts)
             if not waiting:
                 break
-
-    async def _pause(self, attempt: int) -> bool:
-        """Wait before a further attempt; return False if the memory is being closed."""
-        return await self.rest(self._settings.backoff * 2 ** (attempt - 1))
 
     async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
         """Read units once, batch by batch; return those to be tried again."""

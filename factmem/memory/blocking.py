@@ -7,20 +7,18 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import anyio
-from anyio.from_thread import BlockingPortal
 
-from factmem.abc.detector import DropReason
 from factmem.error_hints import kind_of, missing_attribute
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.event_loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
-from factmem.memory.background import Remembered, Submission
+from factmem.memory.background import OfSubmission, Submission
 from factmem.memory.facade import Memory
 from factmem.memory.inbox import DeadLetters, Inbox, Quarantine
 
@@ -31,74 +29,167 @@ __all__ = [
     "BlockingMemory",
     "BlockingQuarantine",
     "BlockingSubmission",
-    "Calls",
+    "MemoryThread",
 ]
 
 T = TypeVar("T")
 
 
-class Calls:
-    """Runs async functions for other threads, on the asyncio loop that it is entered on.
+class MemoryThread:
+    """A thread whose event loop holds a memory open, and runs async functions for other threads.
 
     `anyio.from_thread.BlockingPortal` does the same, and wakes each of the two threads twice a call: to begin a task,
-    and to await it. Here each is woken once, which takes less than half the time.
+    and to await it. Here each is woken once, which takes less than half the time. A forked process may drop this one.
+    It could not drop `anyio.from_thread.start_blocking_portal`, whose generator waits for the thread of the parent
+    process when it is collected.
+
+    Args:
+        make: Makes the memory, in the thread.
+        loops: The event loops of the program, which the thread serves.
+        name: Name of the thread.
+        finishes_calls: Whether the memory stays open for calls under way when it is closed.
     """
 
-    def __init__(self) -> None:
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._open = False
-        self._process = os.getpid()
-        self._served = ProgramLoops().served()
-
-    async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._served.__enter__()
-        self._open = True
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    def __init__(
+        self, make: Callable[[], Memory], loops: ProgramLoops, name: str, *, finishes_calls: bool = True
     ) -> None:
-        """Refuse further calls, and wait for those under way."""
-        self._open = False
-        try:
-            if self._under_way:
-                await asyncio.wait(self._under_way)
-        finally:
-            self._served.__exit__(None, None, None)
+        self._make = make
+        self._loops = loops
+        self._finishes_calls = finishes_calls
+        self._process = os.getpid()
+        self._opened: Future[Memory] = Future()
+        self._ended: Future[BaseException | None] = Future()
+        self._under_way: dict[asyncio.Task[None], Future[Any]] = {}
+        self._is_open = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
     def forked(self) -> bool:
-        """Whether the loop is that of another process, which this one was forked from."""
+        """Whether the thread is one of another process, which this one was forked from."""
         return self._process != os.getpid()
 
-    def call(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Call an async function on the loop, and wait for its result.
+    @property
+    def usable(self) -> bool:
+        """Whether the thread runs in this process; a forked process has none of its parent's threads."""
+        return not self.forked and self._thread.is_alive()
+
+    def open(self) -> Memory:
+        """Start the thread, wait until the memory is open, and return it.
+
+        Raises:
+            FactMemError: The memory cannot be opened; the thread has ended.
+        """
+        self._thread.start()
+        if self._opened.exception() is not None:  # an interrupt of this wait leaves the thread, which is a daemon
+            self._thread.join()
+        return self._opened.result()
+
+    def start(self, function: Callable[[], Awaitable[T]]) -> Future[T]:
+        """Start an async function on the loop; cancelling the future cancels it.
 
         Raises:
             ProviderClosedError: The memory was closed, or this process was forked after it was opened.
-            RuntimeError: The calling thread is that of the loop, which would wait for itself.
         """
-        if not self._open:
+        if not self._is_open:
             raise _closed()
         check_process(self._process)
-        if threading.get_ident() == self._thread:
-            raise RuntimeError("a blocking call from the event loop's own thread would wait for itself: use `Memory`")
         future: Future[T] = Future()
         try:
             self._loop.call_soon_threadsafe(self._begin, function, future)
         except RuntimeError:  # the loop was closed meanwhile
             raise _closed() from None
-        return future.result()
+        return future
+
+    def call(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Call an async function on the loop, and wait for its result.
+
+        Raises:
+            ProviderClosedError: See `start`.
+            RuntimeError: The calling thread is that of the loop, which would wait for itself.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a blocking call from the event loop's own thread would wait for itself: use `Memory`")
+        return self.start(function).result()
+
+    def close(self, *, failed: bool = False) -> BaseException | None:
+        """Close the memory, and join the thread; return the error of closing, if any.
+
+        Args:
+            failed: Whether the program leaves the memory with an error, and pending submissions are not processed.
+        """
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._closing.set_result, failed)
+        failure = self._loops.wait(self._ended)
+        self._thread.join()
+        return None if isinstance(failure, _LeftEarlyError) else failure
+
+    def drop(self, patience: float) -> None:
+        """Stop the thread at once; pending submissions stay in the store for the next process.
+
+        Args:
+            patience: Maximum time to wait for its end, in seconds.
+        """
+        if not self.usable or threading.current_thread() is self._thread:
+            return
+        with contextlib.suppress(RuntimeError, TimeoutError):  # it ends by itself
+            self._loop.call_soon_threadsafe(self._stop)
+            self._loops.wait(self._ended, timeout=patience)
 
     def _begin(self, function: Callable[[], Awaitable[T]], future: Future[T]) -> None:
-        if not self._open:
+        if not self._is_open:
             future.set_exception(_closed())
             return
         task = self._loop.create_task(settle(function, future))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._under_way[task] = future
+        task.add_done_callback(self._under_way.pop)
+        future.add_done_callback(functools.partial(self._cancel, task))
+
+    def _cancel(self, task: asyncio.Task[None], future: Future[Any]) -> None:
+        """End a task for whose result nobody waits."""
+        if future.cancelled():
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(task.cancel)
+
+    def _stop(self) -> None:
+        for future in self._under_way.values():
+            future.cancel()
+        self._scope.cancel()
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            anyio.run(self._serve)
+        except BaseException as error:
+            failure = error
+            if not self._opened.done():
+                self._opened.set_exception(error)
+        finally:
+            self._ended.set_result(failure)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._closing: asyncio.Future[bool] = self._loop.create_future()
+        with self._loops.served(), anyio.CancelScope() as self._scope:
+            try:
+                async with self._make() as memory:
+                    self._is_open = True
+                    self._opened.set_result(memory)
+                    if await self._closing:
+                        raise _LeftEarlyError
+                    if self._finishes_calls:
+                        await self._finished()
+            finally:
+                await self._finished()
+
+    async def _finished(self) -> None:
+        """Refuse further calls, and wait for those under way."""
+        self._is_open = False
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+
+class _LeftEarlyError(Exception):
+    """The program has left a memory with an error of its own, which stays in the program's thread."""
 
 
 def _closed() -> ProviderClosedError:
@@ -142,55 +233,30 @@ def _viewing(method: Callable[Concatenate[Any, P], Memory]) -> Callable[Concaten
 class _Twin:
     """Blocking twin of an async class."""
 
-    def __init__(self, original: object, calls: Calls | None) -> None:
+    def __init__(self, original: object, calls: MemoryThread | None) -> None:
         self._original = original
         self._calls = calls
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._original!r})"
 
-    def _calls_in_use(self) -> Calls:
+    def _calls_in_use(self) -> MemoryThread:
         if self._calls is None:
             raise _closed()
         return self._calls
 
 
-class BlockingSubmission(_Twin):
-    """Blocking twin of `Submission`."""
+class BlockingSubmission(_Twin, OfSubmission):
+    """Blocking twin of `Submission`, with the same properties."""
 
-    def __init__(self, submission: Submission, calls: Calls) -> None:
-        super().__init__(submission, calls)
-        self._submission = submission
+    def __init__(self, submission: Submission, calls: MemoryThread) -> None:
+        _Twin.__init__(self, submission, calls)
+        OfSubmission.__init__(self, submission)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """See `Submission`."""
         return self._submission.ids
-
-    @property
-    def outcomes(self) -> tuple[Remembered, ...]:
-        """See `Submission.outcomes`."""
-        return self._submission.outcomes
-
-    @property
-    def pending(self) -> int:
-        """See `Submission.pending`."""
-        return self._submission.pending
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """See `Submission.failures`."""
-        return self._submission.failures
-
-    @property
-    def skipped(self) -> int:
-        """See `Submission`."""
-        return self._submission.skipped
-
-    @property
-    def dropped(self) -> Mapping[DropReason, int]:
-        """See `Submission.dropped`."""
-        return self._submission.dropped
 
     wait: Final = _blocking(Submission.wait)
 
@@ -215,7 +281,7 @@ class BlockingDeadLetters(_Twin):
 class BlockingInbox(_Twin):
     """Blocking twin of `Inbox`."""
 
-    def __init__(self, inbox: Inbox, calls: Calls) -> None:
+    def __init__(self, inbox: Inbox, calls: MemoryThread) -> None:
         super().__init__(inbox, calls)
         self._inbox, self._in_use = inbox, calls
 
@@ -258,32 +324,6 @@ class BlockingAdmin(_Twin):
     reembed: Final = _blocking(Admin.reembed)
 
 
-class _LoopInThread:
-    """An event loop in a thread of its own.
-
-    A forked process may drop it. It could not drop `anyio.from_thread.start_blocking_portal`, whose generator waits for
-    the thread of the parent process when it is collected.
-    """
-
-    def __enter__(self) -> BlockingPortal:
-        self._opened: Future[BlockingPortal] = Future()
-        self._thread = threading.Thread(target=anyio.run, args=(self._serve,), name="factmem portal", daemon=True)
-        self._thread.start()
-        return self._opened.result()
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        portal = self._opened.result()
-        portal.call(portal.stop, exc is not None)
-        self._thread.join()
-
-    async def _serve(self) -> None:
-        async with BlockingPortal() as portal:
-            self._opened.set_result(portal)
-            await portal.sleep_until_stopped()
-
-
 class BlockingMemory(_Twin):
     """Blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
 
@@ -304,14 +344,10 @@ class BlockingMemory(_Twin):
             )
         super().__init__(memory, None)
         self._memory = memory
-        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        with contextlib.ExitStack() as opening:  # a memory that cannot be opened leaves no thread behind
-            portal = opening.enter_context(_LoopInThread())
-            calls = opening.enter_context(portal.wrap_async_context_manager(Calls()))
-            opening.enter_context(portal.wrap_async_context_manager(self._memory))
-            self._open = opening.pop_all()
+        calls = MemoryThread(lambda: self._memory, ProgramLoops(), "factmem portal", finishes_calls=False)
+        calls.open()
         self._calls = calls
         return self
 
@@ -319,10 +355,10 @@ class BlockingMemory(_Twin):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         calls, self._calls = self._calls, None
-        if calls is not None and calls.forked:
-            self._open.pop_all()  # the parent process closes its memory
+        if calls is None or calls.forked:  # the parent process closes its memory
             return
-        self._open.__exit__(exc_type, exc, traceback)
+        if (failure := calls.close(failed=exc is not None)) is not None:
+            raise failure
 
     if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `async with`
 

@@ -22,7 +22,7 @@ from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
 from factmem.memory.argument_checks import listed
 from factmem.memory.profiles import ProfileSchema
-from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, heard_as
 from factmem.memory.taint import Heard
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
@@ -200,11 +200,6 @@ class Context:
     def writer(self) -> str | None:
         """The name of the writer in the audit trail."""
         return self.actor or self.viewer
-
-    @property
-    def screening(self) -> Screening:
-        """The screening of what is written."""
-        return Screening(self.policies.flagged, self.heard)
 
     @property
     def sight(self) -> Sight:

@@ -87,8 +87,10 @@ class Exchange(WritingPart):
                 for entries in _in_parts(read):
                     anchored = [self._anchored(entry.assertion, record_ids, trust=trust) for entry in entries]
                     if converted:
-                        pairs = zip(anchored, entries, strict=True)
-                        anchored = [attrs.evolve(each, actor=entry.assertion.actor) for each, entry in pairs]
+                        actors = [entry.assertion.actor for entry in entries]
+                        anchored = [
+                            attrs.evolve(each, actor=actor) for each, actor in zip(anchored, actors, strict=True)
+                        ]
                     said = [self._admitted(each, trust=trust, from_file=from_file) for each in anchored]
                     receipts = await self._writer.receipts(said)
                     pairs = zip(entries, receipts, strict=True)

@@ -610,20 +610,17 @@ class Memory:
             CapabilityError: There is no model, and ``strict`` is set.
             ModelError: The model or the reranker failed, and ``strict`` is set.
         """
-        return await self._recaller.recall(
+        search = await self._recaller.search(
             query,
+            filters,
             limit=limit,
             min_score=min_score,
-            depth=depth,
             lexical=lexical,
             semantic=semantic,
             strongest=strongest,
-            history=history,
             settings=settings,
-            deep=deep,
-            strict=strict,
-            filters=filters,
         )
+        return await self._recaller.recall(query, search, depth=depth, history=history, deep=deep, strict=strict)
 
     @overload
     async def history(
@@ -734,8 +731,7 @@ class Memory:
         if partial:
             return found
         if found.profile is None:
-            name = schema.name if isinstance(schema, ProfileSchema) else schema.__name__
-            raise IncompleteProfileError(name, found.missing)
+            raise IncompleteProfileError(ProfileSchema.of(schema).name, found.missing)
         return found.profile
 
     async def list_records(

@@ -43,16 +43,7 @@ from factmem.memory.journal import (
 from factmem.memory.operations import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
 from factmem.memory.reader import Reader
-from factmem.memory.remembering import (
-    About,
-    Order,
-    Rememberer,
-    StoredSession,
-    StoredWords,
-    conversation_from,
-    spoken,
-    warn_of_not_text,
-)
+from factmem.memory.remembering import About, Order, Rememberer, StoredSession, Taken, spoken, warn_of_not_text
 from factmem.memory.writer import WritingPart
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
@@ -173,17 +164,16 @@ class Inbox(PipelinePart):
             )
         id = _stream_id(stream, order)
         job = self._stream_job(id, order, trigger or Trigger())
-        conversation, *words_of_media = await self._rememberer.with_words_of_media(
-            [Conversation(messages=messages)], order, lenient=True
-        )
-        messages = conversation_from(conversation, self._context.said_now).messages
+        said = [Conversation(messages=messages)]
+        (bare,), words_of_media = await self._rememberer.without_media(said, order, lenient=True)
+        messages = bare.messages
         if words_of_media:
             await self._rememberer.store_and_submit(words_of_media, order)
         submission: Submission | None = None
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, messages, job, order, history=history)
             alone = self._without_words(id, messages)
-            not_text = sum(item.not_text for item in stored)
+            not_text = sum(item.conversation.not_text for item in stored)
             warn_of_not_text(alone + not_text)
             if job is None or self._backend.four_verbs_only:
                 submission = await self._rememberer.submit(stored)
@@ -259,7 +249,7 @@ class Inbox(PipelinePart):
         self._backend.worker.check_running()
         self._context.check_writable()
         held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
-        units = await self._pipeline.readable()
+        units = await self._pipeline.readable(of_all=True)
         held |= self._backend.worker.held
         others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
         visible = self._context.visible_owners
@@ -268,7 +258,7 @@ class Inbox(PipelinePart):
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]
             chosen = submission if owner in visible else unseen
-            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, chosen)
+            self._backend.worker.submit(Pipeline(self._of(owner), self._backend), mine, chosen)
         streams = [unit for unit in units if unit.job.streamed]
         for owner in dict.fromkeys(unit.given.owner for unit in streams):
             ids = {unit.job.id for unit in streams if unit.given.owner == owner}
@@ -304,7 +294,7 @@ class Inbox(PipelinePart):
         for id in words.keys() - waiting.keys():
             outcome = await self._pipeline.present_outcome(words[id])
             submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
-        self._backend.worker.submit(self._pipeline.unit_reader, list(waiting.values()), submission)
+        self._backend.worker.submit(self._pipeline, list(waiting.values()), submission)
         return submission
 
     async def _found_stream(self, ids: Sequence[str]) -> Submission:
@@ -315,12 +305,7 @@ class Inbox(PipelinePart):
 
     async def _waiting_for(self, ids: Collection[str]) -> dict[str, Unit]:
         """Return the visible units that wait, by the ids of their jobs."""
-        visible = self._context.visible_owners
-        units = [
-            unit
-            for unit in await self._pipeline.waiting(AssertionState.PENDING)
-            if unit.job.id in ids and unit.given.owner in visible
-        ]
+        units = [unit for unit in await self._pipeline.waiting(AssertionState.PENDING) if unit.job.id in ids]
         if not all(map(self._pipeline.can_read, units)):
             raise OutOfViewError("it looks for facts outside of this view: ask the memory that the view was made of")
         return {unit.job.id: unit for unit in units}
@@ -345,7 +330,7 @@ class Inbox(PipelinePart):
 
     async def _taken_in(
         self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order, *, history: bool
-    ) -> tuple[list[StoredWords], int]:
+    ) -> tuple[list[Taken], int]:
         """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
 
         Returns:
@@ -358,17 +343,18 @@ class Inbox(PipelinePart):
         else:
             for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
                 known[recorded.assertion.details.evidence[0].message_id].append(recorded)
+        given = _identified(stream, events, self._context.clock())  # what was taken in before was heard as well
         places = [place for place, event in enumerate(events, start=1) if (event.id or _event_id(event)) in known]
-        began = places[-1] if history and places else 0
-        fresh = _fresh(stream, events[began:], known, self._context.clock())
-        given = _fresh(stream, events, (), self._context.clock())  # what was taken in before was heard as well
+        began = _identified(stream, events[places[-1] if history and places else 0 :], self._context.clock())
+        fresh = attrs.evolve(given, messages=[message for message in began.messages if message.id not in known])
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
         again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}
         await self._rememberer.read_again([(recorded, job) for words in again.values() for recorded in _first(words)])
         skipped = len(old) - len(again)
         if not fresh.messages:
             return [], skipped
-        stored = await self._rememberer.journalled(await self._rememberer.taken_in([(fresh, job)], order, heard=given))
+        taken = await self._rememberer.taken_in([Taken(conversation=fresh, job=job)], order, heard=given)
+        stored = await self._rememberer.journalled(taken)
         if read is not None:
             overlap = job.trigger.overlap if job and job.trigger else 0
             before = tuple(itertools.chain(*list(read.values())[-overlap:])) if overlap else ()
@@ -380,7 +366,7 @@ class Inbox(PipelinePart):
 
     def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
         """Return the job of a stream's events; those that look for different things have different ids."""
-        job = self._rememberer.job(Conversation(messages=()), order)
+        job = self._rememberer.job(order)
         if job is None:
             return None
         return attrs.evolve(job, id=f"{id}{_FOR}{_digest(sorted(job.request.aims))}", trigger=trigger)
@@ -399,9 +385,7 @@ class Inbox(PipelinePart):
 
     async def _streams(self) -> list[Unit]:
         """Return the waiting units of this viewer's streams, including those that are being read."""
-        visible = self._context.visible_owners
-        waiting = await self._pipeline.readable()
-        return [unit for unit in waiting if unit.job.streamed and unit.given.owner in visible]
+        return [unit for unit in await self._pipeline.readable() if unit.job.streamed]
 
     async def _unread(self, ids: Collection[str]) -> list[Unit]:
         """Return the waiting units of streams that are not being read yet, with their context."""
@@ -432,7 +416,7 @@ class Inbox(PipelinePart):
         due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
         for owner in dict.fromkeys(unit.given.owner for unit in due):
             mine = [unit for unit in due if unit.given.owner == owner]
-            self._backend.worker.submit(self._pipeline.unit_reader, mine)
+            self._backend.worker.submit(self._pipeline, mine)
         for id in submissions.keys() - {unit.job.id for unit in due}:
             self._backend.worker.watch(id, self._watch)
         return submissions
@@ -487,7 +471,16 @@ class DeadLetters(PipelinePart):
             ReadOnlyError: The memory is read-only.
             OutOfViewError: Facts about subjects outside of this view were looked for.
         """
-        return tuple([await self._read_again(unit) for unit in await self._chosen(ids)])
+        outcomes: list[Remembered] = []
+        for unit in await self._chosen(ids):
+            self._context.check_writable()
+            if not self._pipeline.can_read(unit):
+                raise OutOfViewError(
+                    "it looks for facts outside of this view: read it with the memory that the view was made of"
+                )
+            await self._writer.commit([to_pending(recorded) for recorded in unit.words])
+            outcomes += await self._pipeline.read_now([unit])
+        return tuple(outcomes)
 
     async def dismiss(self, *ids: str) -> None:
         """Give up on reading dead letters: the words stay as they were said, like any other statement.
@@ -496,8 +489,12 @@ class DeadLetters(PipelinePart):
             RecordNotFoundError: An id names no dead letter.
             ReadOnlyError: The memory is read-only.
         """
+        failed, reason = AssertionState.FAILED, "dismissed"
         for unit in await self._chosen(ids):
-            await self._let_stand(unit)
+            self._context.check_writable()
+            await self._writer.commit(
+                [StateRequest.of(it, settled_state(it), reason=reason, expected=failed) for it in unit.words]
+            )
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
         letters = {letter.id: unit for letter, unit in await (self._letters() if ids else self._shown())}
@@ -516,33 +513,8 @@ class DeadLetters(PipelinePart):
             for entry in await self._backend.mirror.log(LogPart(jobs=True, states=(AssertionState.FAILED,)))
             if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
         }
-        visible = self._context.visible_owners
-        units = [unit for unit in await self._pipeline.waiting(AssertionState.FAILED) if unit.given.owner in visible]
+        units = await self._pipeline.waiting(AssertionState.FAILED)
         return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
-
-    async def _read_again(self, unit: Unit) -> Remembered:
-        self._context.check_writable()
-        if not self._pipeline.can_read(unit):
-            raise OutOfViewError(
-                "it looks for facts outside of this view: read it with the memory that the view was made of"
-            )
-        await self._writer.commit([to_pending(recorded) for recorded in unit.words])
-        (outcome,) = await self._pipeline.read_now([unit])
-        return outcome
-
-    async def _let_stand(self, unit: Unit) -> None:
-        self._context.check_writable()
-        await self._writer.commit(
-            [
-                StateRequest.of(
-                    recorded,
-                    state=settled_state(recorded),
-                    reason="dismissed",
-                    expected=AssertionState.FAILED,
-                )
-                for recorded in unit.words
-            ]
-        )
 
 
 def _failure_in(reason: str | None) -> tuple[str, str]:
@@ -683,7 +655,7 @@ def _is_read(words: Sequence[Recorded], job: Job) -> bool:
     return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
 
 
-def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[StoredWords]) -> None:
+def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[Taken]) -> None:
     """Note events as read, with their words, for a store that keeps none."""
     for event in events:
         if not _is_wordless(event):
@@ -702,14 +674,14 @@ def _overlap(unit: Unit) -> int:
     return unit.job.trigger.overlap if unit.job.trigger else 0
 
 
-def _fresh(stream: str, events: Sequence[Message], known: Collection[str | None], now: dt.datetime) -> Conversation:
-    """Return the new events, each with an id, in the order of their times."""
-    fresh: dict[str, Message] = {}
+def _identified(stream: str, events: Sequence[Message], now: dt.datetime) -> Conversation:
+    """Return the events that have words, each once and with an id, in the order of their times."""
+    found: dict[str, Message] = {}
     for event in events:
         id = event.id or _event_id(event)
-        if id not in known and not _is_wordless(event):
-            fresh.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
-    ordered = sorted(fresh.values(), key=lambda event: event.timestamp or now)
+        if not _is_wordless(event):
+            found.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
+    ordered = sorted(found.values(), key=lambda event: event.timestamp or now)
     return Conversation(messages=ordered, id=stream)
 
 

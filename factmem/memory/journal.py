@@ -145,7 +145,7 @@ class Job:
         id: Words with the same id are read together.
         kind: Kind of job.
         consolidate: Compare findings with known records.
-        infer: Details to infer, of ``scope``, ``categories`` and ``importance``.
+        infer: Details to infer, of `factmem.memory.pipeline.INFERRED`.
         request: Facts to look for.
         merge: Treatment of the metadata of a record that is updated.
         trigger: Condition for reading, of a stream.
@@ -307,8 +307,8 @@ class Unit:
         return self.given_for(self.words[0].assertion.details)
 
     def given_for(self, words: FactDetails) -> FactDetails:
-        """Return the details of the caller for findings in some of the words."""
-        given = _given_with(words)
+        """Return the details of the caller for findings in some of the words: without evidence, topics and flags."""
+        given = attrs.evolve(words, evidence=(), topics=(), flags=())
         if self.caller is None:
             return given
         return attrs.evolve(self.caller, importance=given.importance, categories=given.categories, source=given.source)
@@ -317,11 +317,6 @@ class Unit:
     def ids(self) -> frozenset[str]:
         """Ids of the waiting assertions."""
         return frozenset(recorded.id for recorded in self.words)
-
-
-def _given_with(words: FactDetails) -> FactDetails:
-    """Return the details of the caller in the details of submitted words: without evidence, topics and flags."""
-    return attrs.evolve(words, evidence=(), topics=(), flags=())
 
 
 def words_to_keep(

@@ -39,7 +39,7 @@ from factmem.private_files import make_folders, replace_file
 from factmem.recall.index.selection import LogPart
 from factmem.records import LogEntry, Origin, Place, Recorded
 
-__all__ = ["MediaInbox", "Separated", "drop_kept_media", "media_cited"]
+__all__ = ["MediaInbox", "drop_kept_media", "media_cited"]
 
 _log = logging.getLogger("factmem")
 
@@ -47,19 +47,6 @@ _CONVERSATION: Final = "media:"
 _PDF: Final = "application/pdf"
 _TRIED: Final = 10_000
 """Number of media whose reading is remembered by one memory."""
-
-
-@attrs.frozen
-class Separated:
-    """Conversations without their media, and the words that were read from these.
-
-    Attributes:
-        conversations: The conversations. Media that cannot be read are counted in them.
-        words: A conversation for each medium that was read now and has words.
-    """
-
-    conversations: Sequence[Conversation]
-    words: Sequence[Conversation]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -82,7 +69,7 @@ class MediaInbox(ReadingPart):
 
     async def separated(
         self, conversations: Sequence[Conversation], place: Place, owner: str | None, *, lenient: bool = False
-    ) -> Separated:
+    ) -> tuple[Sequence[Conversation], Sequence[Conversation]]:
         """Return conversations and the words in their media, apart. Nothing is written, but for bytes to be kept.
 
         Args:
@@ -92,13 +79,17 @@ class MediaInbox(ReadingPart):
             lenient: Whether media that fail are counted and logged, and not tried again by this process, instead of
                 being an error.
 
+        Returns:
+            The conversations without media, in which those that cannot be read are counted; and a conversation for each
+            medium that was read now and has words.
+
         Raises:
             CapabilityError: The model takes no media of a type.
             MediumError: A medium is too large, damaged, or of another type than stated.
             ModelError: The model failed, or the budget is spent.
         """
         if not any(message.media for conversation in conversations for message in conversation.messages):
-            return Separated(conversations, ())
+            return conversations, ()
         tries = _Tries(self._backend.media_tried, (place.key, owner), lenient)
         bare = []
         found: dict[str, _Found] = {}
@@ -111,13 +102,11 @@ class MediaInbox(ReadingPart):
                 messages.append((message, len(message.media) - sum(item is not None for item in media), whole))
             bare.append((conversation, messages))
         words = await self._words(found, place, owner, tries)
-        return Separated(
-            [
-                attrs.evolve(conversation, messages=[_without_media(*message, words=words) for message in messages])
-                for conversation, messages in bare
-            ],
-            [each for each in words.values() if each is not None and each.messages],
-        )
+        without = [
+            attrs.evolve(conversation, messages=[_without_media(*message, words=words) for message in messages])
+            for conversation, messages in bare
+        ]
+        return without, [each for each in words.values() if each is not None and each.messages]
 
     async def _found(
         self, medium: Medium, message: Message, conversation: Conversation, tries: _Tries

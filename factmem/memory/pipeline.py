@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import hashlib
+import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate
+from factmem.abc import Candidate, Verifier
 from factmem.abc.analyst import Analysis, AnalysisRequest
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
-from factmem.abc.detector import DropReason
+from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.abc.verifier import Claim, Confirmation
 from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
@@ -37,10 +40,10 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import STATEMENT, Concept, FactType
-from factmem.fold import Current, Moment, fold, states_of
+from factmem.facts import STATEMENT, Concept, FactType, MultipleFacts, SingleFact
+from factmem.fold import Current, Moment, fold, never_accepted, states_of
 from factmem.llm.asking import bounded_gather, metered
-from factmem.memory.background import Remembered, UnitReader
+from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import (
     Job,
     JobKind,
@@ -59,15 +62,14 @@ from factmem.memory.journal import (
 from factmem.memory.operations import operation
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
-from factmem.memory.simple_provider import FourVerbs
 from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
-from factmem.memory.verification import is_doubted, settled
 from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import LogPart, selected
+from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
@@ -84,14 +86,18 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.shown_records import as_kept_apart
+from factmem.shown_records import as_kept_apart, shown_record
+from factmem.values import canonical_bytes, encode_value
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline", "PipelinePart", "ReadUnit", "concepts_in"]
+__all__ = ["INFERRED", "Pipeline", "PipelinePart", "ReadUnit"]
+
+INFERRED: Final = ("scope", "categories", "importance")
+"""Details that an analyst infers where the caller gives none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,12 +106,12 @@ class ReadUnit:
 
     Attributes:
         unit: The words.
-        candidates: Assertions that were found, each with whether it is a request to forget.
+        candidates: Assertions that were found, without their embeddings.
         dropped: Number of findings that are not used, by reason.
     """
 
     unit: Unit
-    candidates: tuple[tuple[Assertion, bool], ...]
+    candidates: tuple[CandidateAssertion, ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
@@ -142,12 +148,13 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
 
 def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
-    candidates = [(said, removal or said.removed) for item in found for said, removal in item.candidates]
-    wishes = [said for said, removal in candidates if removal]
+    candidates = [candidate for item in found for candidate in item.candidates]
+    wishes = [item.assertion for item in candidates if item.forgets]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
         of_slots[_slot(wish)].append(wish)
-    meant = [said for said, removal in candidates if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
+    others = [item.assertion for item in candidates if not item.forgets]
+    meant = [said for said in others if _taken_by(of_slots.get(_slot(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -253,21 +260,32 @@ def _outcomes_of(
         changed: The changes of records.
         concepts: The declared concepts by keyword.
     """
-    sources = _Sources.of(findings)
+    messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
+    slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
+    for number, item in enumerate(findings):
+        for recorded in item.unit.words:
+            if (message := message_of(recorded.assertion.details)) is not None:
+                messages[message].add(number)
+        for candidate in item.candidates:
+            slots[_slot(candidate.assertion)].add(number)
+
+    def citing(details: FactDetails) -> set[int]:
+        return set[int]().union(*(messages.get(cited_message(item), ()) for item in details.evidence))
+
     records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
     changes: list[list[Change]] = [[] for _ in findings]
     reported: dict[str, set[int]] = {}
     for row in after:
-        if numbers := sources.numbers(row.details, row.recorded):
+        if numbers := citing(row.details).union(slots.get(_slot(row.recorded.assertion), ())):
             reported[row.recorded.record_id] = numbers
             record = hydrate(row, concepts)
             for number in numbers:
                 records[number][record.id] = record
     for recorded in apart:
-        for number in sources.numbers(recorded.assertion.details):
+        for number in citing(recorded.assertion.details):
             records[number][recorded.id] = as_kept_apart(recorded, AssertionState.QUARANTINED, concepts)
     for change in changed:
-        numbers = reported.get(change.record.id) or sources.numbers(change.record.details) or {0}
+        numbers = reported.get(change.record.id) or citing(change.record.details) or {0}
         for number in numbers:
             changes[number].append(change)
     return {
@@ -278,30 +296,6 @@ def _outcomes_of(
     }
 
 
-@attrs.frozen
-class _Sources:
-    """Index of findings by message and by slot."""
-
-    messages: Mapping[tuple[str | None, str | None], set[int]]
-    slots: Mapping[tuple[object, ...], set[int]]
-
-    @classmethod
-    def of(cls, findings: Sequence[ReadUnit]) -> _Sources:
-        messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
-        slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
-        for number, item in enumerate(findings):
-            for recorded in item.unit.words:
-                if (message := message_of(recorded.assertion.details)) is not None:
-                    messages[message].add(number)
-            for said, _ in item.candidates:
-                slots[_slot(said)].add(number)
-        return cls(messages, slots)
-
-    def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
-        found = set[int]().union(*(self.messages.get(cited_message(item), ()) for item in details.evidence))
-        return found if recorded is None else found.union(self.slots.get(_slot(recorded.assertion), ()))
-
-
 def _slot(said: Assertion) -> tuple[object, ...]:
     return (*said.track, said.slot)
 
@@ -310,34 +304,35 @@ _log = logging.getLogger("factmem")
 
 _DEEPEST_PROPOSAL: Final = 32
 """Maximum depth of a scope that a model proposes."""
+_AROUND: Final = 300
+"""Number of characters that a verifier is shown before and after a quote."""
+_MOST_ANSWERS: Final = 4_096
+"""Maximum number of a verifier's answers that a memory holds."""
 
 
 class Pipeline(WritingPart):
     """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
-    @functools.cached_property
-    def _four_verbs(self) -> FourVerbs:
-        return FourVerbs(self._context, self._backend)
+    async def waiting(self, state: AssertionState, *, of_all: bool = False) -> list[Unit]:
+        """Return the units that are in one state, in the order submitted.
 
-    @property
-    def unit_reader(self) -> UnitReader:
-        """The pipeline as the worker calls it."""
-        return UnitReader(self.process, self.give_up)
-
-    async def waiting(self, state: AssertionState) -> list[Unit]:
-        """Return the units of all owners that are in one state, in the order submitted."""
+        Args:
+            state: The state.
+            of_all: Whether those of all owners are returned, not only public ones and the viewer's own.
+        """
         log = await self._backend.mirror.log(LogPart(jobs=True, states=(state,)))
 
         def select() -> list[Unit]:
             recorded = [entry for entry in log if isinstance(entry, Recorded)]
             return units_in(recorded, states_of(log), self._context.concepts, state=state)
 
-        units = await to_thread.run_sync(select)
-        return [unit for unit in units if self._context.view.holds(unit.place)]
+        units, visible = await to_thread.run_sync(select), self._context.visible_owners
+        mine = [unit for unit in units if of_all or unit.given.owner in visible]
+        return [unit for unit in mine if self._context.view.holds(unit.place)]
 
-    async def readable(self) -> list[Unit]:
-        """Return the pending units of all owners that can be read here; see `can_read`."""
-        return list(filter(self.can_read, await self.waiting(AssertionState.PENDING)))
+    async def readable(self, *, of_all: bool = False) -> list[Unit]:
+        """Return the pending units that can be read here; see `waiting` and `can_read`."""
+        return list(filter(self.can_read, await self.waiting(AssertionState.PENDING, of_all=of_all)))
 
     def can_read(self, unit: Unit) -> bool:
         """Return whether the view is about all subjects of what may be found in a unit."""
@@ -369,19 +364,16 @@ class Pipeline(WritingPart):
     @operation(Operation.READ)
     async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         with metered(self._backend.worker.spent):
-            return await self._read_within_budget(units)
-
-    async def _read_within_budget(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
-        found = await self._found(units)
-        if self._backend.four_verbs_only:
-            return [
-                await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
-                for unit, item in zip(units, found, strict=True)
-            ]
-        readable = [item for item in found if isinstance(item, ReadUnit)]
-        results: dict[str, Remembered | FactMemError] = {}
-        for manner in dict.fromkeys(_manner_of(item) for item in readable):
-            results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+            found = await self._found(units)
+            if self._backend.four_verbs_only:
+                return [
+                    await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
+                    for unit, item in zip(units, found, strict=True)
+                ]
+            readable = [item for item in found if isinstance(item, ReadUnit)]
+            results: dict[str, Remembered | FactMemError] = {}
+            for manner in dict.fromkeys(_manner_of(item) for item in readable):
+                results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
         current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
         return [
             item if isinstance(item, FactMemError) else results[unit.job.id]
@@ -391,15 +383,75 @@ class Pipeline(WritingPart):
     async def _kept(self, found: ReadUnit) -> Remembered:
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
         keep = self._kept_words([found], Plan())
-        words = [(_read_words(item), False) for item in found.unit.words if item.id in keep]
-        return await self._four_verbs.keep([*words, *found.candidates], found.unit.job, dropped=found.dropped)
+        words = [_read_words(item) for item in found.unit.words if item.id in keep]
+        return await self._saved([*words, *found.candidates], found.unit.job, dropped=found.dropped)
+
+    async def _saved(
+        self,
+        found: Iterable[CandidateAssertion],
+        job: Job,
+        *,
+        dropped: Mapping[DropReason, int] | None = None,
+        failure: str | None = None,
+    ) -> Remembered:
+        """Save findings one by one in a provider with the four verbs only; one that fails does not prevent the others.
+
+        Args:
+            found: Findings, and words to keep beside them.
+            job: Job that they were found for.
+            dropped: Number of findings that are not used, by reason.
+            failure: Name of the error that kept the words from being read, if any.
+        """
+        screening = await self._writer.screening()
+        lost: Counter[Unrepresented] = Counter()
+        kept: dict[bytes, Assertion] = {}
+        for item in found:
+            screened = screening.screened(item.assertion)
+            if item.forgets:
+                lost[Unrepresented.REMOVAL] += 1
+            elif screened.state is AssertionState.QUARANTINED:
+                lost[Unrepresented.QUARANTINE] += 1
+            elif screened.details.origin is not Origin.USER:
+                lost[Unrepresented.ORIGIN] += 1
+            elif screened.state is not AssertionState.RETRACTED:
+                kept[item.assertion.fingerprint] = screened
+        for said in kept.values():
+            lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
+            lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
+        concepts = {**{concept.keyword: concept for concept in job.request.concepts}, **self._context.concepts}
+        places = list({said.place.key: said.place for said in kept.values()}.values())
+        before = await self._current_at(places)
+        slots = set()
+        for said in kept.values():
+            fact = shown_record(outside_log(said), concepts).fact
+            try:
+                await self._backend.provider.save(self._writer.dated(fact), said.place.subject, said.place.scope)
+            except FactMemError as error:
+                failure = type(error).__name__
+            else:
+                slots.add(_slot(said))
+                compared = job.consolidate and self._backend.consolidator is not None
+                lost[Unrepresented.COMPARISON] += compared and said.keyword == STATEMENT.keyword
+        after = await self._current_at(places)
+        return Remembered(
+            records=tuple(
+                hydrate(row, self._context.concepts) for row in after if _slot(row.recorded.assertion) in slots
+            ),
+            changes=tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts)),
+            dropped=dropped or {},
+            unrepresented=+lost,
+            failure=failure,
+        )
+
+    async def _current_at(self, places: Iterable[Place]) -> list[Current]:
+        wanted = [RecallFilter(subject=place.subject, scope=place.scope, exact=True) for place in places]
+        return [row for each in wanted for row in await self._reader.visible(each)]
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
         if self._backend.four_verbs_only:
-            words = [(_read_words(item), False) for item in unit.words]
-            return await self._four_verbs.keep(words, unit.job, failure=failure)
+            return await self._saved(map(_read_words, unit.words), unit.job, failure=failure)
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left and not stays_pending:
@@ -470,7 +522,7 @@ class Pipeline(WritingPart):
             case JobKind.KEEP:
                 return await self._analysed(unit, in_use)
             case JobKind.CONSOLIDATE:
-                return ReadUnit(unit=unit, candidates=tuple((_read_words(item), False) for item in unit.words))
+                return ReadUnit(unit=unit, candidates=tuple(map(_read_words, unit.words)))
 
     async def _detected(self, unit: Unit) -> ReadUnit:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
@@ -494,22 +546,97 @@ class Pipeline(WritingPart):
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
 
-        doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
-        reader, viewer = self._of_everybody, self._context.viewer
-        left, unconfirmed = await settled(doubtful, asserted, conversation, reader, self._backend, viewer)
+        doubtful = [item for item in found if _is_doubted(item) and not _repeats(positions[message_of(item.details)])]
+        left, unconfirmed = await self._verified(doubtful, asserted, conversation)
         certain = [item for item in found if item not in doubtful]
-        said = [(assertion, item.removed) for item in (*certain, *left) for assertion in asserted(item)]
+        said = [CandidateAssertion(it, removal=item.removed) for item in (*certain, *left) for it in asserted(item)]
         if not self._context.policies.keep_words:
-            quotes = [item for kept, _ in said if _instructs(kept.details) for item in kept.details.evidence]
-            said += [(kept, False) for kept in self._standing(unit) if not covers(quotes, kept.details.evidence[0])]
+            kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
+            quotes = [quote for details in kept for quote in details.evidence]
+            standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
+            said += map(CandidateAssertion, standing)
         return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
+
+    async def _verified(
+        self,
+        doubted: Sequence[Candidate],
+        asserted: Callable[[Candidate], Sequence[Assertion]],
+        conversation: Conversation,
+    ) -> tuple[list[Candidate], Counter[DropReason]]:
+        """Return what is left of doubted values, without their doubt if they are believed, and counts of the others.
+
+        A value that somebody accepted or refused in the inbox is not asked about again. The others are asked in one
+        question. Without a verifier, if it fails, or once the budget is spent, they wait.
+
+        Args:
+            doubted: Candidates with a doubt; see `_is_doubted`.
+            asserted: Returns the assertions of a candidate.
+            conversation: The words that they were found in.
+        """
+        dropped: Counter[DropReason] = Counter()
+        left: list[Candidate] = []
+        asked: list[Candidate] = []
+        single = [value for candidate in doubted for value in _one_by_one(candidate)]
+        decided = _decisions_in(await self._of_everybody.log(LogPart(apart=True))) if single else {}
+        for item, said in [(value, said) for value in single for said in asserted(value)]:
+            match decided.get(_value_of(said)):
+                case None:
+                    asked.append(item)
+                case AssertionState.QUARANTINED:
+                    dropped[DropReason.WAITING_ALREADY] += 1
+                case AssertionState.RETRACTED:
+                    dropped[DropReason.REFUSED_BEFORE] += 1
+                case _:
+                    left.append(attrs.evolve(item, doubt=None))
+        askable = [item for item in asked if item.doubt is not None and item.doubt.askable]
+        left += [item for item in asked if item not in askable]
+        messages = _by_name(conversation)
+        answers = await self._answers([_claim_of(item, messages) for item in askable])
+        for candidate, answer in zip(askable, answers, strict=True):
+            match answer:
+                case Confirmation.YES:
+                    left.append(attrs.evolve(candidate, doubt=None))
+                case Confirmation.NO:
+                    dropped[DropReason.NOT_CONFIRMED] += 1
+                case Confirmation.UNCLEAR:
+                    left.append(candidate)
+                case _:
+                    assert_never(answer)
+        return left, dropped
+
+    async def _answers(self, claims: Sequence[Claim]) -> list[Confirmation]:
+        """Return the answers to claims: those known already, and those of one question about the others."""
+        unclear, known, verifier = Confirmation.UNCLEAR, self._backend.confirmations, self._backend.verifier
+        keys = [(self._context.viewer, _digest(claim)) for claim in claims]
+        new = {key: claim for key, claim in zip(keys, claims, strict=True) if key not in known}
+        if new and verifier is not None:
+            found = await self._asked(verifier, list(new.values()))
+            known.update(zip(new, found, strict=False))
+            while len(known) > _MOST_ANSWERS:
+                known.pop(next(iter(known)))
+        return [known.get(key, unclear) for key in keys]
+
+    async def _asked(self, verifier: Verifier, claims: Sequence[Claim]) -> Sequence[Confirmation]:
+        """Return a verifier's answers; none if it fails."""
+        try:
+            self._backend.worker.spent.check()
+            with nested(Operation.VERIFY, records_in=len(claims)) as call:
+                answers = await verifier.verify(claims)
+                call.record_result(len(answers))
+        except BudgetSpentError:
+            return ()
+        except Exception as error:  # a custom verifier may raise any error
+            kind = error if isinstance(error, FactMemError) else type(error).__name__
+            _log.warning("%d findings could not be verified and wait in quarantine: %s", len(claims), kind)
+            return ()
+        right = len(answers) == len(claims) and all(isinstance(item, Confirmation) for item in answers)
+        return answers if right else ()
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
         """Yield the user's standing instructions in the words of a unit, which outlast the words."""
         for item in unit.words:
             said, details = item.assertion, item.assertion.details
-            treatment = treatment_of(item) or self._context.policies.origins.user
-            if details.origin is not Origin.USER or treatment is not Treatment.FACTS or not _instructs(details):
+            if not (self._holds_facts(item) and _instructs(details)):
                 continue
             (words,) = details.evidence
             for start, end in instructions_in(words.quote):
@@ -518,6 +645,11 @@ class Pipeline(WritingPart):
                 fact = STATEMENT.fact([quote.quote], timestamp=said.timestamp)
                 for standing in assertions_of(fact, said.place, attrs.evolve(details, evidence=(quote,))):
                     yield attrs.evolve(standing, state=settled_state(item), actor=said.actor)
+
+    def _holds_facts(self, recorded: Recorded) -> bool:
+        """Return whether words are the user's, and are read for facts."""
+        treatment = treatment_of(recorded) or self._context.policies.origins.user
+        return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
@@ -562,54 +694,29 @@ class Pipeline(WritingPart):
 
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)
-        place = Place(unit.place.subject, self.proposed(analysis.scope, unit.place.scope))
-        return ReadUnit(
-            unit=unit,
-            candidates=tuple(
-                (
-                    attrs.evolve(
-                        _read_words(item), place=place, details=_analysed_details(analysis, item.assertion.details)
-                    ),
-                    False,
-                )
-                for item in unit.words
-            ),
-        )
+        place = Place(unit.place.subject, self._proposed(analysis.scope, unit.place.scope))
+        said = [
+            attrs.evolve(item.assertion, place=place, details=_analysed_details(analysis, item.assertion.details))
+            for item in map(_read_words, unit.words)
+        ]
+        return ReadUnit(unit=unit, candidates=tuple(map(CandidateAssertion, said)))
 
     async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
-        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
-        return Analysis() if in_use is None else await self.analysed(text, unit.job.infer, in_use)
-
-    async def analysed(self, text: str, infer: Sequence[str], in_use: ScopeInfo) -> Analysis:
-        """Return the requested parts of an analysis of a text, and no others.
-
-        Args:
-            text: Text to analyse.
-            infer: Any of ``scope``, ``categories`` and ``importance``.
-            in_use: Scopes and categories in use.
-        """
-        analyst = self._backend.analyst
-        if not infer or analyst is None:
+        """Return the parts of an analysis of a unit's words that its job asks for, and no others."""
+        analyst, infer = self._backend.analyst, unit.job.infer
+        if not infer or analyst is None or in_use is None:
             return Analysis()
-        with nested(Operation.ANALYSE, records_in=1):
-            analysis = await analyst.analyse(
-                text,
-                AnalysisRequest(
-                    scope="scope" in infer,
-                    categories="categories" in infer,
-                    importance="importance" in infer,
-                    scopes_in_use=tuple(map(str, in_use.scopes)),
-                    categories_in_use=tuple(in_use.categories),
-                ),
-            )
-        return attrs.evolve(
-            analysis,
-            scope=analysis.scope if "scope" in infer else None,
-            categories=analysis.categories if "categories" in infer else (),
-            importance=analysis.importance if "importance" in infer else None,
+        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
+        asked = {name: name in infer for name in INFERRED}
+        request = AnalysisRequest(
+            **asked, scopes_in_use=tuple(map(str, in_use.scopes)), categories_in_use=tuple(in_use.categories)
         )
+        with nested(Operation.ANALYSE, records_in=1):
+            analysis = await analyst.analyse(text, request)
+        nothing = Analysis()
+        return attrs.evolve(analysis, **{name: getattr(nothing, name) for name in INFERRED if not asked[name]})
 
-    def proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
+    def _proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
         """Return the scope that a model proposes; the given one if the proposed path is illegal or too deep."""
         if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
             return otherwise
@@ -619,10 +726,14 @@ class Pipeline(WritingPart):
             return otherwise
 
     def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
-        request = unit.job.request
-        subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
-        here = [row for row in here if row.recorded.assertion.place.subject.key in subjects]
-        return concepts_in(here, self._context.concepts)
+        """Return the declared concepts, and those of records about a unit's subjects, which a detector is shown."""
+        subjects = {subject.key for subject in (*unit.job.request.subjects, unit.place.subject)}
+        said = ((row, row.recorded.assertion) for row in here)
+        newest = {it.keyword: row for row, it in said if it.place.subject.key in subjects}
+        newest.pop(STATEMENT.keyword, None)
+        declared = self._context.concepts
+        found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
+        return tuple((dict(declared) | found).values())
 
     async def _applied_or_single(
         self, found: Sequence[ReadUnit], *, tries: int = 5
@@ -703,15 +814,14 @@ class Pipeline(WritingPart):
         """
         if not self._context.policies.keep_words:
             return frozenset()
-        forgotten, otherwise = _forgotten_messages(found, planned), self._context.policies.origins.user
+        forgotten = _forgotten_messages(found, planned)
         return frozenset(
             recorded.id
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
             if not is_read_again(recorded)  # the words themselves stay as their first reading left them
-            and recorded.assertion.details.origin is Origin.USER
-            and (treatment_of(recorded) or otherwise) is Treatment.FACTS
+            and self._holds_facts(recorded)
             and message_of(recorded.assertion.details) not in forgotten
         )
 
@@ -733,12 +843,13 @@ class Pipeline(WritingPart):
 
     async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
         screening = await self._writer.screening()
-        said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.candidates]
-        vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
+        candidates = [candidate for item in found for candidate in item.candidates]
+        said = [screening.screened(candidate.assertion) for candidate in candidates]
+        vectors = await self._vectors_beside(said, found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [
-            CandidateAssertion(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
-            for (assertion, removal), vector in zip(said, vectors, strict=True)
+            attrs.evolve(candidate, assertion=assertion, vector=vector, lasts=lasts)
+            for candidate, assertion, vector in zip(candidates, said, vectors, strict=True)
         ]
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
@@ -812,12 +923,79 @@ class PipelinePart(WritingPart):
         return Pipeline(self._context, self._backend)
 
 
-def concepts_in(here: Iterable[Current], declared: Mapping[str, Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    """Return the declared concepts, and those of some records, which a detector is shown as in use."""
-    newest = {row.recorded.assertion.keyword: row for row in here}
-    newest.pop(STATEMENT.keyword, None)
-    found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
-    return tuple((dict(declared) | found).values())
+def _is_doubted(candidate: Candidate) -> bool:
+    """Return whether a candidate would be believed but for its doubt: no answer lifts another quarantine."""
+    return candidate.doubt is not None and not candidate.quarantined and candidate.details.origin.trusted
+
+
+def _one_by_one(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield a candidate for each of its values, which are doubted one by one."""
+    match candidate.fact:
+        case SingleFact():
+            yield candidate
+        case MultipleFacts() as fact:
+            for value in fact.values:
+                yield attrs.evolve(candidate, fact=attrs.evolve(fact, values=(value,)))
+
+
+def _decisions_in(log: Sequence[LogEntry]) -> dict[tuple[object, ...], AssertionState]:
+    """Return the state of the newest assertion of each value that waited in quarantine before."""
+    states, apart = states_of(log), never_accepted(log)
+    decided: dict[tuple[object, ...], AssertionState] = {}
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.id not in states:
+            continue
+        said, state = entry.assertion, states[entry.id]
+        waited = said.state is AssertionState.QUARANTINED and said.details.origin is Origin.USER
+        if waited and (state is not AssertionState.RETRACTED or entry.id in apart):
+            decided[_value_of(said)] = state
+    return decided
+
+
+def _by_name(conversation: Conversation) -> Mapping[tuple[str | None, str | None], tuple[Message, str]]:
+    """Return each message, by conversation and id, with the text of the one before it, if that may be believed."""
+    found: dict[tuple[str | None, str | None], tuple[Message, str]] = {}
+    before = ""
+    for message in conversation.messages:
+        found.setdefault((conversation.id, message.id), (message, before))
+        before = message.content if message.origin.trusted else ""
+    return found
+
+
+def _claim_of(candidate: Candidate, messages: Mapping[tuple[str | None, str | None], tuple[Message, str]]) -> Claim:
+    """Return the claim of a candidate with one value."""
+    concept, (value,) = candidate.fact.concept, candidate.fact.values
+    evidence = candidate.details.evidence[0]
+    message, before = messages.get(cited_message(evidence), (None, ""))
+    data = encode_value(value, concept.value_type)
+    return Claim(
+        passage=evidence.quote if message is None else _passage(message.content, evidence),
+        answered=before[-_AROUND:],
+        speaker=evidence.speaker or evidence.role or "user",
+        said_at=candidate.fact.timestamp,
+        about="" if candidate.subject is None else candidate.subject.prompt_description,
+        concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
+        value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
+        removal=candidate.removed,
+    )
+
+
+def _passage(text: str, evidence: Evidence) -> str:
+    """Return the words around a quote, from one blank to another; a short text as a whole."""
+    start = text.find(evidence.quote) if evidence.start is None else evidence.start
+    end = max(start, 0) + len(evidence.quote) if evidence.end is None else evidence.end
+    first, last = max(start - _AROUND, 0), end + _AROUND
+    before = text[first:start] if first == 0 else text[first:start].partition(" ")[2]
+    after = text[end:last] if last >= len(text) else text[end:last].rpartition(" ")[0]
+    return f"{before}{text[max(start, 0) : end]}{after}"
+
+
+def _value_of(said: Assertion) -> tuple[object, ...]:
+    return (*said.track, canonical_bytes(said.data), said.removed)
+
+
+def _digest(claim: Claim) -> bytes:
+    return hashlib.sha256(repr(attrs.astuple(claim)).encode(errors="surrogatepass")).digest()
 
 
 def _instructs(details: FactDetails) -> bool:
@@ -830,9 +1008,9 @@ def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
     return (found.unit.job.consolidate, found.unit.job.merge)
 
 
-def _read_words(recorded: Recorded) -> Assertion:
-    """Return the assertion of words that do not wait any more."""
-    return attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded))
+def _read_words(recorded: Recorded) -> CandidateAssertion:
+    """Return words that do not wait any more."""
+    return CandidateAssertion(attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded)))
 
 
 def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:

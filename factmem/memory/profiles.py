@@ -136,7 +136,7 @@ class ProfileSchema(Generic[ProfileT]):
 
     @overload
     @classmethod
-    def of(cls, profile: type[T], *, name: str | None = None) -> ProfileSchema[T]: ...
+    def of(cls, profile: type[T] | ProfileSchema[T], *, name: str | None = None) -> ProfileSchema[T]: ...
 
     @overload
     @classmethod
@@ -147,13 +147,15 @@ class ProfileSchema(Generic[ProfileT]):
         """Return the schema of a class or of a JSON Schema.
 
         Args:
-            profile: The class, or the JSON Schema of an object.
+            profile: The class, or the JSON Schema of an object; or a schema, which is returned as it is.
             name: Name of the profile (default: that of the class, or the title of the JSON Schema).
 
         Raises:
             InvalidDataError: It is not an attrs class, dataclass, pydantic model or JSON Schema of an object with a
                 title, or a field's type cannot be stored.
         """
+        if isinstance(profile, ProfileSchema):
+            return profile if name is None else attrs.evolve(profile, name=name)
         if isinstance(profile, Mapping):
             return _schema_of_json(profile, name)
         fields = tuple(_fields_of(profile))
@@ -227,7 +229,7 @@ def concepts_of(profile: ProfileSource) -> tuple[Concept[Any, Any], ...]:
     Raises:
         InvalidDataError: See `ProfileSchema.of`.
     """
-    return (profile if isinstance(profile, ProfileSchema) else ProfileSchema.of(profile)).concepts
+    return ProfileSchema.of(profile).concepts
 
 
 def schemas_of(profiles: Iterable[ProfileSource]) -> tuple[ProfileSchema[Any], ...]:
@@ -238,7 +240,7 @@ def schemas_of(profiles: Iterable[ProfileSource]) -> tuple[ProfileSchema[Any], .
     """
     if isinstance(profiles, type | Mapping | ProfileSchema) or not isinstance(profiles, Iterable):
         raise InvalidDataError("profiles is a list: give [Guest]", path="$.profiles")
-    schemas = tuple(given if isinstance(given, ProfileSchema) else ProfileSchema.of(given) for given in profiles)
+    schemas = tuple(map(ProfileSchema.of, profiles))
     if len({schema.name for schema in schemas}) < len(schemas):
         raise InvalidDataError("two profiles have one name: give ProfileSchema.of(…, name=…)", path="$.profiles")
     return schemas

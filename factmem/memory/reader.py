@@ -78,17 +78,19 @@ class Reader(Part):
     ) -> FactT | None:
         """See `Memory.load`."""
         check_concept(concept)
-        wanted = RecallFilter(
-            keywords=(concept.keyword,),
-            subject=self._context.named(subject),
-            scope=self._context.anchored(scope),
-            exact=True,
-        )
+        wanted = self._at((concept.keyword,), subject, scope)
         place = self._exact_place(wanted)
         rows = await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword))
         found = chosen(self._competing(rows, wanted), self._context.view)
         _check_one_individual(found)
         return fact_of(concept, found) if found else None
+
+    def _at(
+        self, keywords: Collection[str], subject: MemorySubject | str | None, scope: MemoryScope | str | None
+    ) -> RecallFilter:
+        """Return the filter of some keywords at one place, or at all places with a subject or a scope."""
+        subject, scope = self._context.named(subject), self._context.anchored(scope)
+        return RecallFilter(keywords=keywords, subject=subject, scope=scope, exact=True)
 
     def _competing(self, rows: Sequence[Current], wanted: RecallFilter) -> Sequence[Current]:
         """Return the facts that may be chosen: where no subject is named and the view is for a user, none of others.
@@ -141,8 +143,7 @@ class Reader(Part):
         scope: MemoryScope | str | None,
     ) -> PartialProfile[ProfileT]:
         """See `Memory.profile`. All fields are loaded at one moment."""
-        made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
-        (found,) = await self._filled([made], subject, scope)
+        (found,) = await self._filled([ProfileSchema.of(schema)], subject, scope)
         return found
 
     async def profiles(
@@ -161,12 +162,7 @@ class Reader(Part):
     ) -> list[PartialProfile[Any]]:
         """Return profiles filled with facts that are loaded at one moment."""
         declared = united(schemas)
-        wanted = RecallFilter(
-            keywords=tuple(declared),
-            subject=self._context.named(subject),
-            scope=self._context.anchored(scope),
-            exact=True,
-        )
+        wanted = self._at(tuple(declared), subject, scope)
         found: dict[str, list[Current]] = {}
         names = {folded_keyword(keyword): keyword for keyword in declared}
         rows = self._competing(await self.visible(wanted), wanted) if declared else ()
@@ -188,9 +184,7 @@ class Reader(Part):
         if not isinstance(concept, str):
             check_concept(concept)
         keyword = concept if isinstance(concept, str) else concept.keyword
-        wanted = RecallFilter(
-            keywords=(keyword,), subject=self._context.named(subject), scope=self._context.anchored(scope), exact=True
-        )
+        wanted = self._at((keyword,), subject, scope)
         declared = {keyword: concept} if isinstance(concept, Concept) else self._context.concepts
         found = await self._history_of(wanted, declared)
         if not found and isinstance(concept, str):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RecallDepth", "Recaller", "Searches", "narrowed"]
+__all__ = ["RecallDepth", "Recaller", "Search", "Searches", "narrowed"]
 
 _Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], int]"
 """The matches of a search, those that a reranker reads, and the number of records that the caller sees."""
@@ -74,25 +74,25 @@ class Recaller(ReadingPart):
     async def recall(
         self,
         query: str,
+        search: Search,
         *,
-        limit: int = 10,
-        min_score: float = 0.0,
         depth: RecallDepth | Literal["shallow", "deep"] = RecallDepth.SHALLOW,
-        lexical: bool = True,
-        semantic: bool = True,
-        strongest: bool = False,
         history: bool = False,
-        settings: RecallSettings | None = None,
         deep: DeepSettings | None = None,
         strict: bool = False,
-        filters: Filters = _EVERYTHING,
     ) -> RecallMatches:
-        """See `Memory.recall`."""
-        settings = self._context.settings if settings is None else settings
+        """See `Memory.recall`.
+
+        Args:
+            query: The query.
+            search: What `search` returned for it.
+            depth: With or without the help of a language model.
+            history: Add the earlier revisions of each record.
+            deep: Settings of deep recall instead of this memory's.
+            strict: Raise if deep recall has no model, or the model or the reranker fails.
+        """
         deep = self._context.deep if deep is None else deep
-        check_instance(settings, "settings", RecallSettings)
         check_instance(deep, "deep", DeepSettings)
-        search = await self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
@@ -105,10 +105,10 @@ class Recaller(ReadingPart):
             self._backend.accesses.count(match.record.id for match in matches)
         return matches
 
-    async def _shallowly(self, query: str, search: _Search, *, strict: bool) -> RecallMatches:
+    async def _shallowly(self, query: str, search: Search, *, strict: bool) -> RecallMatches:
         """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
-        happened = events_in(query, search.now) if search.lexical else ()
-        texts = list(dict.fromkeys([query, nameless(query), *(event.phrase for event in happened)]))
+        happened = search.events(query)
+        texts = list(search.texts(query, happened))
         failure = None
         try:
             found_for = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else ()
@@ -153,7 +153,7 @@ class Recaller(ReadingPart):
 
     async def _ranked(
         self,
-        search: _Search,
+        search: Search,
         query: str,
         vectors: Mapping[str, NDArray[np.float32] | None],
         happened: Sequence[EventTime],
@@ -166,40 +166,31 @@ class Recaller(ReadingPart):
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
         def rank(corpus: Corpus) -> _Found:
-            def asked(text: str) -> Query:
-                return search.query(corpus, text, vectors.get(text))
-
-            whole = timed(asked(query), happened, lambda phrase: self._dating(corpus, asked(phrase)), search.now)
-            whole = less_named(corpus, whole, query, vectors.get(nameless(query)))
+            whole = search.whole_query(corpus, query, happened, vectors)
             linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))
 
-            def best(search: _Search) -> list[RecallMatch]:
-                beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
-
-                def rank(wanted: RecallFilter) -> list[RecallMatch]:
-                    return ranked(
+            def best(search: Search) -> list[RecallMatch]:
+                matches = linked.among(
+                    corpus,
+                    lambda wanted: ranked(
                         corpus,
                         whole,
                         wanted=wanted,
                         limit=search.limit,
                         min_score=search.min_score,
-                        concepts=self._context.concepts,
-                        beside=beside,
-                    )
-
-                matches = linked.among(
-                    corpus,
-                    rank,
+                        concepts=search.concepts,
+                        beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
+                    ),
                     sight=search.sight,
                     wanted=search.wanted,
                     limit=search.limit,
                     min_score=search.min_score,
                 )
-                return self._marked(corpus, search, matches)
+                return search.marked(corpus, matches)
 
             matches = best(wide)
             pool = matches[:top] if search.keeps_all else best(whole_pool) if top else []
-            return matches, pool, _seen_in(corpus, search)
+            return matches, pool, search.number_seen(corpus)
 
         def at_once() -> _Found | None:
             glance = self._reader.glance(embedded=embedded)
@@ -213,7 +204,7 @@ class Recaller(ReadingPart):
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
 
-    def _asking(self, corpus: Corpus, search: _Search, query: str, *, embedded: bool) -> Asking:
+    def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
             if not embedded:
                 return [None] * len(texts)
@@ -227,11 +218,7 @@ class Recaller(ReadingPart):
             concepts=self._context.concepts,
         )
 
-    def _dating(self, corpus: Corpus, phrase: Query) -> list[RecallMatch]:
-        """Return records that tell when something happened; a filter of the search changes no score."""
-        return ranked(corpus, phrase, wanted=RecallFilter(), limit=TELLING, concepts=self._context.concepts)
-
-    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
+    async def _deeply(self, question: str, search: Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
         analyst = self._backend.question_analyst
         if analyst is None:
             raise CapabilityError(
@@ -241,7 +228,6 @@ class Recaller(ReadingPart):
             search=search,
             corpus=self._reader.corpus,
             embedder=self._backend.embedder if search.semantic else None,
-            concepts=self._context.concepts,
             concurrency=deep.concurrency,
         )
         found = await explored(
@@ -249,8 +235,8 @@ class Recaller(ReadingPart):
         )
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
-        matches = await to_thread.run_sync(self._marked, corpus, search, matches)
-        pool, among = matches[: self._backend.reranking.top], await to_thread.run_sync(_seen_in, corpus, search)
+        matches = await to_thread.run_sync(search.marked, corpus, matches)
+        pool, among = matches[: self._backend.reranking.top], await to_thread.run_sync(search.number_seen, corpus)
         ordered = await self._reranked(question, (matches, pool, among), search.limit, searches.failure, strict=strict)
         own = (await searches.found([Look(question)]))[Look(question)]
         asked = (match for match in own if match.score >= search.min_score)
@@ -258,33 +244,32 @@ class Recaller(ReadingPart):
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 
-    def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
-        """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
-        return marked(corpus, matches, sight=search.sight, wanted=search.wanted, concepts=self._context.concepts)
-
     async def search(
         self,
         query: str,
-        limit: int,
-        min_score: float,
-        lexical: bool,
-        semantic: bool,
-        strongest: bool,
-        settings: RecallSettings,
-        filters: Filters,
-    ) -> _Search:
-        """Return a checked search.
+        filters: Filters = _EVERYTHING,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        lexical: bool = True,
+        semantic: bool = True,
+        strongest: bool = False,
+        settings: RecallSettings | None = None,
+    ) -> Search:
+        """Return a checked search; see `Memory.recall`.
 
         Raises:
             InvalidDataError: An argument is out of range.
         """
+        settings = self._context.settings if settings is None else settings
+        check_instance(settings, "settings", RecallSettings)
         check_query(query, limit, min_score)
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
         moment, wanted = self._context.moment, self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
         calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
-        return _Search(
+        return Search(
             mirror=self._backend.mirror,
             sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
@@ -295,6 +280,7 @@ class Recaller(ReadingPart):
             lexical=lexical,
             semantic=semantic,
             calibration=calibration if lexical else attrs.evolve(calibration, lexical_weight=0.0),
+            concepts=self._context.concepts,
         )
 
     async def _name_of_embedder(self) -> str:
@@ -305,14 +291,9 @@ class Recaller(ReadingPart):
             return ""
 
 
-def _seen_in(corpus: Corpus, search: _Search) -> int:
-    """Return the number of records that the caller of a search sees."""
-    return corpus.shown(search.sight).seen(search.sight).counts[0]
-
-
 @attrs.frozen(kw_only=True)
-class _Search:
-    """A checked search."""
+class Search:
+    """A checked search, which shallow and deep recall make in the same way."""
 
     mirror: Mirror
     sight: Sight
@@ -324,6 +305,7 @@ class _Search:
     lexical: bool
     semantic: bool
     calibration: Calibration
+    concepts: Mapping[str, Concept[Any, Any]]
 
     @property
     def keeps_all(self) -> bool:
@@ -334,6 +316,10 @@ class _Search:
     def needs_vectors(self) -> bool:
         """Whether the vectors of the records contribute to the ranking."""
         return self.semantic or self.weights.diversity > 0
+
+    def number_seen(self, corpus: Corpus) -> int:
+        """Return the number of records that the caller sees."""
+        return corpus.shown(self.sight).seen(self.sight).counts[0]
 
     def without_meaning(self, error: EmbedderError) -> str:
         """Return the reason why meaning does not count, and log it.
@@ -346,6 +332,39 @@ class _Search:
         failure = f"results are ranked by words alone: {error}"
         _log.warning("%s", failure)
         return failure
+
+    def events(self, text: str) -> Sequence[EventTime]:
+        """Return the events that a text names; none if words do not count."""
+        return events_in(text, self.now) if self.lexical else ()
+
+    def texts(self, text: str, happened: Sequence[EventTime]) -> dict[str, None]:
+        """Return the texts of which `whole_query` takes embeddings, for a text and its events."""
+        return dict.fromkeys([text, nameless(text), *(event.phrase for event in happened)])
+
+    def whole_query(
+        self,
+        corpus: Corpus,
+        text: str,
+        happened: Sequence[EventTime],
+        vectors: Mapping[str, NDArray[np.float32] | None],
+    ) -> Query:
+        """Return the query of a text with the times of its events; names count half in it. For worker threads only.
+
+        Records that tell when something happened are found regardless of the filter, which changes no score.
+        """
+
+        def asked(text: str) -> Query:
+            return self.query(corpus, text, vectors.get(text))
+
+        def telling(phrase: str) -> list[RecallMatch]:
+            return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)
+
+        query = timed(asked(text), happened, telling, self.now)
+        return less_named(corpus, query, text, vectors.get(nameless(text)))
+
+    def marked(self, corpus: Corpus, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
+        """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
+        return marked(corpus, matches, sight=self.sight, wanted=self.wanted, concepts=self.concepts)
 
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. This is slow: for worker threads only."""
@@ -392,15 +411,13 @@ class Searches:
         search: What is searched for, and among what; a hint never widens its filter.
         corpus: Returns the current records, with every vector if called with ``embedded=True``.
         embedder: Makes the embeddings; None to rank by words alone.
-        concepts: Declared concepts by keyword.
         concurrency: Maximum number of concurrent searches.
         failure: The reason to rank by words alone; None without an error.
     """
 
-    search: _Search
+    search: Search
     corpus: Callable[..., Awaitable[Corpus]]
     embedder: Embedder | None
-    concepts: Mapping[str, Concept[Any, Any]]
     concurrency: int
     failure: str | None = attrs.field(init=False, default=None)
     _vectors: dict[str, NDArray[np.float32] | None] = attrs.field(init=False, factory=dict)
@@ -465,29 +482,18 @@ class Searches:
         wanted = self.search.wanted if look.hint is None else narrowed(self.search.wanted, look.hint)
         if wanted is None:
             return []
-        query = timed(
-            self._query(corpus, look.text),
-            events_in(look.text, self.search.now),
-            lambda phrase: self._found_by(corpus, self._query(corpus, phrase), RecallFilter(), TELLING),
-            self.search.now,
-        )
-        query = less_named(corpus, query, look.text, self._vectors.get(nameless(look.text)))
+        query = self.search.whole_query(corpus, look.text, self.search.events(look.text), self._vectors)
         most = max(self.search.limit, COMPARED)
         limit = most if look.hint is None else len(look.hint.record_ids) or most
-        matches = self._found_by(corpus, query, wanted, limit)
+        matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
 
-    def _query(self, corpus: Corpus, text: str) -> Query:
-        return self.search.query(corpus, text, self._vectors.get(text))
-
-    def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
-        return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
-
     def _texts(self, text: str) -> list[str]:
-        said = [text, *(event.phrase for event in events_in(text, self.search.now))]
-        return [*said, *map(nameless, said)]
+        """Return the texts to embed for a text and for the events that it names, which may be looked for next."""
+        happened = self.search.events(text)
+        return [*self.search.texts(text, happened), *(nameless(event.phrase) for event in happened)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""

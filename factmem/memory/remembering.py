@@ -33,13 +33,14 @@ from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
-from factmem.memory.pipeline import PipelinePart
+from factmem.memory.pipeline import INFERRED, PipelinePart
 from factmem.memory.profiles import united
 from factmem.memory.screening import heard_as, off_loop
-from factmem.memory.simple_provider import FourVerbs, unit_of
 from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
+from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
+from factmem.recall.index.source import outside_log
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -63,11 +64,9 @@ __all__ = [
     "ReadyFact",
     "Rememberer",
     "StoredSession",
-    "StoredWords",
     "Taken",
     "Words",
     "conversation_from",
-    "settled",
     "spoken",
     "warn_of_not_text",
 ]
@@ -110,28 +109,59 @@ class ReadyFact:
 
 @attrs.frozen(kw_only=True)
 class Taken:
-    """One submitted item on its way into the store.
+    """One submitted item, on its way into the store and from there to a model.
 
     Attributes:
         conversation: The item as a conversation.
+        is_text: Whether it was a plain text, which is a memory itself.
+        job: Job that it waits for; None if no model reads it.
         words: Its statements, or facts that are ready.
         treatments: Treatment of each message that is kept with it.
-        job: Job that it waits for; None if no model reads it.
-        compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
+        compared: Whether it is kept once only, if others of its batch say the same.
         assertions: What keeps it until it is read, or for good.
+        receipts: Receipts of these, once they are in the store.
+        unit: What is still to be read of it; None if nothing is.
+        twin: Receipts of the words of the same batch that stand for these.
+        states: Present states, by id, of words that were in the store before.
     """
 
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
-    words: Detection
-    treatments: Sequence[Treatment | None] = ()
+    is_text: bool = False
     job: Job | None
+    words: Detection = attrs.field(factory=Detection)
+    treatments: Sequence[Treatment | None] = ()
     compared: bool = False
     assertions: Sequence[Assertion] = ()
+    receipts: Sequence[Receipt] = ()
+    unit: Unit | None = None
+    twin: Sequence[Receipt] = ()
+    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
 
     @property
     def of_assistant(self) -> bool:
         """Whether there are statements of the assistant, which are compared with the conversation."""
         return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
+
+    @property
+    def was_to_be_read(self) -> bool:
+        """Whether the words were submitted for a model to read, now or before."""
+        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
+
+    def outcome(self) -> Remembered:
+        """Return the outcome of words that are kept as they are."""
+        records: dict[str, FactRecord[Any]] = {
+            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
+            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
+        }
+        created = [
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in self.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        ]
+        outcome = Remembered(
+            records=tuple(records.values()), changes=tuple(created), dropped={} if self.receipts else self.words.dropped
+        )
+        return outcome.without(DropReason.DUPLICATE, 1 if self.twin else 0)
 
 
 def _kept(
@@ -305,55 +335,12 @@ class About(TypedDict, total=False):
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """Checked details of one call."""
+    """Checked details of one call, with a job for conversations, of which those of texts and ready facts are made."""
 
     place: Place
     given: FactDetails
-    looking_for: DetectionRequest
-    infer: tuple[str, ...] = ()
-    consolidate: bool = True
-    merge: MetadataMerge = MetadataMerge.MERGE
-    origins: OriginPolicy | None = None
-
-
-@attrs.frozen(kw_only=True)
-class StoredWords:
-    """Words of one conversation in the store, and the unit of them that is still to be read.
-
-    Attributes:
-        receipts: Receipts of the words.
-        unit: The unit; None if nothing is to be read.
-        dropped: Number of parts that were not kept, by reason.
-        not_text: Number of images, audio and files.
-        twin: Receipts of the words of the same batch that stand for these.
-        states: Present states, by id, of words that were in the store before.
-    """
-
-    receipts: tuple[Receipt, ...]
-    unit: Unit | None
-    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-    not_text: int = 0
-    twin: tuple[Receipt, ...] = ()
-    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
-
-    @property
-    def was_to_be_read(self) -> bool:
-        """Whether the words were submitted for a model to read, now or before."""
-        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
-
-    def outcome(self) -> Remembered:
-        """Return the outcome of words that are kept as they are."""
-        records: dict[str, FactRecord[Any]] = {
-            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
-            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
-        }
-        created = [
-            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in self.receipts
-            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
-        ]
-        dropped = self.dropped if self.twin or not records else {}
-        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+    job: Job
+    origins: OriginPolicy | None
 
 
 @attrs.frozen(kw_only=True)
@@ -384,11 +371,12 @@ class Rememberer(PipelinePart):
         outcomes = await self._read_now(await self._store([what], order))
         return outcomes[0].with_others(outcomes[1:])
 
-    async def _read_now(self, stored: Sequence[StoredWords]) -> list[Remembered]:
+    async def _read_now(self, stored: Sequence[Taken]) -> list[Remembered]:
         read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
         outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
+        not_text = [item.conversation.not_text for item in stored]
         return [
-            outcome.without(DropReason.NOT_TEXT, item.not_text) for outcome, item in zip(outcomes, stored, strict=True)
+            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
@@ -445,14 +433,20 @@ class Rememberer(PipelinePart):
         )
         given = self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private)
         if self._backend.four_verbs_only:
-            FourVerbs(self._context, self._backend).check_representable(self._writer.lasting(given))
+            if isinstance(self._backend.provider, NoMemory):
+                raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
+            self._writer.check_representable(self._writer.lasting(given))
         return Order(
             place=self._context.place(subject, scope),
             given=given,
-            looking_for=self._looking_for(about.get("looking_for"), subject),
-            infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
-            consolidate=about.get("consolidate", True),
-            merge=about.get("merge", MetadataMerge.MERGE),
+            job=Job(
+                id="",
+                kind=JobKind.DETECT,
+                request=self._looking_for(about.get("looking_for"), subject),
+                infer=tuple(name for name in INFERRED if about.get(name) is None),
+                consolidate=about.get("consolidate", True),
+                merge=about.get("merge", MetadataMerge.MERGE),
+            ),
             origins=about.get("origins"),
         )
 
@@ -486,64 +480,53 @@ class Rememberer(PipelinePart):
         """Submit words to be read in the background; read them now if nothing can wait."""
         return await self.submit(await self._store(what, order))
 
-    async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
+    async def _store(self, what: Sequence[Words], order: Order) -> list[Taken]:
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
-        what = await self.with_words_of_media(what, order)
-        taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
-        stored = await self.journalled(taken)
-        warn_of_not_text(sum(item.not_text for item in stored))
+        now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
+        said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
+        bare, words = await self.without_media(said, order)
+        texts = [isinstance(item, str) for item in what]
+        taken = [
+            Taken(conversation=item, is_text=is_text, job=self.job(order, is_text=is_text))
+            for item, is_text in (*zip(bare, texts, strict=True), *((item, False) for item in words))
+        ]
+        stored = await self.journalled(await self.taken_in(taken, order))
+        warn_of_not_text(sum(item.conversation.not_text for item in stored))
         return stored
 
-    async def with_words_of_media(
-        self, what: Sequence[Words], order: Order, *, lenient: bool = False
-    ) -> Sequence[Words]:
-        """Return words without their media, and behind them the words that were read from these.
-
-        Args:
-            what: The words.
-            order: Details of the call.
-            lenient: See `MediaInbox.separated`.
-        """
-        now = self._context.said_now
-        holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
-        if not holding or self._backend.four_verbs_only:  # words of media belong into quarantine
-            return what
-        held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
+    async def without_media(
+        self, said: Sequence[Conversation], order: Order, *, lenient: bool = False
+    ) -> tuple[Sequence[Conversation], Sequence[Conversation]]:
+        """Return conversations without their media, and the words that were read from these; see `MediaInbox`."""
+        if self._backend.four_verbs_only:  # words of media belong into quarantine
+            return said, ()
         inbox = MediaInbox(self._context.everybody, self._backend)
-        apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
-        bare = dict(zip(held, apart.conversations, strict=True))
-        return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
+        return await inbox.separated(said, order.place, order.given.owner, lenient=lenient)
 
-    async def taken_in(
-        self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
-    ) -> list[Taken]:
-        """Return words as they are to be stored, each with the job that it waits for.
+    async def taken_in(self, items: Sequence[Taken], order: Order, *, heard: Conversation | None = None) -> list[Taken]:
+        """Return items with the assertions that keep them.
 
         Args:
-            what: The words.
+            items: The items, each with its conversation and the job that it waits for.
             order: Details of the call.
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
-        length, now = _length_of(what), self._context.said_now
-        read = await off_loop(lambda: [self._read(item, job, order, now) for item, job in what], length)
+        length = _length_of(items)
+        read = await off_loop(lambda: [self._read(item, order) for item in items], length)
         taken = [await self._compared(item, heard, order) if item.of_assistant else item for item in read]
         return await off_loop(lambda: [self._asserted(item, order) for item in taken], length)
 
-    def _read(self, what: Words, job: Job | None, order: Order, now: dt.datetime) -> Taken:
-        """Return words of any form as statements, secrets redacted. A text is a memory itself, whatever the policy."""
-        conversation, is_text = conversation_from(what, now), isinstance(what, str)
-        origins = order.origins or self._context.policies.origins
-        kept, treatments = (
-            (conversation, ())
-            if is_text
-            else _kept(conversation, origins, reads=job is not None, own=order.origins is not None)
-        )
-        return Taken(
-            conversation=conversation,
-            words=self._verbatim.read(kept, self._writer.lasting(order.given) if job is None else order.given),
+    def _read(self, item: Taken, order: Order) -> Taken:
+        """Add the statements of an item, secrets redacted. A text is a memory itself, whatever the policy."""
+        kept, treatments, unread = item.conversation, list[Treatment | None](), item.job is None
+        if not item.is_text:
+            origins = order.origins or self._context.policies.origins
+            kept, treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
+        return attrs.evolve(
+            item,
+            words=self._verbatim.read(kept, self._writer.lasting(order.given) if unread else order.given),
             treatments=treatments,
-            job=job,
-            compared=is_text and job is None and order.consolidate,
+            compared=item.is_text and unread and order.job.consolidate,
         )
 
     def _asserted(self, taken: Taken, order: Order) -> Taken:
@@ -555,50 +538,31 @@ class Rememberer(PipelinePart):
         fact = self._writer.dated(candidate.fact)
         return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
 
-    async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
+    async def journalled(self, taken: Sequence[Taken]) -> list[Taken]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
-            return [
-                StoredWords(
-                    receipts=(),
-                    unit=unit_of(item.assertions, item.job or _AS_SAID) if item.assertions else None,
-                    dropped=item.words.dropped,
-                    not_text=item.conversation.not_text,
-                )
-                for item in taken
-            ]
-        assertions, twins, vectors = await self._distinct(taken)
-        receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
+            return [attrs.evolve(item, unit=_unit_outside(item)) for item in taken]
+        taken, twins, vectors = await self._distinct(taken)
+        said = [(assertion, item.job) for item in taken for assertion in item.assertions]
+        receipts = await self._writer.receipts([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
-            jobs = [item.job for item, each in zip(taken, assertions, strict=True) for _ in each]
-            known = zip(receipts, jobs, strict=True)
-            unread |= await self.read_again([(receipt.recorded, job) for receipt, job in known if not receipt.new])
+            known = zip(receipts, said, strict=True)
+            unread |= await self.read_again([(receipt.recorded, job) for receipt, (_, job) in known if not receipt.new])
         as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
         states = await self._writer.states_of_repeated(as_said)
-        stored, at = [], 0
-        for item, said in zip(taken, assertions, strict=True):
-            mine = tuple(receipts[at : at + len(said)])
-            at += len(said)
+        stored, rest = [], iter(receipts)
+        for item in taken:
+            mine = tuple(itertools.islice(rest, len(item.assertions)))
             words = [
                 word
                 for receipt in mine
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            unit = _unit(words, mine, item.job)
-            stored.append(
-                StoredWords(
-                    receipts=mine,
-                    unit=unit,
-                    dropped=item.words.dropped,
-                    not_text=item.conversation.not_text,
-                    states=states,
-                )
-            )
+            stored.append(attrs.evolve(item, receipts=mine, unit=_unit(words, mine, item.job), states=states))
         for again, first in twins.items():
-            dropped = {**taken[again].words.dropped, DropReason.DUPLICATE: 1}
-            stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
+            stored[again] = attrs.evolve(stored[again], twin=stored[first].receipts)
         return stored
 
     async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
@@ -629,49 +593,39 @@ class Rememberer(PipelinePart):
         receipts = await self._writer.receipts(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
-    async def _distinct(
-        self, taken: Sequence[Taken]
-    ) -> tuple[list[Sequence[Assertion]], dict[int, int], list[Any] | None]:
+    async def _distinct(self, taken: Sequence[Taken]) -> tuple[Sequence[Taken], dict[int, int], list[Any] | None]:
         """Leave out plain texts that duplicate an earlier one of the batch; keep all if the embedder fails.
 
         Returns:
-            The remaining assertions of each item, the position of the first by that of each duplicate, and the vectors.
+            The items with what is left of their assertions, the position of the first by that of each duplicate, and
+            the vectors.
         """
-        kept = [item.assertions for item in taken]
         alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
         if len(alone) < 2:
-            return kept, {}, None
-        vectors = await self._writer.vectors([said for each in kept for said in each])
-        starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
-        candidates = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
-        if any(candidate.vector is None for candidate in candidates):
-            return kept, {}, list(vectors)
-        found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
-        twins = {alone[again]: alone[first] for again, first in found.items()}
-        for number in twins:
-            kept[number] = ()
-        left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
-        return kept, twins, left
+            return taken, {}, None
+        vectors = iter(await self._writer.vectors([said for item in taken for said in item.assertions]))
+        of_items = [list(itertools.islice(vectors, len(item.assertions))) for item in taken]
+        candidates = [CandidateAssertion(taken[number].assertions[0], of_items[number][0]) for number in alone]
+        twins: dict[int, int] = {}
+        if all(candidate.vector is not None for candidate in candidates):
+            found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
+            twins = {alone[again]: alone[first] for again, first in found.items()}
+        left = [attrs.evolve(item, assertions=()) if at in twins else item for at, item in enumerate(taken)]
+        return left, twins, [vector for at, each in enumerate(of_items) if at not in twins for vector in each]
 
-    def job(self, what: object, order: Order) -> Job | None:
-        """Return the job for words; None if no model has to read them."""
-        backend = self._backend
-        infer = order.infer if backend.analyst is not None else ()
-        consolidate = order.consolidate and backend.consolidator is not None
-        kind = JobKind.KEEP if isinstance(what, str) else JobKind.DETECT
-        if kind is JobKind.KEEP and not infer and not consolidate:
+    def job(self, order: Order, *, is_text: bool = False) -> Job | None:
+        """Return the job for a conversation or a plain text; None if no model has to read it."""
+        backend, job = self._backend, attrs.evolve(order.job, id=uuid.uuid4().hex)
+        consolidate = job.consolidate and backend.consolidator is not None
+        if is_text:
+            infer = job.infer if backend.analyst is not None else ()
+            kept = attrs.evolve(
+                job, kind=JobKind.KEEP, infer=infer, consolidate=consolidate, request=DetectionRequest()
+            )
+            return kept if infer or consolidate else None
+        if isinstance(backend.detector, VerbatimDetector):
             return None
-        if kind is JobKind.DETECT and isinstance(backend.detector, VerbatimDetector):
-            return None
-        request = order.looking_for if kind is JobKind.DETECT else DetectionRequest()
-        return Job(
-            id=uuid.uuid4().hex,
-            kind=kind,
-            consolidate=consolidate,
-            infer=infer if kind is JobKind.KEEP else (),
-            request=request,
-            merge=order.merge,
-        )
+        return attrs.evolve(job, consolidate=consolidate, infer=())
 
     @property
     def _verbatim(self) -> VerbatimDetector:
@@ -711,42 +665,41 @@ class Rememberer(PipelinePart):
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _read_before(self, stored: StoredWords) -> Remembered:
+    async def _read_before(self, stored: Taken) -> Remembered:
         """Return the outcome of words that are kept as they are, or were read after an earlier submission."""
         if not stored.was_to_be_read:
             return stored.outcome()
         return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
 
-    async def submit(self, stored: Sequence[StoredWords]) -> Submission:
+    async def submit(self, stored: Sequence[Taken]) -> Submission:
         """Submit journalled words to the worker; read them now if nothing can wait."""
-        if self._backend.four_verbs_only:
-            return settled(await self._read_now(stored))
         ids = _ids_of(stored)
         submission = Submission(ids)
+        if self._backend.four_verbs_only:
+            for id, outcome in zip(ids, await self._read_now(stored), strict=True):
+                submission.settle(id, outcome)
+            return submission
         for id, item in zip(ids, stored, strict=True):
-            submission.drop(DropReason.NOT_TEXT, item.not_text, id)
+            submission.drop(DropReason.NOT_TEXT, item.conversation.not_text, id)
             if item.unit is None:
                 submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
-        self._backend.worker.submit(
-            self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
-        )
+        self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
         return submission
 
-    async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
-        job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
-        candidates = self._candidates(facts)
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Taken:
+        for fact in facts:
+            if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
+                raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
+        job = attrs.evolve(
+            order.job, id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, infer=(), request=DetectionRequest()
+        )
+        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
+        candidates = [fact.candidate(self._context.said_now) for fact in ready]
         given = [attrs.evolve(item, details=detailed(order.given, item.details)) for item in candidates]
         (stored,) = await self.journalled([self._asserted(Taken(words=Detection(candidates=given), job=job), order)])
         return stored
 
-    def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
-        for fact in facts:
-            if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
-                raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
-        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
-        return [fact.candidate(self._context.said_now) for fact in ready]
-
-    async def _session(self, session: StoredSession, order: Order) -> StoredWords:
+    async def _session(self, session: StoredSession, order: Order) -> Taken:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.log()
         kept_at = Place(
@@ -759,11 +712,11 @@ class Rememberer(PipelinePart):
                 "the store holds no such session that the viewer may see at this place: "
                 "StoredSession(id, subject=…, scope=…) names the place that it was kept at"
             )
-        job = self.job(Conversation(messages=()), order)
+        job = self.job(order)
         unit = (
             Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
         )
-        return StoredWords(receipts=(), unit=unit)
+        return Taken(job=job, unit=unit)
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
@@ -772,25 +725,13 @@ class Rememberer(PipelinePart):
         )
 
 
-def _may_hold_media(item: Words) -> bool:
-    match item:
-        case Message() as message:
-            return bool(message.media)
-        case Conversation(messages=messages):
-            return any(message.media for message in messages)
-        case [Message(), *_]:
-            return any(isinstance(message, Message) and message.media for message in item)
-        case _:
-            return not isinstance(item, str)  # dicts, which nobody has looked into yet
-
-
 def warn_of_not_text(number: int) -> None:
     """Log that messages came with images, audio or files, if any did."""
     if number:
         _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
 
 
-def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+def _ids_of(stored: Sequence[Taken]) -> list[str]:
     """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
     ids: dict[str, None] = {}
     for item in stored:
@@ -803,18 +744,10 @@ def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
     return list(ids)
 
 
-def settled(outcomes: Sequence[Remembered]) -> Submission:
-    """Return a submission that is finished already."""
-    submission = Submission([uuid.uuid4().hex for _ in outcomes])
-    for id, outcome in zip(submission.ids, outcomes, strict=True):
-        submission.settle(id, outcome)
-    return submission
-
-
-def _length_of(what: Sequence[tuple[Words, Job | None]]) -> int | None:
+def _length_of(items: Sequence[Taken]) -> int | None:
     """Return the number of characters of a single text or message; None for anything longer to count."""
-    match what:
-        case [(str() as text, _)] | [(Message(content=text), _)]:
+    match items:
+        case [Taken(conversation=Conversation(messages=[Message(content=text)]))]:
             return len(text)
         case _:
             return None
@@ -827,6 +760,13 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     if not any(receipt.new for receipt in receipts):
         job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
     return Unit(job=job, words=tuple(words))
+
+
+def _unit_outside(item: Taken) -> Unit | None:
+    """Return words that no log holds as a unit to read."""
+    if not item.assertions:
+        return None
+    return Unit(job=item.job or _AS_SAID, words=tuple(map(outside_log, item.assertions)), waiting=False)
 
 
 def _heard_before(entry: Recorded) -> Heard:

@@ -7,7 +7,7 @@ import enum
 import functools
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
 
@@ -42,7 +42,7 @@ from factmem.fold import (
 )
 from factmem.legal_names import folded_keyword
 from factmem.memory.argument_checks import listed
-from factmem.memory.context import Context, FuturePolicy
+from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.operations import effects_of
 from factmem.memory.reader import ReadingPart
@@ -284,22 +284,6 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 UNSET: Final = _Unset.UNSET
 
 
-class _Places:
-    """The places of one call, of which many facts share a few: texts are read once."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._known: dict[tuple[object, object], Place] = {}
-
-    def of(self, subject: Any, scope: Any) -> Place:
-        """See `Context.place`."""
-        if not (isinstance(subject, str | None) and isinstance(scope, str | None)):
-            return self._context.place(subject, scope)
-        if (place := self._known.get((subject, scope))) is None:
-            place = self._known[subject, scope] = self._context.place(subject, scope)
-        return place
-
-
 class Writer(ReadingPart):
     """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
@@ -314,8 +298,8 @@ class Writer(ReadingPart):
         """See `Memory.save_many`."""
         self._context.check_writable()
         given = self.lasting(self._context.owned(details, private=private), ttl)
-        places = _Places(self._context)
-        items = [self._placed(item, places) for item in listed("facts", facts, object)]
+        known = functools.cache(self._context.place)  # many facts share a few places: texts are read once
+        items = [self._placed(item, known) for item in listed("facts", facts, object)]
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
@@ -326,7 +310,7 @@ class Writer(ReadingPart):
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
         )
 
-    def _placed(self, item: object, places: _Places) -> tuple[Fact[Any], Place]:
+    def _placed(self, item: object, known: Callable[[Any, Any], Place]) -> tuple[Fact[Any], Place]:
         fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
         if not isinstance(fact, SingleFact | MultipleFacts):
             way = (
@@ -335,7 +319,8 @@ class Writer(ReadingPart):
             raise InvalidDataError(
                 f"save and save_many take facts, or tuples (fact, subject, scope), not {kind_of(fact)}: for {way}"
             )
-        return self._spelled(self.dated(fact)), places.of(subject, scope)
+        named = isinstance(subject, str | None) and isinstance(scope, str | None)
+        return self._spelled(self.dated(fact)), (known if named else self._context.place)(subject, scope)
 
     def _spelled(self, fact: Fact[T]) -> Fact[T]:
         """Return a fact under the keyword that a declared concept spells otherwise; see `folded_keyword`."""
@@ -343,7 +328,10 @@ class Writer(ReadingPart):
         if fact.concept.keyword in declared:
             return fact
         keyword = next((known for known in declared if folded_keyword(known) == folded), None)
-        return fact if keyword is None else attrs.evolve(fact, concept=attrs.evolve(fact.concept, keyword=keyword))
+        if keyword is None:
+            return fact
+        spelled: Any = attrs.evolve(fact.concept, keyword=keyword)
+        return attrs.evolve(fact, concept=spelled)
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
@@ -406,10 +394,10 @@ class Writer(ReadingPart):
         if value is not UNSET:
             await self._check_free(said, record_id)
         revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
-        (recorded,) = await self.append([revised], follows=previous.revision)
+        (receipt,) = await self.receipts([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
-        state = AssertionState.SUPERSEDED if outranked else recorded.assertion.state
-        record = record_of(recorded, previous.concept, state=state)
+        state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
+        record = record_of(receipt.recorded, previous.concept, state=state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
@@ -598,21 +586,25 @@ class Writer(ReadingPart):
             path="$.timestamp",
         )
 
-    async def _save_four_verbs(self, fact: Fact[T], place: Place, details: FactDetails) -> tuple[FactRecord[T], ...]:
+    def check_representable(self, details: FactDetails) -> None:
+        """Refuse details that a provider with the four verbs only cannot keep.
+
+        Raises:
+            CapabilityError: There are any.
+        """
         if details != FactDetails():
             raise CapabilityError(
                 f"{type(self._backend.provider).__name__} has the four verbs only and cannot keep owner, evidence, "
-                "importance or other details: save without details, or use a provider that keeps history"
+                "source, importance, expiry or other details: leave them out, or use a provider that keeps history"
             )
+
+    async def _save_four_verbs(self, fact: Fact[T], place: Place, details: FactDetails) -> tuple[FactRecord[T], ...]:
+        self.check_representable(details)
         await self._backend.provider.save(fact, place.subject, place.scope)
         wanted = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(fact.concept.keyword,))
         rows = await self._reader.visible(wanted)
         same = [row for row in rows if row.recorded.assertion.keyword == fact.concept.keyword]
         return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in same)
-
-    async def append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
-        """Embed and commit assertions; return them as recorded."""
-        return [receipt.recorded for receipt in await self.receipts(assertions, follows=follows)]
 
     async def receipts(
         self, assertions: Sequence[Assertion], *, follows: int | None = None, vectors: Sequence[Any] | None = None
@@ -681,7 +673,8 @@ class Writer(ReadingPart):
 
     async def screening(self) -> Screening:
         """Return the screening of what is written. A long conversation takes time to compare."""
-        return await off_loop(lambda: self._context.screening, None if self._context.heard else 0)
+        flagged, heard = self._context.policies.flagged, self._context.heard
+        return await off_loop(partial(Screening, flagged, heard), None if heard else 0)
 
     async def _screened_and_signed(self, statements: Sequence[Statement]) -> list[Statement]:
         return await off_loop(partial(self._signed, statements, await self.screening()), length_of(statements))

@@ -14,9 +14,18 @@ from hypothesis import strategies as st
 
 from factmem import Concept, FactRecord, MemoryScope, MemorySubject
 from factmem.agent.agents_md.comments import visible
-from factmem.agent.agents_md.edits import Edits, reconciled
 from factmem.agent.agents_md.facts_file import block_in, written_into
-from factmem.agent.agents_md.page import Page, bullet_of, bullets_in, one_line, original, page_of, said_in
+from factmem.agent.agents_md.page import (
+    Edits,
+    Page,
+    bullet_of,
+    bullets_in,
+    one_line,
+    original,
+    page_of,
+    reconciled,
+    said_in,
+)
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin, Place

@@ -6,11 +6,11 @@ import threading
 
 import anyio
 import pytest
-from anyio.from_thread import start_blocking_portal
 
 from factmem import BlockingMemory, Memory
 from factmem.errors import InvalidDataError, ProviderClosedError, WrongLoopError
-from factmem.memory.blocking import Calls
+from factmem.event_loops import ProgramLoops
+from factmem.memory.blocking import MemoryThread
 
 
 def test_an_error_reaches_the_caller() -> None:
@@ -42,7 +42,8 @@ def test_a_memory_that_cannot_be_opened_leaves_no_thread_behind() -> None:
         assert first.list_records() == []
 
 
-def test_closing_waits_for_a_call_under_way() -> None:
+@pytest.mark.parametrize("finishes", [True, False])
+def test_closing_waits_for_a_call_under_way(finishes: bool) -> None:
     begun, results = threading.Event(), []
 
     async def work() -> str:
@@ -50,16 +51,23 @@ def test_closing_waits_for_a_call_under_way() -> None:
         await anyio.sleep(0.05)
         return "done"
 
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Calls()) as calls:
-        thread = threading.Thread(target=lambda: results.append(calls.call(work)))
-        thread.start()
-        begun.wait(30)
+    calls = MemoryThread(lambda: Memory("memory:"), ProgramLoops(), "factmem portal", finishes_calls=finishes)
+    calls.open()
+    thread = threading.Thread(target=lambda: results.append(calls.call(work)))
+    thread.start()
+    begun.wait(30)
+    calls.close()
     thread.join(30)
     assert results == ["done"]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_call_from_the_thread_of_the_loop_is_refused() -> None:
-    async with Calls() as calls:
-        with pytest.raises(RuntimeError, match="wait for itself"):
-            calls.call(anyio.lowlevel.checkpoint)
+def test_a_call_from_the_thread_of_the_loop_is_refused() -> None:
+    calls = MemoryThread(lambda: Memory("memory:"), ProgramLoops(), "factmem portal")
+    calls.open()
+
+    async def call_again() -> None:
+        calls.call(anyio.lowlevel.checkpoint)
+
+    with pytest.raises(RuntimeError, match="wait for itself"):
+        calls.call(call_again)
+    calls.close()

@@ -463,7 +463,7 @@ async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
 async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = await filled(ScriptedAnalyst())
     under_way, most, lock = 0, 0, threading.Lock()
-    search = await memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {})
+    search = await memory._recaller.search("x", limit=5, semantic=False, settings=RecallSettings())
     query = type(search).query
 
     def slow(self: Any, *given: Any) -> Any:
@@ -477,7 +477,7 @@ async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.M
         return query(self, *given)
 
     monkeypatch.setattr(type(search), "query", slow)
-    searches = Searches(search=search, corpus=memory._reader.corpus, embedder=None, concepts={}, concurrency=2)
+    searches = Searches(search=search, corpus=memory._reader.corpus, embedder=None, concurrency=2)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
     assert list(await searches.found(looks)) == looks
     assert most == 2

@@ -15,9 +15,8 @@ from anyio import to_thread
 from factmem.abc import system_clock
 from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import Span, scanned
-from factmem.agent.agents_md.edits import Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
-from factmem.agent.agents_md.page import Page, bullets_in, page_of
+from factmem.agent.agents_md.page import Edits, Page, applied, bullets_in, page_of, reconciled
 from factmem.changes import Change
 from factmem.errors import CodecError, InvalidDataError, StateConflictError
 from factmem.facts import Concept

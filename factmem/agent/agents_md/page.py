@@ -1,42 +1,47 @@
-"""Pages of facts in Markdown: bullets and their escapes."""
+"""Pages of facts in Markdown: bullets and their escapes, and the changes of facts that edits of a page request."""
 
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import hashlib
 import itertools
 import json
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.rendering import written
+from factmem.changes import Change, ChangeKind
 from factmem.detection.redaction import redact
-from factmem.errors import FactMemError, InvalidDataError
-from factmem.facts import STATEMENT, Concept
+from factmem.errors import FactMemError, InvalidDataError, StateConflictError
+from factmem.facts import STATEMENT, Concept, FactType
 from factmem.hidden_characters import visible as hidden_shown
-from factmem.records import FactRecord, Origin, Place
+from factmem.memory.facade import Memory
+from factmem.records import FactDetails, FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.values import canonical_bytes, decode_value, encode_value
 
 __all__ = [
     "LONGEST_BULLET",
-    "TITLE",
     "Bullet",
+    "Edits",
     "Page",
-    "Said",
+    "applied",
     "bullet_of",
     "bullets_in",
-    "digest",
     "one_line",
     "original",
     "page_of",
+    "reconciled",
     "said_in",
-    "same_value",
 ]
 
 _LOOKS_ESCAPED: Final = re.compile(r"&(?=(?:amp|lt|gt|#\d{1,7});)")
@@ -115,11 +120,11 @@ class Bullet:
     @property
     def digest(self) -> str:
         """Digest that identifies the bullet."""
-        return digest(self.heading, self.text)
+        return _digest(self.heading, self.text)
 
 
 @attrs.frozen(kw_only=True)
-class Said:
+class _Said:
     """The parsed content of a bullet.
 
     Attributes:
@@ -131,7 +136,7 @@ class Said:
     value: Any = attrs.field(repr=False)
 
 
-def digest(heading: str, text: str) -> str:
+def _digest(heading: str, text: str) -> str:
     """Return a digest that identifies a bullet without revealing its text."""
     data = f"{heading.strip()}\n{text.strip()}".encode(errors="surrogatepass")
     return hashlib.blake2b(data, digest_size=6).hexdigest()
@@ -154,7 +159,7 @@ def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
     return Bullet(heading=heading, text=f"{named}{value} ({''.join(times)})")
 
 
-def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
+def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> _Said:
     """Parse a bullet, with secrets redacted.
 
     Args:
@@ -169,15 +174,15 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
     named = _NAMED.match(text)
     concept = concepts.get(original(named["keyword"])) if named else None
     if named is None or concept is None:
-        return Said(concept=STATEMENT, value=_redacted(_worded(text, bullet)))
+        return _Said(concept=STATEMENT, value=_redacted(_worded(text, bullet)))
     wording = original(named["value"].strip())
     try:
-        return Said(concept=concept, value=_redacted(_checked(_value_in(wording, concept), concept)))
+        return _Said(concept=concept, value=_redacted(_checked(_value_in(wording, concept), concept)))
     except FactMemError as error:
         raise InvalidDataError(f"line {bullet.line}: the value of {concept.keyword} is not legal: {error}") from None
 
 
-def same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
+def _same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
     """Return whether two values of a concept are equal."""
     return _identity(concept, one) == _identity(concept, other)
 
@@ -205,7 +210,7 @@ def _as_text(value: object, concept: Concept[Any, Any]) -> str:
     """Return a value as text, as JSON if the plain text would be parsed as another value."""
     plain = written(value, concept.value_type)
     try:
-        if same_value(concept, _value_in(plain, concept), value):
+        if _same_value(concept, _value_in(plain, concept), value):
             return plain
     except FactMemError:
         pass
@@ -229,7 +234,7 @@ def _value_in(text: str, concept: Concept[Any, Any]) -> Any:
             raise error from None
 
 
-TITLE: Final = "## What is known"
+_TITLE: Final = "## What is known"
 """First line of a page."""
 
 LONGEST_BULLET: Final = 4_000
@@ -312,7 +317,7 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
             skipped += 1
             continue
         blank, skipped = skipped, 0
-        if line.strip() == TITLE or _LEFT_OUT.fullmatch(line.strip()):
+        if line.strip() == _TITLE or _LEFT_OUT.fullmatch(line.strip()):
             continue
         if head := _HEADING.fullmatch(line):
             heading = _known_heading(head["text"].strip(), places, number)
@@ -362,7 +367,7 @@ def _text(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_out
 
 
 def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_out: int) -> Iterator[str]:
-    yield TITLE
+    yield _TITLE
     for heading in headings:
         yield ""
         yield f"### {heading}"
@@ -385,3 +390,225 @@ def _order(place: Place) -> tuple[int, str, tuple[int, int], str]:
 def _position(record: FactRecord[Any]) -> tuple[object, ...]:
     free = record.concept.keyword == STATEMENT.keyword
     return (*_order(_place(record)), free, record.concept.keyword, record.timestamp, record.revision)
+
+
+_MOST_COMPARED: Final = 2_500
+"""Maximum number of pairs of bullets compared by their words; beyond it, values are paired in order."""
+
+_ALIKE: Final = 0.4
+
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
+
+
+@attrs.frozen(kw_only=True)
+class Edits:
+    """The requested changes.
+
+    Attributes:
+        revised: Records with their new values.
+        retracted: Records to retract.
+        added: New values, each with its place.
+    """
+
+    revised: tuple[tuple[FactRecord[Any], Any], ...] = attrs.field(default=(), repr=False)
+    retracted: tuple[FactRecord[Any], ...] = ()
+    added: tuple[tuple[Place, _Said], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.revised or self.retracted or self.added)
+
+
+def reconciled(
+    shown: Iterable[tuple[str, str]],
+    bullets: Sequence[Bullet],
+    *,
+    page: Page,
+    records: Mapping[str, FactRecord[Any]],
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> Edits:
+    """Return the changes that an edited page requests.
+
+    An unchanged bullet changes nothing. An edited bullet revises its record: typed facts are matched by concept,
+    statements by similarity. A missing bullet retracts its record. A new bullet adds a fact of the concept that it
+    names, or else a statement. Changes that are in memory already are skipped, so edits may be read twice.
+
+    Args:
+        shown: Record ids and bullet digests of the page as it was rendered.
+        bullets: Bullets of the edited page.
+        page: The page as it would be rendered now.
+        records: Current records by id.
+        concepts: Concepts that a new bullet may name, beside those in use.
+
+    Raises:
+        InvalidDataError: A bullet has no legal value, or gives a second value of a concept with a single value.
+        StateConflictError: An edited record has changed in the meantime.
+    """
+    return _Reconciliation(page, records, concepts).of(shown, bullets)
+
+
+class _Reconciliation:
+    """One comparison of a page as it was rendered with its edited bullets."""
+
+    def __init__(
+        self, page: Page, records: Mapping[str, FactRecord[Any]], concepts: Mapping[str, Concept[Any, Any]]
+    ) -> None:
+        self.page = page
+        self.records = records
+        self.concepts = {**{item.concept.keyword: item.concept for item in records.values()}, **concepts}
+        self.headings = {place.key: heading for heading, place in page.places.items()}
+
+    def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
+        touched, fresh = _unmatched(shown, bullets)
+        groups: dict[tuple[str, str], tuple[list[tuple[str, str]], list[tuple[Bullet, _Said]]]]
+        groups = defaultdict(lambda: ([], []))
+        for id, digest in touched:
+            if (record := self.records.get(id)) is not None:
+                groups[self._heading(record), record.concept.keyword][0].append((id, digest))
+        for bullet in fresh:
+            said = said_in(bullet, self.concepts)
+            groups[bullet.heading, said.concept.keyword][1].append((bullet, said))
+        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[str](), list[tuple[Bullet, _Said]]()
+        for olds, news in groups.values():
+            pairs = self._paired(olds, news)
+            revised += [self._revision(old, said) for old, (_, said) in pairs if not self._is_same(old, said)]
+            gone += [self._unchanged(old) for old in olds if old not in [pair[0] for pair in pairs]]
+            new += [item for item in news if item not in [pair[1] for pair in pairs]]
+        added = list[tuple[Place, _Said]]()
+        for bullet, said in new:
+            if not self._is_known(bullet, said, gone, added):
+                added.append((self.page.places[bullet.heading], said))
+        return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
+
+    def _heading(self, record: FactRecord[Any]) -> str:
+        return self.headings[Place(record.subject, record.scope).key]
+
+    def _is_same(self, old: tuple[str, str], said: _Said) -> bool:
+        record = self.records[old[0]]
+        return _same_value(record.concept, record.value, said.value)
+
+    def _revision(self, old: tuple[str, str], said: _Said) -> tuple[FactRecord[Any], Any]:
+        return self.records[self._unchanged(old)], said.value
+
+    def _unchanged(self, old: tuple[str, str]) -> str:
+        """Return the id of a record, after checking that it is unchanged since it was rendered."""
+        id, shown_as = old
+        record = self.records[id]
+        if bullet_of(record, self._heading(record)).digest != shown_as:
+            raise StateConflictError(
+                f"what is known of {record.concept.keyword} was changed by somebody else as well: "
+                "revert your edit of it, read the page again, and edit the new text"
+            )
+        return id
+
+    def _paired(
+        self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, _Said]]
+    ) -> list[tuple[tuple[str, str], tuple[Bullet, _Said]]]:
+        """Pair new bullets with the records that they edit, all of one concept and place."""
+        free = bool(news) and news[0][1].concept.keyword == STATEMENT.keyword
+        if len(olds) * len(news) > _MOST_COMPARED:
+            return [] if free else list(zip(olds, news, strict=False))
+        alike = [(self._likeness(old, new), old, number) for old in olds for number, new in enumerate(news)]
+        pairs: dict[tuple[str, str], int] = {}
+        for likeness, old, number in sorted(alike, key=lambda item: -item[0]):
+            if likeness >= _ALIKE and old not in pairs and number not in pairs.values():
+                pairs[old] = number
+        rest = [number for number in range(len(news)) if number not in pairs.values()]
+        unpaired = [old for old in olds if old not in pairs]
+        # A value in place of another one is an edit; a sentence in place of another one need not be.
+        if len(rest) == len(unpaired) and not free:
+            pairs.update(zip(unpaired, rest, strict=True))
+        return [(old, news[number]) for old, number in pairs.items()]
+
+    def _likeness(self, old: tuple[str, str], new: tuple[Bullet, _Said]) -> float:
+        """Return the similarity of two values by their words, from 0 to 1."""
+        one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
+        return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+    def _is_known(self, bullet: Bullet, said: _Said, gone: Sequence[str], added: Sequence[tuple[Place, _Said]]) -> bool:
+        """Return whether a value is at its place already, or is about to be added."""
+        place, concept = self.page.places[bullet.heading], said.concept
+        values = [
+            record.value
+            for record in self.records.values()
+            if record.id not in gone
+            and record.concept.keyword == concept.keyword
+            and Place(record.subject, record.scope).key == place.key
+        ]
+        values += [
+            other.value for there, other in added if there.key == place.key and other.concept.keyword == concept.keyword
+        ]
+        if any(_same_value(concept, value, said.value) for value in values):
+            return True
+        if values and concept.fact_type is FactType.SINGLE:
+            raise InvalidDataError(
+                f"line {bullet.line}: {concept.keyword} has one value, and another bullet gives it: edit that one"
+            )
+        return False
+
+
+def _unmatched(
+    shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]
+) -> tuple[list[tuple[str, str]], list[Bullet]]:
+    """Return the records and the bullets that are left once unchanged bullets are matched."""
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for id, digest in shown:
+        waiting[digest].append(id)
+    fresh = []
+    for bullet in bullets:
+        if ids := waiting.get(bullet.digest):
+            ids.pop(0)
+        else:
+            fresh.append(bullet)
+    return [(id, digest) for digest, ids in waiting.items() for id in ids], fresh
+
+
+async def applied(
+    memory: Memory,
+    edits: Edits,
+    *,
+    origin: Origin,
+    source: str,
+    private: bool,
+    clock: Clock = system_clock,
+) -> tuple[Change, ...]:
+    """Apply edits to a memory.
+
+    Args:
+        memory: The memory, or the view of it that the page was rendered from.
+        edits: The changes.
+        origin: Origin of the edits; those of an untrusted origin are quarantined, and no record of a higher one is
+            changed.
+        source: Source of the edits.
+        private: Whether added facts are private to the memory's viewer.
+        clock: Clock for the timestamps of added facts.
+
+    Returns:
+        The changes made. A record in the state QUARANTINED has no effect until it is released.
+
+    Raises:
+        InvalidDataError: The edits retract facts, and their origin is not trusted; or they change or retract facts of a
+            higher origin. Nothing was changed.
+        FactMemError: As in `Memory.update`, `Memory.retract` and `Memory.save`; earlier changes are kept.
+    """
+    if edits.retracted and not origin.trusted:
+        raise InvalidDataError(
+            "known facts cannot be removed here: leave the bullet, and add what is right, or open a file that only "
+            "the user edits with origin=Origin.USER"
+        )
+    touched = (*(record for record, _ in edits.revised), *edits.retracted)
+    if origin.trusted and any(record.trust > origin.rank for record in touched):
+        raise InvalidDataError(
+            "this changes what the user said, and only the user's own words do that: leave the bullet as it is, and "
+            "add what you found out as a sentence in a bullet of its own"
+        )
+    changes = [
+        await memory.update(record.id, value=value, source=source, origin=origin) for record, value in edits.revised
+    ]
+    if edits.retracted:
+        changes += await memory.retract(*(record.id for record in edits.retracted), reason=f"taken out of {source}")
+    for place, said in edits.added:
+        fact = said.concept.fact([said.value], timestamp=clock())
+        details = FactDetails(origin=origin, source=source)
+        records = await memory.save(fact, subject=place.subject, scope=place.scope, details=details, private=private)
+        changes += [Change(kind=ChangeKind.CREATED, record=record) for record in records]
+    return tuple(changes)

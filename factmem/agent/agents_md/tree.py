@@ -11,8 +11,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.agent.agents_md.comments import visible
-from factmem.agent.agents_md.edits import Edits, applied, reconciled
-from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, one_line, page_of
+from factmem.agent.agents_md.page import LONGEST_BULLET, Edits, Page, applied, bullets_in, one_line, page_of, reconciled
 from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
 from factmem.changes import Change
