@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -36,7 +37,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.legal_names import folded_keyword
 from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.facade import Memory, subjects_named
+from factmem.memory.facade import Memory, subjects_named, zone_of
 from factmem.memory.filters import Filters
 from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
@@ -174,7 +175,9 @@ class MemoryRun:
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
-        return rendered_block(records, loading, earlier=found.earlier, newer=found.newer, after=found.after)
+        return rendered_block(
+            records, loading, earlier=found.earlier, newer=found.newer, after=found.after, zone=found.zone
+        )
 
     def hear(self, history: Sequence[Message]) -> None:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
@@ -402,7 +405,9 @@ class MemoryRun:
             found = [*kept, *found, *(record for record in about if record.id not in overtaken)]
         told = {message.content.strip() for message in history}
         unsaid = {record.id: record for record in found if not _is_stated_in(current, told, record)}
-        return _Found(records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer, after=after)
+        return _Found(
+            records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer, after=after, zone=zone_of(memory)
+        )
 
     async def _looked_up(
         self,
@@ -508,12 +513,14 @@ class _Found:
         earlier: Their earlier revisions by record id.
         newer: Newer statements that overtake some, by record id.
         after: The statements that say what some mean, by record id; see `RecallMatch.after`.
+        zone: The time zone of the memory.
     """
 
     records: tuple[FactRecord[Any], ...] = ()
     earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
     newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
     after: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
+    zone: dt.tzinfo = dt.UTC
 
 
 def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
@@ -597,14 +604,16 @@ class MemoryTools:
         self.run.check_user()
         loading = self.run.config.loading
         try:
-            matches = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
+            matches, zone = await self.run.held.use(
+                partial(self._recalled, query=query, limit=max(1, min(limit, _MOST)))
+            )
         except InvalidDataError as error:
             return f"Nothing was looked up: {error}"
         except FactMemError as error:
             self.run.failed("nothing could be looked up", error, loading.on_failure)
             return "Nothing was looked up: the memory cannot be read now."
         records = [match.record for match in matches] if loading.overtaken else still_true(matches)
-        block = rendered(records, loading.budget, loading.count_tokens, ids=True)
+        block = rendered(records, loading.budget, loading.count_tokens, ids=True, zone=zone)
         notes = [_LESS_WELL] if matches.failure else []
         if block.text and not matches.answers:
             notes.append(_NEAREST)
@@ -653,11 +662,11 @@ class MemoryTools:
             return "Nothing was taken back: the memory cannot be written now."
         return f"Taken back: {retracted}."
 
-    async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
+    async def _recalled(self, memory: Memory, *, query: str, limit: int) -> tuple[RecallMatches, dt.tzinfo]:
         run = self.run
         view = run.view(memory).view(reviewed=True)
         named = await _named_in(run, view, query)
-        return await view.recall(
+        matches = await view.recall(
             query,
             limit=limit,
             min_score=run.config.loading.min_score,
@@ -665,6 +674,7 @@ class MemoryTools:
             strongest=not named,  # a fact of a named subject stands beside that of the user
             subjects=(run.user, *run.config.subjects, *named),
         )
+        return matches, zone_of(memory)
 
     async def _saved(self, memory: Memory, *, text: str) -> Remembered:
         run, saving = self.run, self.run.config.saving

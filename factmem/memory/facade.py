@@ -69,7 +69,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["Memory", "subjects_named"]
+__all__ = ["Memory", "subjects_named", "zone_of"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -1178,6 +1178,11 @@ class Memory:
     def admin(self) -> Admin:
         """Overviews, audit trail, export and import, expiry, and the embedder of the store."""
         return Admin(self._context, self._backend)
+
+
+def zone_of(memory: Memory) -> dt.tzinfo:
+    """Return the time zone of a memory's clock, in which its days begin."""
+    return memory._context.clock().tzinfo or dt.UTC
 
 
 async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:

@@ -358,3 +358,31 @@ def test_settings_out_of_range_are_refused() -> None:
 def clock() -> FakeClock:
     """A clock that advances in steps."""
     return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))
+
+
+async def test_days_are_those_of_the_memorys_time_zone() -> None:
+    tokyo = dt.timezone(dt.timedelta(hours=9))
+    clock = FakeClock(dt.datetime(2026, 3, 3, 8, tzinfo=tokyo))
+    async with Memory(InMemoryProvider(), clock=clock) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            await saved(agent, [user("Today I have my driving test.")])
+        clock.advance(dt.timedelta(days=1))
+        with agent.run("alice", "tuesday"):
+            block = "".join(texts(await agent.load_all_facts_to_agent([user("When was my driving test?")])))
+            found = await agent.for_run().tools.recall_memory("my driving test")
+    assert 'said="2026-03-03"' in block
+    assert 'said="2026-03-03"' in found
+
+
+async def test_a_block_says_who_said_what_in_the_order_said() -> None:
+    said = [("Ann", "I live in Bergen and I'm vegan."), ("Bob", "I live in Turku."), ("Cleo", "I'm allergic to nuts.")]
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        with agent.run(session_id="monday"):
+            await saved(agent, [Message(content=text, name=name) for name, text in said])
+        with agent.run(session_id="tuesday"):
+            asked = user("Where does everybody live, and who has an allergy?")
+            block = "\n".join(texts(await agent.load_all_facts_to_agent([asked])))
+    lines = [ElementTree.fromstring(line) for line in block.splitlines() if line.startswith("<statement")]
+    assert [(line.get("speaker"), line.text) for line in lines] == said
