@@ -249,3 +249,21 @@ def test_words_to_be_worked_on_and_letters_are_not_the_authors_own(own: str, the
 )
 def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told: int) -> None:
     assert telling(text) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Keep in mind that I'm diabetic.",
+        "Make a note that I'm diabetic.",
+        "Add to memory: my flight is on Friday.",
+        "Merke dir bitte: Ich bin Diabetiker.",
+        "Ten en cuenta que soy diabético.",
+        "Retiens que je suis diabétique.",
+        "Ricorda che sono vegano.",
+        "Запомни, что я живу в Омске.",
+    ],
+)
+def test_what_is_to_be_remembered_is_told(text: str) -> None:
+    assert tells(text)
+    assert not tells("Keep your answers short.")
