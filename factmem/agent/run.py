@@ -58,6 +58,8 @@ _LONGEST_QUERY: Final = 4_000
 _MOST_INSTRUCTIONS: Final = 50
 """Maximum number of standing instructions considered, newest first."""
 
+_TO_GO: Final = 'Ask the user to say so if it is to go: "forget that …"'
+_ONLY_THERE: Final = "Here it can be removed in the application alone: tell the user so."
 _MOST_NAMED: Final = 3
 """Maximum number of further subjects that a request names."""
 
@@ -703,5 +705,5 @@ class MemoryTools:
             if record.subject.key not in keys:
                 raise RecordNotFoundError("no memory of this run has this id")
             if record.trust > run.config.saving.tool_origin.rank:
-                raise InvalidDataError('the user said it. Ask the user to say so if it is to go: "forget that …"')
+                raise InvalidDataError(f"the user said it. {_TO_GO if memory.inbox.reads_words else _ONLY_THERE}")
         return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))

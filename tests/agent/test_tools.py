@@ -15,9 +15,9 @@ from factmem.agent.config import USER
 from factmem.agent.run import TOOL_NAMES, MemoryTools
 from factmem.errors import EmbedderError
 from factmem.records import Origin
-from factmem.testing import HashEmbedder
+from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin
-from tests.memory.telling import CITY, words
+from tests.memory.telling import CITY, well, words
 
 
 class Unreachable(HashEmbedder):
@@ -121,12 +121,17 @@ async def test_forgetting_can_be_undone() -> None:
         assert words(await memory.list_records()) == ["Alice likes tea."]
 
 
-async def test_a_model_cannot_retract_the_users_facts() -> None:
-    """A web page may have suggested it; the user's request is detected in the user's own messages."""
-    async with memory_over() as memory:
+@pytest.mark.parametrize(
+    ("model", "way_out"), [(ScriptedModel(well), "forget that"), (None, "in the application alone")]
+)
+async def test_a_model_cannot_retract_the_users_facts(model: ScriptedModel | None, way_out: str) -> None:
+    """A web page may have suggested it; a model that reads detects the user's request in the user's own messages."""
+    async with memory_over(model) as memory:
         (known,) = await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
         with plugin(memory).run("alice") as run:
-            assert "the user said it" in await run.tools.forget_memory([known.id], "it is outdated")
+            refused = await run.tools.forget_memory([known.id], "it is outdated")
+            assert "the user said it" in refused
+            assert way_out in refused
         assert [record.value for record in await memory.list_records()] == ["Oslo"]
         with plugin(memory, saving=Saving(tool_origin=Origin.USER)).run("alice") as run:
             assert await run.tools.forget_memory([known.id]) == "Taken back: 1."
