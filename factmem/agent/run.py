@@ -429,7 +429,8 @@ class MemoryRun:
         A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one:
         parts of them may still hold.
         """
-        wanted, loading = {**wanted, "subjects": subjects}, self.config.loading
+        loading = self.config.loading
+        wanted = {**wanted, "subjects": subjects}
         if not query:
             return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
         search = partial(

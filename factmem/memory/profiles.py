@@ -240,7 +240,7 @@ def schemas_of(profiles: Iterable[ProfileSource]) -> tuple[ProfileSchema[Any], .
     """
     if isinstance(profiles, type | Mapping | ProfileSchema) or not isinstance(profiles, Iterable):
         raise InvalidDataError("profiles is a list: give [Guest]", path="$.profiles")
-    schemas = tuple(map(ProfileSchema.of, profiles))
+    schemas = tuple(ProfileSchema.of(profile) for profile in profiles)
     if len({schema.name for schema in schemas}) < len(schemas):
         raise InvalidDataError("two profiles have one name: give ProfileSchema.of(…, name=…)", path="$.profiles")
     return schemas
