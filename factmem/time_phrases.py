@@ -2,7 +2,7 @@
 
 What a time means is computed in one place, `factmem.recall.text.times`, which reads English. The words of each language
 are data: ``time_words.toml`` has months, weekdays and units, ``time_phrases.toml`` numbers, seasons and phrases. A word
-counts only within a phrase of the language that the text is in: "mai" alone is no time.
+counts only within a phrase of the language that the text is in, so that "mai" alone names nothing.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_the_rest_is_the_question_without_the_words_of_the_time(question: str, r
 
 @pytest.mark.parametrize("language", table("time_phrases"))
 def test_the_readers_know_the_english_of_each_phrase(language: str) -> None:
-    """All but "next" and "every", which are for what is no past time."""
+    """All but "next" and "every", which are for what is not past time."""
     data = table("time_phrases")[language]
     for phrase, english in data["phrases"].items():
         said = english.format(*[SAMPLES.get(kind, "week") for kind in re.findall(r"«(\w+)»", phrase)])
