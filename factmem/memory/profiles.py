@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 import attrs
 
 from factmem.class_fields import fields_of, is_pydantic
-from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError
+from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
 from factmem.shapes import type_of
 from factmem.values import encode_value
@@ -182,21 +182,6 @@ class ProfileSchema(Generic[ProfileT]):
         }
         missing = tuple(field.attribute for field in self.fields if field.required and field.attribute not in known)
         return PartialProfile(profile=None if missing else self._made(known), known=known, missing=missing)
-
-    def filled(self, facts: Mapping[str, Fact[Any]]) -> ProfileT:
-        """Return an instance filled with the known values.
-
-        Args:
-            facts: Facts by keyword.
-
-        Raises:
-            IncompleteProfileError: A required field is unknown.
-            InvalidDataError: The class does not accept the values.
-        """
-        found = self.partial(facts)
-        if found.profile is None:
-            raise IncompleteProfileError(self.name, found.missing)
-        return found.profile
 
     def facts(self, profile: ProfileT, timestamp: dt.datetime) -> list[Fact[Any]]:
         """Return the facts of an instance, one per field; none for None and for empty collections."""
