@@ -140,9 +140,9 @@ class Inbox(PipelinePart):
                 time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
-            history: The events are a conversation from its beginning, as an agent's framework passes it after each
-                turn: what comes before a known event was submitted before. So what was erased since does not come back,
-                unless all of it was.
+            history: The events may be a conversation from its beginning, as an agent's framework passes it after each
+                turn. They are, if all known events are among them and a new one is the last. Then what comes before a
+                known event was submitted before, and does not come back if it was erased since, unless all of it was.
             about: Subject, scope and so on; see `About`.
 
         Returns:
@@ -344,8 +344,10 @@ class Inbox(PipelinePart):
             for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
                 known[recorded.assertion.details.evidence[0].message_id].append(recorded)
         given = _identified(stream, events, self._context.clock())  # what was taken in before was heard as well
-        places = [place for place, event in enumerate(events, start=1) if (event.id or _event_id(event)) in known]
-        began = _identified(stream, events[places[-1] if history and places else 0 :], self._context.clock())
+        ids = [event.id or _event_id(event) for event in events]
+        whole = history and bool(ids) and ids[-1] not in known and known.keys() <= set(ids)
+        submitted = max((place for place, id in enumerate(ids, start=1) if whole and id in known), default=0)
+        began = _identified(stream, events[submitted:], self._context.clock())
         fresh = attrs.evolve(given, messages=[message for message in began.messages if message.id not in known])
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
         again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}

@@ -115,6 +115,16 @@ async def test_what_was_erased_does_not_come_back_with_the_next_turn(model: Scri
         assert not any("cat" in value for value in values)
 
 
+async def test_turns_that_are_passed_one_by_one_are_kept_whatever_the_assistant_repeats() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        for said in ("I have a cat.", "I live in Oslo.", "I like tea."):
+            with agent.run("alice", "monday"):
+                await saved(agent, [user(said), assistant("Noted.")])
+        values = {record.value for record in await memory.for_user("alice").list_records()}
+        assert {"I have a cat.", "I live in Oslo.", "I like tea."} <= values
+
+
 async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() -> None:
     model, provider = Gated(), InMemoryProvider()
     async with opened(provider, model, viewer=None) as memory:

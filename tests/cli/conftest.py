@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -139,9 +140,11 @@ def concepts(tmp_path: Path) -> Path:
 def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a model whose server is down; retries are as many as usual, without pauses."""
 
-    async def at_once(worker: Worker, attempt: int) -> bool:
-        return True
+    rest = Worker.rest
+
+    async def hardly(worker: Worker, time: dt.timedelta) -> bool:
+        return await rest(worker, time if time > dt.timedelta(minutes=1) else dt.timedelta())
 
     monkeypatch.setattr("factmem.llm.request._LONGEST_PAUSE", 0.0)
-    monkeypatch.setattr(Worker, "_pause", at_once)
+    monkeypatch.setattr(Worker, "rest", hardly)
     return f"{unreachable_base_url()}#nobody"
