@@ -12,6 +12,7 @@ from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictE
 from factmem.facts import FactType
 from factmem.records import Assertion, AssertionState, FactDetails, Origin
 from factmem.scopes import MemoryScope, ScopeKind
+from factmem.subjects import MemorySubject
 from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words
 from tests.models.plain_values import exact, same
 
@@ -45,7 +46,7 @@ class PlainMemory:
         store: the whole store.
         tenant: the organization.
         viewer: the viewer.
-        for_user: whether reads that name nobody show no other individual than the viewer.
+        for_user: whether reads that name nobody show no public fact about another individual than the viewer.
     """
 
     store: PlainStore
@@ -64,7 +65,7 @@ class PlainMemory:
     def reads(self, said: Said) -> bool:
         name, individual = said.it.place.subject.key
         others = individual is not None and (name, individual) != ("user", self.viewer)
-        return self.sees(said) and not (self.for_user and others)
+        return self.sees(said) and not (self.for_user and others and said.owner is None)
 
     def visible(self) -> list[Said]:
         return [said for said in self.store.said() if self.reads(said)]
@@ -217,6 +218,7 @@ class PlainMemory:
     def chosen(self, keyword: str, fits: Callable[[Assertion], bool]) -> list[Standing]:
         """Return the records an agent sees of a concept that several places may have."""
         items = [item for item in self.standing() if item.said.it.keyword == keyword and fits(item.said.it)]
+        items = [item for item in items if self._competes(item.said.it.place.subject)]
         if not items:
             return []
         best = min(items, key=self._strength)
@@ -228,6 +230,14 @@ class PlainMemory:
             for key in chosen
             for found in self._of_one([it for it in level if it.said.it.place.subject.key == key])
         ]
+
+    def _competes(self, subject: MemorySubject) -> bool:
+        """Return whether a user's view chooses among facts of a subject: not of other people, nor of one unknown."""
+        if not self.for_user:
+            return True
+        known = subject.name in ("user", MemorySubject.EVERYTHING.name)
+        other = subject.individual_name is not None and subject.key != ("user", self.viewer)
+        return not other and (known or subject.priority_level < MemorySubject("unknown").priority_level)
 
     def _of_one(self, items: Sequence[Standing]) -> list[Standing]:
         """Return the one value, or the values, that one subject has on one level."""
