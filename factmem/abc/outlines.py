@@ -104,6 +104,10 @@ class KeepsOutlines(Protocol):
         """
         ...
 
+    def vectors_since(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """Return vectors after a sequence number, as `KeepsLog.vectors` does."""
+        ...
+
 
 def number_of_id(id: str) -> int:
     """Return the 64-bit number that stands for an id in arrays."""

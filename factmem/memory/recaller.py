@@ -199,7 +199,7 @@ class Recaller(ReadingPart):
             matches = rank(glance.corpus)
             return matches if glance.holds() else None
 
-        found = await to_thread.run_sync(at_once)
+        found = None if self._backend.mirror.behind else await to_thread.run_sync(at_once)
         if found is not None:
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))

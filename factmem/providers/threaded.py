@@ -496,6 +496,10 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
         return self._engine.recorded(tenant, seqs)
 
     @override
+    def vectors_since(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
+        return self._engine.vectors(tenant, since)
+
+    @override
     async def format_versions(self) -> tuple[int, int]:
         return await self._read(lambda engine: engine.format_versions())
 

@@ -175,15 +175,15 @@ async def test_room_for_a_store_is_made_once(file: Path, monkeypatch: pytest.Mon
 async def test_records_are_laid_out_before_vectors_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So what the layout takes and frees does not add to the vectors."""
     laid_out: list[bool] = []
-    read = SqliteVecMemoryProvider.vectors
+    read = SqliteVecMemoryProvider.vectors_since
 
-    async def noted(
+    def noted(
         self: SqliteVecMemoryProvider, tenant: str | None, since: int = 0
     ) -> tuple[Sequence[int], NDArray[np.float32]]:
         laid_out.append(memory._backend.mirror.glance(embedded=False) is not None)
-        return await read(self, tenant, since)
+        return read(self, tenant, since)
 
-    monkeypatch.setattr(SqliteVecMemoryProvider, "vectors", noted)
+    monkeypatch.setattr(SqliteVecMemoryProvider, "vectors_since", noted)
     async with opened(file) as memory:
         assert await memory.recall("amber")
     assert laid_out == [True]

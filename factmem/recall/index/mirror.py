@@ -14,7 +14,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Glance", "Mirror"]
 
+T = TypeVar("T")
+
 _BATCH: Final = 1024
 """Number of texts that are embedded, and whose vectors are stored, at a time."""
 
@@ -67,21 +69,6 @@ class Glance:
 
     corpus: Corpus
     holds: Callable[[], bool]
-
-
-@attrs.frozen(eq=False)
-class _StoredVectors:
-    """Vectors from the store.
-
-    Attributes:
-        seqs: Sequence numbers of their assertions, ascending.
-        rows: One vector a row; of width 0 if they stay in the store.
-        until: Sequence number up to which these are all.
-    """
-
-    seqs: Sequence[int] | NDArray[np.int64]
-    rows: NDArray[np.float32]
-    until: int
 
 
 class Mirror:
@@ -179,7 +166,12 @@ class Mirror:
 
     def wrote(self) -> None:
         """Expect something new in the store: this process wrote to it."""
-        self._source.wrote()
+        self._source.behind = True
+
+    @property
+    def behind(self) -> bool:
+        """Whether something new is expected in the store, so that `glance` returns None."""
+        return self._source.behind
 
     def glance(self, *, embedded: bool) -> Glance | None:
         """Return the current records if these are likely to be all; None if not. Blocks: for worker threads only.
@@ -202,15 +194,13 @@ class Mirror:
         """
         with self._read():
             async with self._lock:
-                await self._pull()
-                return await to_thread.run_sync(self._log.log, part)
+                return await self._after_pull(lambda: self._log.log(part))
 
     async def waiting(self, sight: Sight) -> int:
         """Return the number of assertions that wait to be accepted and are visible to a caller."""
         with self._read():
             async with self._lock:
-                await self._pull()
-                return await to_thread.run_sync(self._log.waiting, sight)
+                return await self._after_pull(lambda: self._log.waiting(sight))
 
     def enter_loop(self) -> None:
         """Make the locks anew, for another event loop; no call may be under way."""
@@ -224,7 +214,7 @@ class Mirror:
         with self._cache.pinned(self):
             async with self._lock:
                 if self._log.newest:
-                    await self._pull()
+                    await self._after_pull(lambda: None)
 
     def close(self) -> None:
         """Drop everything held, once no call is under way; a later read begins anew."""
@@ -301,37 +291,46 @@ class Mirror:
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
         """Return the current records, with the store's vectors if their embedder is given."""
-        last = await self._pulled()
-        present = Moment(now=self._clock()) if moment is None else moment
-        corpus = None
-        if last is None and moment is None:
-            self._use_vectors(identity)
-            corpus = self._log.up_to_date(present)
-        if corpus is None:
-            corpus = await to_thread.run_sync(partial(self._laid_out, last, identity, present, present=moment is None))
-        if identity is None or corpus.embedded:
+        corpus = await self._after_pull(partial(self._laid_out, moment, identity))
+        if self._store is None or identity is None or corpus.embedded or not self._store_may_have_vectors:
+            return corpus
+        seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
+        return await to_thread.run_sync(partial(self._with_stored, corpus, seqs, rows, present=moment is None))
+
+    def _laid_out(self, moment: Moment | None, identity: EmbedderIdentity | None) -> Corpus:
+        """Return the current records, with the store's vectors if these need not be awaited."""
+        present = moment is None
+        moment = Moment(now=self._clock()) if moment is None else moment
+        self._use_vectors(identity)
+        corpus = self._log.up_to_date(moment) if present else None
+        corpus = self._log.corpus(moment, present=present) if corpus is None else corpus
+        if identity is None or corpus.embedded or not self._store_may_have_vectors:
             return corpus
         # Vectors are read last: what it takes to lay out the records, and is freed, does not add to them.
-        stored = await self._stored_vectors()
-        if stored is None:
+        if self._scans is not None and self._log.vectors_stay:
+            numbers = self._scans.vector_numbers(self._tenant, self._vectors_until)
+            return self._with_stored(corpus, numbers, np.empty((len(numbers), 0), np.float32), present=present)
+        if self._outlines is None:
             return corpus
-        return await to_thread.run_sync(partial(self._with_stored, corpus, stored, present=moment is None))
-
-    def _laid_out(
-        self, last: Pulled | None, identity: EmbedderIdentity | None, moment: Moment, *, present: bool
-    ) -> Corpus:
-        if last is not None:
-            self._take_in(last)
-        self._use_vectors(identity)
-        return self._log.corpus(moment, present=present)
+        return self._with_stored(
+            corpus, *self._outlines.vectors_since(self._tenant, self._vectors_until), present=present
+        )
 
     def _use_vectors(self, identity: EmbedderIdentity | None) -> None:
         if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
             self._vectors_until = 0
 
-    def _with_stored(self, corpus: Corpus, stored: _StoredVectors, *, present: bool) -> Corpus:
-        self._log.take_stored_vectors(stored.seqs, stored.rows)
-        self._vectors_until = stored.until
+    @property
+    def _store_may_have_vectors(self) -> bool:
+        """Whether assertions were taken in since vectors were read from the store."""
+        return self._bound and self._log.newest > self._vectors_until
+
+    def _with_stored(
+        self, corpus: Corpus, seqs: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32], *, present: bool
+    ) -> Corpus:
+        """Return records with vectors from the store; see `TenantLog.take_stored_vectors`."""
+        self._log.take_stored_vectors(seqs, rows)
+        self._vectors_until = self._log.newest
         corpus, _ = self._log.embedded(corpus, present=present)
         return corpus
 
@@ -362,18 +361,24 @@ class Mirror:
                 return corpus, []
             return await to_thread.run_sync(partial(self._log.embedded, corpus, present=moment is None))
 
-    async def _pull(self) -> None:
-        """Take in what is new in the store."""
-        last = await self._pulled()
-        if last is not None:
-            await to_thread.run_sync(self._take_in, last)
-
-    async def _pulled(self) -> Pulled | None:
-        """Take in what is new in the store but for the last part, and return that."""
+    async def _after_pull(self, work: Callable[[], T]) -> T:
+        """Take in what is new in the store, then call a function, in a worker thread."""
         await self._use_outlines()
-        while (pulled := await self._source.pull()) is not None and pulled.more:
-            await to_thread.run_sync(self._take_in, pulled)
-        return pulled
+        while True:
+            step = partial(self._step, await self._source.pull(), work)
+            pulled, result = await to_thread.run_sync(step)
+            if pulled is not None and pulled.made and self._outlines is not None:
+                with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
+                    await self._outlines.put_outlines(self._tenant, pulled.made)
+            if result:
+                return result[0]
+
+    def _step(self, read: Callable[[], Pulled | None], work: Callable[[], T]) -> tuple[Pulled | None, tuple[T, ...]]:
+        """Take in what is new, and return it, with the result of a function unless there is more."""
+        pulled = read()
+        if pulled is not None:
+            self._take_in(pulled)
+        return pulled, () if pulled is not None and pulled.more else (work(),)
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
@@ -408,14 +413,3 @@ class Mirror:
                 raise
             if not isinstance(error, ReadOnlyError):
                 _LOG.warning("the store did not keep %d vectors; they will be made again: %s", len(vectors), error)
-
-    async def _stored_vectors(self) -> _StoredVectors | None:
-        """Return the vectors that the store has of assertions that were taken in since the last call, if any were."""
-        newest = self._log.newest
-        if self._store is None or not self._bound or newest <= self._vectors_until:
-            return None
-        if self._scans is not None and self._log.vectors_stay:
-            numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
-            return _StoredVectors(numbers, np.empty((len(numbers), 0), np.float32), newest)
-        seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
-        return _StoredVectors(seqs, rows, newest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import functools
 import hashlib
 import itertools
@@ -13,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import attrs
 import numpy as np
-from anyio import to_thread
 
 from factmem.abc.capabilities import KeepsLog
 from factmem.abc.outlines import KeepsOutlines, Outline, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
-from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
+from factmem.errors import CapabilityError
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
@@ -52,10 +50,19 @@ _LATELY = 256
 
 
 class LogSource(Protocol):
-    """A source of a tenant's log."""
+    """A source of a tenant's log.
 
-    async def pull(self) -> Pulled | None:
-        """Return the new entries since the last acknowledged pull, or None."""
+    Attributes:
+        behind: Whether something new is expected, for example because this process wrote to the store.
+    """
+
+    behind: bool
+
+    async def pull(self) -> Callable[[], Pulled | None]:
+        """Return a function that returns the new entries since the last acknowledged pull, or None.
+
+        The function blocks: for worker threads only.
+        """
         ...
 
     def taken_in(self, pulled: Pulled) -> None:
@@ -73,10 +80,6 @@ class LogSource(Protocol):
             Tells after the reading whether there certainly was nothing new when it began; None if there may be
             something.
         """
-        ...
-
-    def wrote(self) -> None:
-        """Expect something new: this process wrote to the store."""
         ...
 
     def library(self) -> Library:
@@ -103,6 +106,7 @@ class Pulled:
         rows: Assertions in outline, by sequence number.
         whole: Whether these entries replace the log instead of extending it.
         more: Whether the store had more than these entries.
+        made: Outlines that the store lacks, by sequence number.
     """
 
     entries: Sequence[LogEntry]
@@ -110,6 +114,7 @@ class Pulled:
     rows: Rows | None = attrs.field(default=None, kw_only=True)
     whole: bool = attrs.field(default=False, kw_only=True)
     more: bool = attrs.field(default=False, kw_only=True)
+    made: Mapping[int, Outline] = attrs.field(factory=dict, kw_only=True)
 
 
 def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequence[Place]) -> LogSource:
@@ -134,14 +139,16 @@ class _Feed:
     _provider: KeepsLog
     _tenant: str | None
     _seq: int = attrs.field(default=0, init=False)
+    behind: bool = attrs.field(default=True, init=False)
 
-    async def pull(self) -> Pulled | None:
+    async def pull(self) -> Callable[[], Pulled | None]:
         """See `LogSource.pull`."""
         version = await self._provider.version(self._tenant)
         if version == self._seq:
-            return None
+            return _nothing
         new = await self._provider.changes(self._tenant, self._seq)
-        return Pulled(new, max(version, new[-1].seq if new else 0))
+        pulled = Pulled(new, max(version, new[-1].seq if new else 0))
+        return lambda: pulled
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
@@ -153,9 +160,6 @@ class _Feed:
 
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
-
-    def wrote(self) -> None:
-        """See `LogSource.wrote`."""
 
     def library(self) -> Held:
         """See `LogSource.library`."""
@@ -218,22 +222,14 @@ class _OutlineFeed:
     )
     _steady: bool = attrs.field(default=True, init=False)
     """Whether the store had nothing new lately, so that reading before asking is seldom in vain."""
-    _behind: bool = attrs.field(default=False, init=False)
-    """Whether this process wrote to the store since the last pull began."""
+    behind: bool = attrs.field(default=False, init=False)
 
-    async def pull(self) -> Pulled | None:
+    async def pull(self) -> Callable[[], Pulled | None]:
         """See `LogSource.pull`."""
-        self._behind = False  # what is written from now on may be missed
-        pulled = await to_thread.run_sync(self._pull)
-        if pulled is None:
-            return None
-        read, made = pulled
-        if made:
-            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
-                await self._provider.put_outlines(self._tenant, made)
-        return read
+        self.behind = False  # what is written from now on may be missed
+        return self._read_new
 
-    def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
+    def _read_new(self) -> Pulled | None:
         newest = self._reads.newest()
         if newest == self._seq:
             return None
@@ -255,7 +251,7 @@ class _OutlineFeed:
             outlines = [outline_of(item.assertion) for item in there]
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
             several.append(rows_in_outline(there, outlines))
-        return Pulled(log.rest, log.until, rows=rows_in_order(several), more=log.until < newest), made
+        return Pulled(log.rest, log.until, rows=rows_in_order(several), more=log.until < newest, made=made)
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
@@ -267,16 +263,12 @@ class _OutlineFeed:
 
     def watch(self) -> Callable[[], bool] | None:
         """See `LogSource.watch`. A steady store is asked by the reading itself."""
-        if self._behind:
+        if self.behind:
             return None
         if self._steady:
             return functools.partial(self._stood, self._seq, self._reads.moment())
         self._steady = self._reads.newest() == self._seq
         return _certain if self._steady else None
-
-    def wrote(self) -> None:
-        """See `LogSource.wrote`."""
-        self._behind = True
 
     def _stood(self, seq: int, since: int) -> bool:
         """Return whether a number was the newest at a moment."""
@@ -295,6 +287,10 @@ def _certain() -> bool:
     return True
 
 
+def _nothing() -> None:
+    """Return no new entries."""
+
+
 @attrs.define
 class _Waist:
     """The log of a provider with the four verbs only: read in full at each pull, with ids from the contents.
@@ -307,16 +303,17 @@ class _Waist:
     _asked: OrderedDict[Place, None] = attrs.field(factory=OrderedDict, init=False)
     _walled: set[tuple[Any, ...]] = attrs.field(factory=set, init=False)
     _known: Mapping[str, Recorded] = attrs.field(factory=dict, init=False)
+    behind: bool = attrs.field(default=True, init=False)
 
-    async def pull(self) -> Pulled | None:
+    async def pull(self) -> Callable[[], Pulled | None]:
         """See `LogSource.pull`."""
         places = list(dict.fromkeys((*self._places, *self._asked)))
         if not places:
             raise CapabilityError("this provider has the four verbs only: pass subjects= and scopes= to Memory")
         log = {recorded.id: recorded for place in places for recorded in await self._read(place)}
         if log.keys() == self._known.keys():
-            return None
-        return Pulled(list(log.values()), log, whole=True)
+            return _nothing
+        return lambda: Pulled(list(log.values()), log, whole=True)
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
@@ -328,9 +325,6 @@ class _Waist:
 
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
-
-    def wrote(self) -> None:
-        """See `LogSource.wrote`."""
 
     def library(self) -> Held:
         """See `LogSource.library`."""
