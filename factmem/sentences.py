@@ -295,8 +295,13 @@ def _either(words: Sequence[str]) -> str:
     """Return the alternatives of a pattern, by their first characters: `re` tries one after the other."""
     rests = defaultdict[str, list[str]](list)
     for word in sorted(words, key=len, reverse=True):
-        rests[word[:1]].append(re.escape(word[1:]))
+        rests[word[:1]].append(_escaped(word[1:]))
     return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items())
+
+
+def _escaped(words: str) -> str:
+    """Return the pattern of words, with any number of spaces between them."""
+    return re.escape(words).replace(r"\ ", " +")
 
 
 _UNKNOWN: Final = _language("", {})
@@ -365,7 +370,7 @@ def _occurrence(words: Iterable[str], *, unspaced: bool) -> LinearPattern:
     whole, parts = list[str](), list[str]()
     for word in sorted(set(words)):
         bounded = not unspaced and word[0].isalnum() and word[-1].isalnum()
-        (whole if bounded else parts).append(re.escape(word.strip("-")))
+        (whole if bounded else parts).append(_escaped(word.strip("-")))
     alone = [rf"(?:^|[^{_IN_WORDS}])(?:{'|'.join(whole)})(?:[^{_IN_WORDS}]|$)"] if whole else []
     return LinearPattern("|".join([*alone, *parts]) or _NOTHING)
 

@@ -80,6 +80,11 @@ def test_small_talk_hardly_ever_overtakes_or_is_overtaken(written_apart: dict[st
         ("My dentist is Dr. Okafor.", "My dentist is Dr. Lind."),
         ("I live in Oslo.", "I moved to Bergen and it rains a lot."),
         ("I live in Oslo, Norway.", "I moved to Bergen."),
+        ("I live in Oslo.", "Big news! I moved to Bergen."),
+        ("I live in Oslo.", "I moved to Bergen. Do you know a dentist there?"),
+        ("My dentist is Dr. Okafor.", "Hi there! My dentist is Dr. Lind now."),
+        ("I weigh 82 kilos.", "Good morning! I weigh 76 kilos now."),
+        ("Ich wohne in Kiel.", "Hallo! Ich wohne jetzt in Bremen."),
     ],
 )
 def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str) -> None:
@@ -100,6 +105,10 @@ def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str)
         ("Ticket 12 is done.", "Ticket 13 is done."),
         ("I live in Oslo.", "I live in Oslo with Ann."),
         ("I live in Oslo and I'm allergic to peanuts.", "I moved to Bergen."),
+        ("I live in Oslo. I'm allergic to peanuts.", "I moved to Bergen."),
+        ("I weigh 82 kilos and live in Oslo.", "Hi! I weigh 76 kilos."),
+        ("I live in Oslo.", "Translate this. I live in Rome."),
+        ("I live in Oslo.", "Hi! Do I live in Rome?"),
         ("I live in Oslo, my wife is called Eva.", "I live in Bergen now."),
         ("I live in Oslo with my two cats.", "I moved to Bergen."),
         ("Ich wohne in Kiel und bin gegen Nüsse allergisch.", "Ich wohne jetzt in Bremen."),

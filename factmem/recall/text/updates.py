@@ -7,6 +7,8 @@ A statement has a matter. Another of the same matter overtakes it:
 - *changed*: a sentence with a word of change that repeats most of what an earlier one said: "We heat with oil.", "The
   oil tank is gone.".
 
+The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.".
+
 No grammar stands here: the words are lists by language, see ``sentences.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
 without lists, numbers in figures count alone. Strictness comes first: a missed update costs less than a hidden fact.
@@ -20,7 +22,7 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.recall.text.signs import names_one_of_several
 from factmem.sentences import (
@@ -92,7 +94,7 @@ class Matter(Generic[Term]):
 def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
     """Return whether a statement overtakes an earlier one of the same speaker."""
     if older.counted is not None and older.counted == newer.counted:
-        return True
+        return bool(older.content)
     if older.held is not None and older.held == newer.held:
         repeated = older.value is not None and older.value == newer.value
         return not repeated and not set(older.content) <= set(newer.content)  # it adds nothing but words
@@ -113,37 +115,64 @@ def matter_of(text: str) -> Matter[str] | None:
     if len(text) > _LONGEST:
         return None
     sentences, lowered = sentence_spans(text), folded(text)
-    short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
-    if not short and text.isascii() and not words_anywhere("changes").occurs_in(lowered):
+    if len(sentences) > 1 and text.isascii() and not (_FIGURE.search(text) or _replacing().occurs_in(lowered)):
         return None
     if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
         return None
     language = language_of(lowered)
-    if is_question(lowered[slice(*sentences[-1])], language):
-        return None
+    stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
+    if not stated or any(language.opens("orders", lowered[slice(*span)]) for span in sentences[:-1]):
+        return None  # "Translate this. I live in Rome."
     changed: list[str] = []
     about: list[str | None] = []
-    for sentence in sentences if language.may_hold(lowered, "changes") else ():
+    for sentence in stated if language.may_hold(lowered, "changes") else ():
         words = lowered[slice(*sentence)]
         if len(words_of(words)) > _MOST_WORDS:
             continue
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
-    start = language.start_of(lowered)  # behind "No," and "Sorry, I meant:"
-    held, value, more = _held(text[start:], lowered[start:], language) if short else (None, None, False)
-    counted = _counted(lowered[start:], language) if short else None
-    if (held or counted) and (language.finds("several", lowered) or language.finds("beside", lowered)):
-        held = value = counted = None
+    frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
+    frame = next((frame for frame in frames if frame.held or frame.counted), _Frame())
+    alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
     return Matter(
-        held=held,
-        counted=counted,
-        content=_content(text, language) if short and not more else (),
+        held=frame.held,
+        counted=frame.counted,
+        content=_content(text, language) if alone else (),
         changed=tuple(dict.fromkeys(changed)),
         mine=_first_word(lowered, language) in _first_person(language),
         about=about[0] if about else None,
-        value=value,
+        value=frame.value,
     )
+
+
+@attrs.frozen(kw_only=True)
+class _Frame:
+    """What a sentence says besides its value.
+
+    Attributes:
+        held: See `Matter.held`.
+        counted: See `Matter.counted`.
+        value: See `Matter.value`.
+        more: Whether it says something else as well.
+    """
+
+    held: str | None = None
+    counted: str | None = None
+    value: str | None = None
+    more: bool = False
+
+    @classmethod
+    def of(cls, text: str, sentence: str, language: Language) -> _Frame:
+        """Return the frame of a sentence, which is given as written and folded."""
+        if len(words_of(sentence)) > _MOST_WORDS:
+            return cls()
+        start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
+        held, value, more = _held(text[start:], sentence[start:], language)
+        counted = _counted(sentence[start:], language)
+        if (held or counted) and (language.finds("several", sentence) or language.finds("beside", sentence)):
+            return cls(more=more)
+        return cls(held=held, counted=counted, value=value, more=more)
 
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
@@ -154,6 +183,11 @@ def _content(text: str, language: Language) -> tuple[str, ...]:
     terms = analyse(language.without("numbers", lowered)) if counts else terms_of(text)
     kept = [term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term)))]
     return tuple(dict.fromkeys(kept))
+
+
+def _replacing() -> LinearPattern:
+    """Return the words of all languages that a statement of several sentences needs, to overtake another."""
+    return words_anywhere("changes", "numbers", *_PREDICATES)
 
 
 @functools.cache
