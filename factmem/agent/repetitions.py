@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from factmem.detection.languages import language_of as telling_language_of
+from factmem.detection.languages import language_named
 from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
@@ -177,10 +177,9 @@ class _Clause:
 
         Two clauses with the same words with content tell the same only if they have the same marks.
         """
-        said = self._of.text[slice(*self.span)]
-        if (language := telling_language_of([said, self._of.text])) is None:
+        if not self._of.language.name:
             return frozenset()
-        words = words_of(said)
+        language, words = language_named(self._of.language.name), words_of(self._of.text[slice(*self.span)])
         found = {cue: language.find(cue, words, 0, len(words) - 1) for cue in (*_TURNS, "averse", *_FIRST)}
         return frozenset(
             ("first person", "") if cue in _FIRST else (cue, " ".join(word.text for word in words[first : last + 1]))
