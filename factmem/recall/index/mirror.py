@@ -382,8 +382,9 @@ class Mirror:
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
-            self._log = TenantLog(self._tenant)
+            self._log = TenantLog(self._tenant, self._source.library())
             self._vectors_until = 0
+            self._bound = self._compared = False
         self._log.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import functools
 import hashlib
 import itertools
@@ -14,7 +15,7 @@ import attrs
 import numpy as np
 
 from factmem.abc.capabilities import KeepsLog
-from factmem.abc.outlines import KeepsOutlines, Outline, number_of_id
+from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError
 from factmem.recall.index.columns import Rows
@@ -103,6 +104,7 @@ class Pulled:
     Attributes:
         entries: Log entries, by sequence number.
         until: Position of the next pull.
+        last: The last entry, or the number of its id; None if it is not known.
         rows: Assertions in outline, by sequence number.
         whole: Whether these entries replace the log instead of extending it.
         more: Whether the store had more than these entries.
@@ -111,6 +113,7 @@ class Pulled:
 
     entries: Sequence[LogEntry]
     until: Any
+    last: Any = attrs.field(default=None, kw_only=True)
     rows: Rows | None = attrs.field(default=None, kw_only=True)
     whole: bool = attrs.field(default=False, kw_only=True)
     more: bool = attrs.field(default=False, kw_only=True)
@@ -134,11 +137,15 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
 
 @attrs.define
 class _Feed:
-    """The log of a provider that feeds changes; only new entries are read."""
+    """The log of a provider that feeds changes; only new entries are read.
+
+    A log that does not continue the one read before is read anew: the store was restored, or its server failed over.
+    """
 
     _provider: KeepsLog
     _tenant: str | None
     _seq: int = attrs.field(default=0, init=False)
+    _last: LogEntry | None = attrs.field(default=None, init=False)
     behind: bool = attrs.field(default=True, init=False)
 
     async def pull(self) -> Callable[[], Pulled | None]:
@@ -146,17 +153,24 @@ class _Feed:
         version = await self._provider.version(self._tenant)
         if version == self._seq:
             return _nothing
-        new = await self._provider.changes(self._tenant, self._seq)
-        pulled = Pulled(new, max(version, new[-1].seq if new else 0))
+        new = await self._provider.changes(self._tenant, max(self._seq - 1, 0))
+        known = self._last if new and new[0].seq == self._seq else None
+        whole = version < self._seq or (known is not None and new[0] != known)
+        if whole:
+            new = await self._provider.changes(self._tenant)
+        elif new and new[0].seq == self._seq:
+            new = new[1:]
+        last = new[-1] if new else None
+        pulled = Pulled(new, max(version, last.seq if last else 0), last=last, whole=whole)
         return lambda: pulled
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
-        self._seq = pulled.until
+        self._seq, self._last = pulled.until, pulled.last
 
     def restart(self) -> None:
         """See `LogSource.restart`."""
-        self._seq = 0
+        self._seq, self._last = 0, None
 
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
@@ -212,11 +226,15 @@ class _Reads:
 
 @attrs.define
 class _OutlineFeed:
-    """The log of a provider that keeps outlines; only assertions without one are read in full."""
+    """The log of a provider that keeps outlines; only assertions without one are read in full.
+
+    As `_Feed`, it begins anew if the log does not continue the one read before.
+    """
 
     _provider: KeepsOutlines
     _tenant: str | None
     _seq: int = attrs.field(default=0, init=False)
+    _last: Any = attrs.field(default=None, init=False)
     _reads: _Reads = attrs.field(
         default=attrs.Factory(lambda self: _Reads(self._provider, self._tenant), takes_self=True), init=False
     )
@@ -233,33 +251,48 @@ class _OutlineFeed:
         newest = self._reads.newest()
         if newest == self._seq:
             return None
-        log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
+        log = self._provider.outlined(self._tenant, max(self._seq - 1, 0), limit=_PAGE)
+        known = _entry_at(log, self._seq)
+        whole = newest < self._seq or (known is not None and self._last is not None and known != self._last)
+        if whole:
+            log = self._provider.outlined(self._tenant, limit=_PAGE)
+        since = 0 if whole else self._seq
+        first = bisect.bisect_right(log.seqs, since)
         rows = Rows(
-            seqs=log.seqs,
-            ids=log.ids,
-            records=log.records,
-            recorded_at=log.recorded_at,
-            shared=log.shared,
-            own=log.own,
+            seqs=log.seqs[first:],
+            ids=log.ids[first:],
+            records=log.records[first:],
+            recorded_at=log.recorded_at[first:],
+            shared=log.shared[first:],
+            own=log.own[first:],
             ahead=log.ahead,
         )
+        missing = [seq for seq in log.missing if seq > since]
         made: dict[int, Outline] = {}
         several = [rows]
-        for start in range(0, len(log.missing), _BATCH):
-            read = self._reads.recorded(log.missing[start : start + _BATCH])
+        for start in range(0, len(missing), _BATCH):
+            read = self._reads.recorded(missing[start : start + _BATCH])
             there = [item for item in read if item is not None]
             outlines = [outline_of(item.assertion) for item in there]
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
             several.append(rows_in_outline(there, outlines))
-        return Pulled(log.rest, log.until, rows=rows_in_order(several), more=log.until < newest, made=made)
+        return Pulled(
+            [entry for entry in log.rest if entry.seq > since],
+            log.until,
+            last=_entry_at(log, log.until),
+            rows=rows_in_order(several),
+            whole=whole,
+            more=log.until < newest,
+            made=made,
+        )
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
-        self._seq = pulled.until
+        self._seq, self._last = pulled.until, pulled.last
 
     def restart(self) -> None:
         """See `LogSource.restart`."""
-        self._seq = 0
+        self._seq, self._last = 0, None
 
     def watch(self) -> Callable[[], bool] | None:
         """See `LogSource.watch`. A steady store is asked by the reading itself."""
@@ -289,6 +322,14 @@ def _certain() -> bool:
 
 def _nothing() -> None:
     """Return no new entries."""
+
+
+def _entry_at(log: Outlined, seq: int) -> object:
+    """Return the number of the id of the assertion with a sequence number, or the other entry; None if unknown."""
+    at = bisect.bisect_left(log.seqs, seq)
+    if at < len(log.seqs) and log.seqs[at] == seq:
+        return int(log.ids[at])
+    return next((entry for entry in log.rest if entry.seq == seq), None)
 
 
 @attrs.define

@@ -10,7 +10,7 @@ import pytest
 
 from factmem import Memory
 from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableError
-from factmem.facts import Concept, MultipleFacts
+from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.postgres import connected
@@ -18,6 +18,7 @@ from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
+CITY = Concept.single("city", "Where somebody lives")
 NUMBERS = Concept.multiple("numbers", "One a save", int)
 USER = MemorySubject("user")
 
@@ -77,3 +78,41 @@ async def test_a_standby_answers_reads_and_refuses_writes(servers: tuple[Postgre
     async with Memory(standby.address(), embedder=HashEmbedder()) as memory:
         with pytest.raises(ReadOnlyError, match="primary"):
             await memory.remember("The cellar is dry.")
+
+
+@pytest.mark.parametrize("since", [0, 1, 4], ids=["nobody wrote since", "less than was lost", "more than was lost"])
+async def test_an_open_memory_follows_a_history_that_lost_its_end(address: str, since: int) -> None:
+    """After a restored dump, or a failover to a standby that lacked the last commits, it forgets what is gone."""
+    schema = parse_qs(urlsplit(address).query)["schema"][0]
+    async with Memory(address, embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(CITY, "Porto"), subject=USER)
+        with connected(address) as connection:
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
+            names = [name for (name,) in tables]
+            for name in names:
+                connection.execute(f"CREATE TEMP TABLE dump_{name} AS TABLE {schema}.{name}")
+            for number in range(3):
+                await memory.save(SingleFact(CITY, f"lost {number}"), subject=USER)
+            assert await memory.recall("lost")
+            with connection.transaction():
+                for name in names:
+                    connection.execute(f"DELETE FROM {schema}.{name}")
+                    connection.execute(f"INSERT INTO {schema}.{name} TABLE dump_{name}")
+        async with Memory(address, embedder=HashEmbedder()) as other:
+            for number in range(since):
+                await other.save(SingleFact(CITY, f"new {number}"), subject=USER)
+            expected = ["Porto", *(f"new {number}" for number in range(since))]
+            for each in (memory, other):
+                assert [record.value for record in await each.history(CITY, subject=USER)] == expected
+                assert [match.record.value for match in await each.recall("lost")] == expected[-1:]
+
+
+async def test_a_memory_whose_schema_was_dropped_begins_anew(address: str) -> None:
+    async with Memory(address, embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(CITY, "Porto"), subject=USER)
+        assert await memory.recall("Porto")
+        with connected(address) as connection:
+            connection.execute(f"DROP SCHEMA {parse_qs(urlsplit(address).query)['schema'][0]} CASCADE")
+        assert await memory.load(CITY, subject=USER) is None
+        await memory.save(SingleFact(CITY, "Faro"), subject=USER)
+        assert [match.record.value for match in await memory.recall("city")] == ["Faro"]
