@@ -34,7 +34,6 @@ from factmem.providers import fact_of
 from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.mirror import Glance
 from factmem.recall.index.names_in_query import people_terms, subject_of_text
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
@@ -269,8 +268,31 @@ class Reader(Part):
         """Derive something from the current, visible records that pass a filter, in a worker thread."""
         sight = self._context.sight_of(wanted)
         self.look_in(wanted)
-        corpus = await self.corpus()
-        return await to_thread.run_sync(lambda: derive(corpus, selected(corpus, sight, wanted)))
+        return await self.of_corpus(lambda corpus: derive(corpus, selected(corpus, sight, wanted)))
+
+    async def of_corpus(self, derive: Callable[[Corpus], T], *, embedded: bool = False) -> T:
+        """Derive something from the records that are current at the context's moment, in a worker thread.
+
+        The records in memory are used while the store has nothing newer; else it is derived once more.
+
+        Args:
+            derive: The function; it may be called twice.
+            embedded: See `corpus`.
+        """
+        mirror = self._backend.mirror
+
+        def at_once() -> tuple[T] | None:
+            glance = mirror.glance(embedded=embedded)
+            if glance is None:
+                return None
+            derived = derive(glance.corpus)
+            return (derived,) if glance.holds() else None
+
+        if self._context.past is None and not mirror.behind:
+            found = await to_thread.run_sync(at_once)
+            if found is not None:
+                return found[0]
+        return await to_thread.run_sync(derive, await self.corpus(embedded=embedded))
 
     async def corpus(self, *, embedded: bool = False) -> Corpus:
         """Return the records that are current at the context's moment.
@@ -283,18 +305,14 @@ class Reader(Part):
     async def subjects_named(self, text: str) -> list[MemorySubject]:
         """See `factmem.memory.facade.subjects_named`."""
         self.look_in(_ALL)
-        corpus, sight = await self.corpus(), self._context.sight
+        sight = self._context.sight
 
-        def named() -> list[MemorySubject]:
+        def named(corpus: Corpus) -> list[MemorySubject]:
             shown = corpus.shown(sight)
             numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), sight)
             return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
 
-        return await to_thread.run_sync(named)
-
-    def glance(self, *, embedded: bool) -> Glance | None:
-        """Return the records that are likely to be current; see `Mirror.glance`."""
-        return None if self._context.past else self._backend.mirror.glance(embedded=embedded)
+        return await self.of_corpus(named)
 
     def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant.

@@ -192,17 +192,7 @@ class Recaller(ReadingPart):
             pool = matches[:top] if search.keeps_all else best(whole_pool) if top else []
             return matches, pool, search.number_seen(corpus)
 
-        def at_once() -> _Found | None:
-            glance = self._reader.glance(embedded=embedded)
-            if glance is None:
-                return None
-            matches = rank(glance.corpus)
-            return matches if glance.holds() else None
-
-        found = None if self._backend.mirror.behind else await to_thread.run_sync(at_once)
-        if found is not None:
-            return found
-        return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
+        return await self._reader.of_corpus(rank, embedded=embedded)
 
     def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
