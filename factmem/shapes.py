@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import json
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -20,13 +21,15 @@ from factmem.class_fields import stored_fields
 from factmem.errors import CodecError, InvalidDataError
 from factmem.value_types import JSON_SHAPE, scalar_of, scalar_of_shape
 
-__all__ = ["Shape", "accepts", "name_of", "shape_of", "type_of"]
+__all__ = ["Shape", "accepts", "forms_of", "is_union", "name_of", "shape_of", "type_of"]
 
 Shape: TypeAlias = "str | Mapping[str, Any]"
 """The structural tag of a value's type, itself JSON."""
 
 _MOST_COMPARISONS: Final = 20_000
 """Maximum number of pairs of parts that are compared for two shapes."""
+
+_ANY_FORM: Final[Set[type[Any]]] = frozenset({str, int, float, bool, type(None), list, dict})
 
 
 def shape_of(value_type: Any) -> Shape:
@@ -51,8 +54,8 @@ def _shape_of(value_type: Any) -> Shape:
         return _shape_of(args[0])
     if origin is typing.Literal:
         return _enumeration(value_type, args)
-    if origin in (typing.Union, types.UnionType):
-        return {"union": sorted((_shape_of(arg) for arg in args), key=_written)}
+    if is_union(value_type):
+        return _union(value_type, [_shape_of(arg) for arg in args])
     if origin in (list, tuple, set, frozenset, Sequence) and (len(args) == 1 or args[1:] == (...,)):
         return {"list": _shape_of(args[0])}
     if origin is tuple and args:
@@ -62,6 +65,66 @@ def _shape_of(value_type: Any) -> Shape:
     if isinstance(value_type, type):
         return _shape_of_class(value_type)
     raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
+
+
+def is_union(value_type: Any) -> bool:
+    """Return whether a type is a union, however it is written."""
+    return typing.get_origin(value_type) in (typing.Union, types.UnionType)
+
+
+def _union(value_type: Any, options: list[Shape]) -> Shape:
+    """Return the shape of a union, in whose JSON one option is never taken for another."""
+    for one, other in itertools.combinations(options, 2):
+        if not (_is_json_itself(one) and _is_json_itself(other)) and not _is_told_apart(one, other):
+            raise InvalidDataError(
+                f"{value_type} cannot be the type of a value: the stored JSON does not tell {_written(one)} from "
+                f"{_written(other)}. Use one of the types, or a class with a field for each"
+            )
+    return {"union": sorted(options, key=_written)}
+
+
+def _is_told_apart(one: Shape, other: Shape) -> bool:
+    """Return whether no JSON that is written for one shape is read as the other."""
+    match one, other:
+        case {"enum": members}, {"enum": others}:
+            return not _typed(members) & _typed(others)
+        case {"object": dict(fields)}, {"object": dict(others)}:
+            mine, theirs = _by_name(fields), _by_name(others)
+            alone = fields.keys() - theirs.keys() | others.keys() - mine.keys()
+            return any(not name.endswith("?") for name in alone) or any(
+                _is_told_apart(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()
+            )
+        case _:
+            forms, others, numbers = forms_of(one), forms_of(other), {int, float}
+            return forms.isdisjoint(others) and (numbers.isdisjoint(forms) or numbers.isdisjoint(others))
+
+
+def _is_json_itself(shape: Shape) -> bool:
+    scalar = scalar_of_shape(shape)
+    return scalar is not None and (scalar.is_native or scalar.shape == JSON_SHAPE)
+
+
+def forms_of(shape: Shape) -> Set[type[Any]]:
+    """Return the Python types of the JSON that stands for values of a shape."""
+    match shape:
+        case {"enum": members}:
+            return {type(member) for member in members}
+        case {"union": options}:
+            return {form for option in options for form in forms_of(option)}
+        case {"list": _} | {"tuple": _}:
+            return {list}
+        case {"map": _} | {"object": _}:
+            return {dict}
+    scalar = scalar_of_shape(shape)
+    return _ANY_FORM if scalar is None or scalar.json_type is object else {scalar.json_type}
+
+
+def _typed(members: Iterable[Any]) -> Set[tuple[type[Any], Any]]:
+    return {(type(member), member) for member in members}
+
+
+def _by_name(fields: Mapping[str, Shape]) -> dict[str, Shape]:
+    return {name.removesuffix("?"): shape for name, shape in fields.items()}
 
 
 def _shape_of_class(cls: type[Any]) -> Shape:
@@ -156,7 +219,7 @@ class _Comparison:
             return True
         match stored, wanted:
             case {"enum": old}, {"enum": new}:
-                return {(type(member), member) for member in old} <= {(type(member), member) for member in new}
+                return _typed(old) <= _typed(new)
             case ({"list": old}, {"list": new}) | ({"map": old}, {"map": new}):
                 return self.accepts(old, new)
             case {"tuple": old}, {"tuple": new}:
@@ -171,7 +234,7 @@ class _Comparison:
                 return False
 
     def _object(self, stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
-        have = {name.removesuffix("?"): shape for name, shape in stored.items()}
+        have = _by_name(stored)
         return all(
             self.accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
             for name, shape in wanted.items()

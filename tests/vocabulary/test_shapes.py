@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 
 from factmem.errors import CodecError, InvalidDataError
+from factmem.facts import Concept
 from factmem.shapes import accepts, shape_of, type_of
 from factmem.testing import strategies
 from factmem.values import decode_value, encode_value
@@ -101,6 +102,42 @@ def test_a_shape_names_no_class(value_type: Any, shape: Any) -> None:
 def test_a_type_that_cannot_be_stored_is_refused(value_type: Any) -> None:
     with pytest.raises(InvalidDataError):
         shape_of(value_type)
+
+
+@attrs.frozen
+class Named1:
+    name: str
+    age: int = 0
+
+
+@attrs.frozen
+class Named2:
+    name: str
+    size: float = 1.0
+
+
+@attrs.frozen
+class Holder:
+    due: dt.date | str
+
+
+@pytest.mark.parametrize(
+    "value_type",
+    [
+        dt.date | str,
+        list[dt.date | dt.time],
+        Size | str | None,
+        Size | Literal["s", "m"],
+        object | dt.date,
+        dt.timedelta | int,
+        Named1 | Named2,
+        Named1 | dict[str, int],
+        Holder,
+    ],
+)
+def test_a_union_whose_json_does_not_tell_its_options_apart_is_no_type_of_a_concept(value_type: Any) -> None:
+    with pytest.raises(InvalidDataError, match="does not tell"):
+        Concept.single("due", "When it is due", value_type)
 
 
 @given(strategies.typed_values())
