@@ -1029,8 +1029,8 @@ class Memory:
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
         """Revert changes, the last one first: those of a `Remembered`, for example, or of a rollback.
 
-        Created records are retracted, updated ones rolled back, deleted ones restored. Later changes of the same
-        records are reverted with them.
+        Created records are retracted, updated ones rolled back, deleted ones restored. What was accepted or rejected in
+        the quarantine waits again. Later changes of the same records are reverted with them.
 
         Args:
             changes: The changes, in the order made.

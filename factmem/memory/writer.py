@@ -530,9 +530,13 @@ class Writer(ReadingPart):
         """See `Memory.undo`."""
         done: list[Change] = []
         last_first = reversed(listed("changes", changes, Change))
-        kind: ChangeKind  # mypy does not infer it from a lambda
-        for kind, alike in itertools.groupby(last_first, key=lambda change: change.kind):
+        kind: ChangeKind | None  # mypy does not infer it from a lambda
+        for kind, alike in itertools.groupby(
+            last_first, key=lambda change: None if change.is_decision else change.kind
+        ):
             match kind:
+                case None:
+                    done += await self._undecided(list(alike), reason)
                 case ChangeKind.CREATED:
                     done += await self._uncreated([change.record for change in alike], reason)
                 case ChangeKind.UPDATED:
@@ -542,6 +546,22 @@ class Writer(ReadingPart):
                 case _:
                     assert_never(kind)
         return tuple(done)
+
+    async def _undecided(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
+        """Give assertions the states that they had before somebody decided about them in the quarantine."""
+        log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
+        states = states_of(log)
+        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded) and entry.id in states}
+        requests, done = [], []
+        for change in changes:
+            entry, after, before = present.get(change.record.revision), change.record, change.previous
+            if entry is None or before is None or states[entry.id] is not after.state:
+                raise RecordNotFoundError("a decision about the quarantine is undone already, or its record was erased")
+            requests.append(_request(entry, after.state, before.state, reason))
+            kind = ChangeKind.CREATED if change.kind is ChangeKind.DELETED else ChangeKind.DELETED
+            done.append(Change(kind=kind, record=before, previous=after))
+        await self.commit(requests)
+        return done
 
     async def _uncreated(self, records: Sequence[FactRecord[Any]], reason: str | None) -> list[Change]:
         """Retract created records; one that was there before, such as words said again, is as it was then."""
