@@ -18,10 +18,22 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.class_fields import stored_fields
+from factmem.error_hints import kind_of
 from factmem.errors import CodecError, InvalidDataError
 from factmem.value_types import JSON_SHAPE, scalar_of, scalar_of_shape
 
-__all__ = ["Shape", "accepts", "forms_of", "is_union", "name_of", "shape_of", "type_of"]
+__all__ = [
+    "Shape",
+    "accepts",
+    "check_fits",
+    "forms_of",
+    "is_json",
+    "is_union",
+    "name_of",
+    "shape_of",
+    "type_of",
+    "words_for",
+]
 
 Shape: TypeAlias = "str | Mapping[str, Any]"
 """The structural tag of a value's type, itself JSON."""
@@ -30,6 +42,12 @@ _MOST_COMPARISONS: Final = 20_000
 """Maximum number of pairs of parts that are compared for two shapes."""
 
 _ANY_FORM: Final[Set[type[Any]]] = frozenset({str, int, float, bool, type(None), list, dict})
+
+
+class _Lost(str):
+    """The shape, as JSON, of values that read as JSON since their class is not known."""
+
+    __slots__ = ()
 
 
 def shape_of(value_type: Any) -> Shape:
@@ -51,7 +69,7 @@ def _shape_of(value_type: Any) -> Shape:
         return scalar.shape
     origin, args = typing.get_origin(value_type), typing.get_args(value_type)
     if origin is typing.Annotated:
-        return _shape_of(args[0])
+        return next((json.loads(note) for note in value_type.__metadata__ if type(note) is _Lost), _shape_of(args[0]))
     if origin is typing.Literal:
         return _enumeration(value_type, args)
     if is_union(value_type):
@@ -67,6 +85,13 @@ def _shape_of(value_type: Any) -> Shape:
     raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
 
 
+def is_json(value_type: Any) -> bool:
+    """Return whether values of a type are read as the JSON that they are."""
+    if typing.get_origin(value_type) is typing.Annotated:
+        value_type = typing.get_args(value_type)[0]
+    return value_type in (object, Any)
+
+
 def is_union(value_type: Any) -> bool:
     """Return whether a type is a union, however it is written."""
     return typing.get_origin(value_type) in (typing.Union, types.UnionType)
@@ -77,8 +102,8 @@ def _union(value_type: Any, options: list[Shape]) -> Shape:
     for one, other in itertools.combinations(options, 2):
         if not (_is_json_itself(one) and _is_json_itself(other)) and not _is_told_apart(one, other):
             raise InvalidDataError(
-                f"{value_type} cannot be the type of a value: the stored JSON does not tell {_written(one)} from "
-                f"{_written(other)}. Use one of the types, or a class with a field for each"
+                f"{value_type} cannot be the type of a value: the stored JSON does not tell {words_for(one)} from "
+                f"{words_for(other)}. Use one of the types, or a class with a field for each"
             )
     return {"union": sorted(options, key=_written)}
 
@@ -149,7 +174,7 @@ def _written(shape: Shape) -> str:
 
 
 def type_of(shape: Shape) -> Any:
-    """Return a type that reads values of this shape. Objects, which lost their class, read as JSON.
+    """Return a type that reads values of this shape. Objects, which lost their class, read as JSON; see `check_fits`.
 
     Raises:
         CodecError: it is not a shape.
@@ -175,14 +200,60 @@ def _type_of(shape: Shape) -> Any:
         case {"union": [_, *_] as options, **rest} if not rest:
             readers = [_type_of(option) for option in options]
             if not all(map(_is_scalar, options)):
-                return object
+                return typing.Annotated[object, _Lost(_written(shape))]
             return functools.reduce(lambda left, right: left | right, readers)
         case {"object": dict(fields), **rest} if not rest:
             for field in fields.values():
                 _type_of(field)
-            return object
+            return typing.Annotated[object, _Lost(_written(shape))]
         case _:
             raise CodecError("not the shape of any type that this version knows", path="$.shape")
+
+
+def check_fits(data: Any, shape: Shape, *, path: str = "$") -> None:
+    """Check that some JSON is of a shape. For a type that reads JSON as it is, nothing else does.
+
+    Raises:
+        InvalidDataError: it is not; the path locates the fault.
+    """
+    match shape, data:
+        case {"list": item}, list():
+            for index, part in enumerate(data):
+                check_fits(part, item, path=f"{path}[{index}]")
+        case {"tuple": items}, list() if len(items) == len(data):
+            for index, (part, item) in enumerate(zip(data, items, strict=True)):
+                check_fits(part, item, path=f"{path}[{index}]")
+        case {"map": item}, dict():
+            for name, part in data.items():
+                check_fits(part, item, path=f"{path}.{name}")
+        case {"object": dict(fields)}, dict():
+            known = _by_name(fields)
+            if unknown := data.keys() - known.keys():
+                raise InvalidDataError(f"there is no field {min(unknown)!r}: it has {', '.join(known)}", path=path)
+            for name, item in known.items():
+                if name in data:
+                    check_fits(data[name], item, path=f"{path}.{name}")
+                elif name in fields:
+                    raise InvalidDataError(f"the field {name!r} is missing", path=path)
+        case {"enum": members}, _ if (type(data), data) in [(type(member), member) for member in members]:
+            pass
+        case {"union": options}, _ if any(_fits(data, option) for option in options):
+            pass
+        case str(), _ if (scalar := scalar_of_shape(shape)) is not None:
+            try:
+                scalar.read(data)
+            except ValueError as error:
+                raise InvalidDataError(str(error), path=path) from None
+        case _:
+            raise InvalidDataError(f"{kind_of(data)} is not {words_for(shape)}", path=path)
+
+
+def _fits(data: Any, shape: Shape) -> bool:
+    try:
+        check_fits(data, shape)
+    except InvalidDataError:
+        return False
+    return True
 
 
 def _is_container(member: object) -> bool:
@@ -241,6 +312,32 @@ class _Comparison:
         )
 
 
+def words_for(shape: Shape) -> str:
+    """Return the description of a shape's values, in a few words."""
+    match shape:
+        case str() if (scalar := scalar_of_shape(shape)) is not None:
+            return scalar.words
+        case {"enum": members}:
+            return "one of " + ", ".join(json.dumps(member, ensure_ascii=False) for member in members)
+        case {"list": item}:
+            return f"list of ({words_for(item)})"
+        case {"map": item}:
+            return f"object of ({words_for(item)}) by name"
+        case {"tuple": items}:
+            return "list of " + ", then ".join(f"({words_for(item)})" for item in items)
+        case {"union": options}:
+            return " or ".join(words_for(option) for option in options)
+        case {"object": dict(fields)}:
+            return "object with " + ", ".join(_words_for_field(name, inner) for name, inner in fields.items())
+        case _:
+            return "any JSON"
+
+
+def _words_for_field(name: str, shape: Shape) -> str:
+    optional = "; null if not said" if name.endswith("?") else ""
+    return f"{name.removesuffix('?')} ({words_for(shape)}{optional})"
+
+
 def name_of(value_type: Any) -> str:
     """Return the name of a type for messages."""
-    return getattr(value_type, "__name__", None) or str(value_type)
+    return "json" if is_json(value_type) else getattr(value_type, "__name__", None) or str(value_type)

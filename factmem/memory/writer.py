@@ -73,6 +73,8 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.shapes import check_fits
+from factmem.value_types import JSON_SHAPE
 from factmem.values import Json, encode_value
 
 __all__ = ["UNSET", "Unset", "Writer", "WritingPart"]
@@ -475,10 +477,15 @@ class Writer(ReadingPart):
 
     def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
         # A record with a time in the future, of another machine's clock, can be updated as well.
-        fact = previous.concept.fact([value], timestamp=ClockTime.of(max(self._context.clock(), previous.timestamp)))
+        concept = previous.concept
+        fact = concept.fact([value], timestamp=ClockTime.of(max(self._context.clock(), previous.timestamp)))
+        data = encode_value(fact.values[0], concept.value_type)
+        shape = said.shape if concept.shape == JSON_SHAPE else concept.shape
+        check_fits(data, shape)
         return attrs.evolve(
             said,
-            data=encode_value(fact.values[0], previous.concept.value_type),
+            data=data,
+            shape=shape,
             timestamp=fact.timestamp,
             valid_from=None,
             valid_to=None,

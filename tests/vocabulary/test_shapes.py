@@ -14,7 +14,7 @@ from hypothesis import given
 
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept
-from factmem.shapes import accepts, shape_of, type_of
+from factmem.shapes import accepts, check_fits, shape_of, type_of
 from factmem.testing import strategies
 from factmem.values import decode_value, encode_value
 
@@ -146,6 +146,8 @@ def test_the_type_of_a_shape_reads_the_values_of_the_shape(typed: tuple[Any, Any
     value_type, value = typed
     data = json.loads(json.dumps(encode_value(value, value_type)))
     read_as = type_of(shape_of(value_type))
+    assert shape_of(read_as) == shape_of(value_type)
+    check_fits(data, shape_of(value_type))
     assert json.loads(json.dumps(encode_value(decode_value(data, read_as), read_as))) == data
 
 
@@ -218,3 +220,26 @@ def test_what_is_accepted_can_be_read(stored: tuple[Any, Any], wanted: tuple[Any
     """The promise of `accepts`: no value of the stored type fails as the requested one."""
     if accepts(shape_of(stored[0]), shape_of(wanted[0])):
         decode_value(json.loads(json.dumps(encode_value(stored[1], stored[0]))), wanted[0])
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"size": "s", "price": 1}, None),
+        ({"size": "s"}, None),
+        ({"size": "xl"}, "$.size"),
+        ({"price": 2.0}, "$"),
+        ({"size": "s", "brand": "x"}, "$"),
+        ({"size": "s", "price": "dear"}, "$.price"),
+        ("s", "$"),
+    ],
+)
+def test_json_of_a_class_that_is_not_known_is_checked_by_its_shape(data: Any, path: str | None) -> None:
+    for inside, step in (data, ""), ([data], "[0]"), ({"a": data}, ".a"):
+        shape: Any = shape_of({"": Shirt, "[0]": list[Shirt], ".a": dict[str, Shirt]}[step])
+        if path is None:
+            check_fits(inside, shape)
+        else:
+            with pytest.raises(InvalidDataError) as caught:
+                check_fits(inside, shape)
+            assert caught.value.path == path.replace("$", f"${step}", 1)
