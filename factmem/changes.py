@@ -31,12 +31,18 @@ class Change:
     Attributes:
         kind: CREATED, UPDATED or DELETED.
         record: the record as it is now; a DELETED one as it was.
-        previous: the previous revision, if UPDATED.
+        previous: the previous revision, if UPDATED; the same one as it waited, if `is_decision`.
     """
 
     kind: ChangeKind
     record: FactRecord[Any]
     previous: FactRecord[Any] | None = None
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether the revision is the same as before, and was accepted, rejected, or waits in quarantine again."""
+        before = self.previous
+        return before is not None and before.revision == self.record.revision and before.state is not self.record.state
 
     def __repr__(self) -> str:
         previous = f", previous={self.previous!r}" if self.previous else ""

@@ -121,10 +121,11 @@ class Concept(Generic[T, FactT]):
     """A typed key for facts, made with `Concept.single` or `Concept.multiple`.
 
     Attributes:
-        keyword: the unique key. Facts are found by any alike keyword, regardless of case, hyphens, underscores and
-            spaces.
+        keyword: the unique key. Facts are found by any alike keyword, regardless of case, hyphens, underscores,
+            spaces and the normal form of letters.
         description: its meaning, for people, models and search.
-        value_type: the type of a value; any type that `factmem.values` can write as JSON.
+        value_type: the type of a value; any type that `factmem.values` can write as JSON. The stored JSON must tell the
+            options of a union apart: ``date | int`` and ``Cat | Dog`` may be stored, ``date | str`` may not.
         examples: pairs of a sentence and the value that it says, shown to a language model that looks for the concept.
             They are not part of the concept's identity and are not stored with facts.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 import attrs
@@ -237,12 +237,21 @@ def _expiry(said: Assertion) -> dt.datetime:
 
 
 def never_accepted(log: Iterable[LogEntry]) -> set[str]:
-    """Return the ids of assertions that began in quarantine, or were copied from there, and have never counted."""
+    """Return the ids of assertions that began in quarantine, or were copied from there, and have never counted.
+
+    One that waits again, since its acceptance was undone, counts as never accepted.
+    """
     return {
         recorded.id
         for recorded, states in _lives(log)
-        if not began_retracted(recorded.assertion) and not any(map(recorded.assertion.counts, states))
+        if not began_retracted(recorded.assertion)
+        and not any(map(recorded.assertion.counts, _since(states, AssertionState.QUARANTINED)))
     }
+
+
+def _since(states: Sequence[AssertionState], last: AssertionState) -> Sequence[AssertionState]:
+    """Return the states since the last time that a state was entered; all of them if it never was."""
+    return states[max((at for at, state in enumerate(states) if state is last), default=0) :]
 
 
 def began_retracted(said: Assertion) -> bool:

@@ -46,12 +46,13 @@ def checked_name(name: object, *, what: str) -> str:
 
 @functools.lru_cache(maxsize=16_384)
 def folded_keyword(keyword: str) -> str:
-    """Return a keyword without case, hyphens, underscores and spaces: keywords are alike if this is equal.
+    """Return a keyword in NFC without case, hyphens, underscores and spaces: keywords are alike if this is equal.
 
     A fact keeps the keyword that it was saved with. Wherever a concept is looked for, it is found by any alike keyword:
     ``user-preference`` finds what a model has called ``user_preference``.
     """
-    return keyword.casefold().translate(_SEPARATORS) or keyword
+    folded = keyword.casefold().translate(_SEPARATORS) or keyword
+    return folded if folded.isascii() else unicodedata.normalize("NFC", folded)
 
 
 def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:

@@ -20,9 +20,10 @@ import attrs
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, Treatment, merged_metadata
 from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, stored_fact, utc
 from factmem.scopes import MemoryScope
+from factmem.shapes import Shape, check_fits
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of, text
-from factmem.values import canonical_bytes, decode_value, encode_value, type_of
+from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
     "Assertion",
@@ -362,7 +363,7 @@ def assertions_of(
             description=concept.description,
             fact_type=concept.fact_type,
             shape=concept.shape,
-            data=encode_value(value, concept.value_type),
+            data=_fitting(encode_value(value, concept.value_type), concept.shape),
             timestamp=fact.timestamp,
             removed=removed,
             valid_from=fact.valid_from,
@@ -371,6 +372,12 @@ def assertions_of(
         )
         for value in fact.values
     )
+
+
+def _fitting(data: Json, shape: Shape) -> Json:
+    if not isinstance(shape, str):
+        check_fits(data, shape)
+    return data
 
 
 def record_of(

@@ -121,6 +121,9 @@ _TELLING_LANGUAGE: Final = 300
 _LONGEST_ENDING: Final = 40
 """Maximum number of characters of words at the end of a clause."""
 
+_LONGEST_NOUN: Final = 2
+"""Maximum number of words between a noun that looks like an order and its verb: "Test results came back."."""
+
 _LONGEST_NAME: Final = 2
 """Maximum number of words of the last line of a letter, a name."""
 
@@ -216,6 +219,14 @@ class Language:
     def start_of(self, text: str) -> int:
         """Return the offset of a folded clause's first word, after words such as "and" or "please"."""
         return self.cues["openings"].match(text).end()  # type: ignore[union-attr]  # it may be empty
+
+    def orders(self, text: str) -> bool:
+        """Return whether a folded clause opens with an order, and not with a noun of the same form and its verb."""
+        if not self.opens("orders", text):
+            return False
+        finite, determiners = self.lists.get("finite", ()), self.lists.get("determiners", ())
+        behind = words_of(text[self.start_of(text) :])[1 : 2 + _LONGEST_NOUN] if finite else ()
+        return not any(word in finite for word in takewhile(lambda word: word not in determiners, behind))
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
@@ -452,7 +463,7 @@ def own_words(text: str, language: Language) -> int:
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
     for start, end in sentence_spans(text) if _COLON.search(text) else ():
         head, *behind = _COLON.split(text[start:end], maxsplit=1)
-        orders = language.opens("orders", head) or language.ends("orders", head)
+        orders = language.orders(head) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
         if cue and language.finds(cue, head) and (orders or is_question(head, language)):
             return min(start + len(head) + 1, end)
@@ -486,7 +497,7 @@ def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
     words = [text[slice(*clause)] for clause in clauses]
     if asks:
         words = list(takewhile(lambda clause: not language.opens("asks", clause), words[:-1]))
-    orders = [language.opens("orders", clause) for clause in words] if language.may_hold(text, "orders") else []
+    orders = [language.orders(clause) for clause in words] if language.may_hold(text, "orders") else []
     stated = orders.index(True) if True in orders else len(words)
     others = [clause for clause, order in zip(words, orders, strict=False) if not order]
     if any(stated or language.cues["adds"].match(it) or language.finds("lately", it) for it in others[stated:]):
@@ -553,7 +564,8 @@ def _everyday_anywhere() -> tuple[frozenset[str], tuple[str, ...]]:
 def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     """Return whether pieces of a text hold enough words with content.
 
-    The first person counts as one, and is implied where pronouns are mostly left out.
+    The first person counts as one. It is implied where pronouns are mostly left out, and by a verb that opens a
+    sentence, as in "Love hiking.".
 
     Args:
         count: Number of words with content in them.
@@ -562,7 +574,9 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     """
     if not 0 < count < _ENOUGH:
         return count > 0
-    return language.orders_last or any(language.finds("self", piece) for piece in pieces)
+    return language.orders_last or any(
+        language.finds("self", piece) or language.opens("implies", piece) for piece in pieces
+    )
 
 
 def forget_texts() -> None:

@@ -8,25 +8,46 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import json
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from factmem.class_fields import stored_fields
+from factmem.error_hints import kind_of
 from factmem.errors import CodecError, InvalidDataError
 from factmem.value_types import JSON_SHAPE, scalar_of, scalar_of_shape
 
-__all__ = ["Shape", "accepts", "name_of", "shape_of", "type_of"]
+__all__ = [
+    "Shape",
+    "accepts",
+    "check_fits",
+    "forms_of",
+    "is_json",
+    "is_union",
+    "name_of",
+    "shape_of",
+    "type_of",
+    "words_for",
+]
 
 Shape: TypeAlias = "str | Mapping[str, Any]"
 """The structural tag of a value's type, itself JSON."""
 
 _MOST_COMPARISONS: Final = 20_000
 """Maximum number of pairs of parts that are compared for two shapes."""
+
+_ANY_FORM: Final[Set[type[Any]]] = frozenset({str, int, float, bool, type(None), list, dict})
+
+
+class _Lost(str):
+    """The shape, as JSON, of values that read as JSON since their class is not known."""
+
+    __slots__ = ()
 
 
 def shape_of(value_type: Any) -> Shape:
@@ -48,11 +69,11 @@ def _shape_of(value_type: Any) -> Shape:
         return scalar.shape
     origin, args = typing.get_origin(value_type), typing.get_args(value_type)
     if origin is typing.Annotated:
-        return _shape_of(args[0])
+        return next((json.loads(note) for note in value_type.__metadata__ if type(note) is _Lost), _shape_of(args[0]))
     if origin is typing.Literal:
         return _enumeration(value_type, args)
-    if origin in (typing.Union, types.UnionType):
-        return {"union": sorted((_shape_of(arg) for arg in args), key=_written)}
+    if is_union(value_type):
+        return _union(value_type, [_shape_of(arg) for arg in args])
     if origin in (list, tuple, set, frozenset, Sequence) and (len(args) == 1 or args[1:] == (...,)):
         return {"list": _shape_of(args[0])}
     if origin is tuple and args:
@@ -62,6 +83,73 @@ def _shape_of(value_type: Any) -> Shape:
     if isinstance(value_type, type):
         return _shape_of_class(value_type)
     raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
+
+
+def is_json(value_type: Any) -> bool:
+    """Return whether values of a type are read as the JSON that they are."""
+    if typing.get_origin(value_type) is typing.Annotated:
+        value_type = typing.get_args(value_type)[0]
+    return value_type in (object, Any)
+
+
+def is_union(value_type: Any) -> bool:
+    """Return whether a type is a union, however it is written."""
+    return typing.get_origin(value_type) in (typing.Union, types.UnionType)
+
+
+def _union(value_type: Any, options: list[Shape]) -> Shape:
+    """Return the shape of a union, in whose JSON one option is never taken for another."""
+    for one, other in itertools.combinations(options, 2):
+        if not (_is_json_itself(one) and _is_json_itself(other)) and not _is_told_apart(one, other):
+            raise InvalidDataError(
+                f"{value_type} cannot be the type of a value: the stored JSON does not tell {words_for(one)} from "
+                f"{words_for(other)}. Use one of the types, or a class with a field for each"
+            )
+    return {"union": sorted(options, key=_written)}
+
+
+def _is_told_apart(one: Shape, other: Shape) -> bool:
+    """Return whether no JSON that is written for one shape is read as the other."""
+    match one, other:
+        case {"enum": members}, {"enum": others}:
+            return not _typed(members) & _typed(others)
+        case {"object": dict(fields)}, {"object": dict(others)}:
+            mine, theirs = _by_name(fields), _by_name(others)
+            alone = fields.keys() - theirs.keys() | others.keys() - mine.keys()
+            return any(not name.endswith("?") for name in alone) or any(
+                _is_told_apart(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()
+            )
+        case _:
+            forms, others, numbers = forms_of(one), forms_of(other), {int, float}
+            return forms.isdisjoint(others) and (numbers.isdisjoint(forms) or numbers.isdisjoint(others))
+
+
+def _is_json_itself(shape: Shape) -> bool:
+    scalar = scalar_of_shape(shape)
+    return scalar is not None and (scalar.is_native or scalar.shape == JSON_SHAPE)
+
+
+def forms_of(shape: Shape) -> Set[type[Any]]:
+    """Return the Python types of the JSON that stands for values of a shape."""
+    match shape:
+        case {"enum": members}:
+            return {type(member) for member in members}
+        case {"union": options}:
+            return {form for option in options for form in forms_of(option)}
+        case {"list": _} | {"tuple": _}:
+            return {list}
+        case {"map": _} | {"object": _}:
+            return {dict}
+    scalar = scalar_of_shape(shape)
+    return _ANY_FORM if scalar is None or scalar.json_type is object else {scalar.json_type}
+
+
+def _typed(members: Iterable[Any]) -> Set[tuple[type[Any], Any]]:
+    return {(type(member), member) for member in members}
+
+
+def _by_name(fields: Mapping[str, Shape]) -> dict[str, Shape]:
+    return {name.removesuffix("?"): shape for name, shape in fields.items()}
 
 
 def _shape_of_class(cls: type[Any]) -> Shape:
@@ -86,7 +174,7 @@ def _written(shape: Shape) -> str:
 
 
 def type_of(shape: Shape) -> Any:
-    """Return a type that reads values of this shape. Objects, which lost their class, read as JSON.
+    """Return a type that reads values of this shape. Objects, which lost their class, read as JSON; see `check_fits`.
 
     Raises:
         CodecError: it is not a shape.
@@ -112,14 +200,60 @@ def _type_of(shape: Shape) -> Any:
         case {"union": [_, *_] as options, **rest} if not rest:
             readers = [_type_of(option) for option in options]
             if not all(map(_is_scalar, options)):
-                return object
+                return typing.Annotated[object, _Lost(_written(shape))]
             return functools.reduce(lambda left, right: left | right, readers)
         case {"object": dict(fields), **rest} if not rest:
             for field in fields.values():
                 _type_of(field)
-            return object
+            return typing.Annotated[object, _Lost(_written(shape))]
         case _:
             raise CodecError("not the shape of any type that this version knows", path="$.shape")
+
+
+def check_fits(data: Any, shape: Shape, *, path: str = "$") -> None:
+    """Check that some JSON is of a shape. For a type that reads JSON as it is, nothing else does.
+
+    Raises:
+        InvalidDataError: it is not; the path locates the fault.
+    """
+    match shape, data:
+        case {"list": item}, list():
+            for index, part in enumerate(data):
+                check_fits(part, item, path=f"{path}[{index}]")
+        case {"tuple": items}, list() if len(items) == len(data):
+            for index, (part, item) in enumerate(zip(data, items, strict=True)):
+                check_fits(part, item, path=f"{path}[{index}]")
+        case {"map": item}, dict():
+            for name, part in data.items():
+                check_fits(part, item, path=f"{path}.{name}")
+        case {"object": dict(fields)}, dict():
+            known = _by_name(fields)
+            if unknown := data.keys() - known.keys():
+                raise InvalidDataError(f"there is no field {min(unknown)!r}: it has {', '.join(known)}", path=path)
+            for name, item in known.items():
+                if name in data:
+                    check_fits(data[name], item, path=f"{path}.{name}")
+                elif name in fields:
+                    raise InvalidDataError(f"the field {name!r} is missing", path=path)
+        case {"enum": members}, _ if (type(data), data) in [(type(member), member) for member in members]:
+            pass
+        case {"union": options}, _ if any(_fits(data, option) for option in options):
+            pass
+        case str(), _ if (scalar := scalar_of_shape(shape)) is not None:
+            try:
+                scalar.read(data)
+            except ValueError as error:
+                raise InvalidDataError(str(error), path=path) from None
+        case _:
+            raise InvalidDataError(f"{kind_of(data)} is not {words_for(shape)}", path=path)
+
+
+def _fits(data: Any, shape: Shape) -> bool:
+    try:
+        check_fits(data, shape)
+    except InvalidDataError:
+        return False
+    return True
 
 
 def _is_container(member: object) -> bool:
@@ -156,7 +290,7 @@ class _Comparison:
             return True
         match stored, wanted:
             case {"enum": old}, {"enum": new}:
-                return {(type(member), member) for member in old} <= {(type(member), member) for member in new}
+                return _typed(old) <= _typed(new)
             case ({"list": old}, {"list": new}) | ({"map": old}, {"map": new}):
                 return self.accepts(old, new)
             case {"tuple": old}, {"tuple": new}:
@@ -171,13 +305,39 @@ class _Comparison:
                 return False
 
     def _object(self, stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
-        have = {name.removesuffix("?"): shape for name, shape in stored.items()}
+        have = _by_name(stored)
         return all(
             self.accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
             for name, shape in wanted.items()
         )
 
 
+def words_for(shape: Shape) -> str:
+    """Return the description of a shape's values, in a few words."""
+    match shape:
+        case str() if (scalar := scalar_of_shape(shape)) is not None:
+            return scalar.words
+        case {"enum": members}:
+            return "one of " + ", ".join(json.dumps(member, ensure_ascii=False) for member in members)
+        case {"list": item}:
+            return f"list of ({words_for(item)})"
+        case {"map": item}:
+            return f"object of ({words_for(item)}) by name"
+        case {"tuple": items}:
+            return "list of " + ", then ".join(f"({words_for(item)})" for item in items)
+        case {"union": options}:
+            return " or ".join(words_for(option) for option in options)
+        case {"object": dict(fields)}:
+            return "object with " + ", ".join(_words_for_field(name, inner) for name, inner in fields.items())
+        case _:
+            return "any JSON"
+
+
+def _words_for_field(name: str, shape: Shape) -> str:
+    optional = "; null if not said" if name.endswith("?") else ""
+    return f"{name.removesuffix('?')} ({words_for(shape)}{optional})"
+
+
 def name_of(value_type: Any) -> str:
     """Return the name of a type for messages."""
-    return getattr(value_type, "__name__", None) or str(value_type)
+    return "json" if is_json(value_type) else getattr(value_type, "__name__", None) or str(value_type)

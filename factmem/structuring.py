@@ -5,14 +5,14 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.class_fields import fields_of, is_pydantic
 from factmem.errors import FactMemError
-from factmem.value_types import SCALARS, Scalar, WrongTypeError, scalar_of
+from factmem.shapes import Shape, forms_of, is_union, name_of, shape_of
+from factmem.value_types import SCALARS, Scalar, WrongTypeError
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -154,25 +154,37 @@ def _part(converter: Converter, data: Any, typ: Any, step: str) -> Any:
         raise _PartError(step, error) from None
 
 
-def _is_native(typ: Any) -> bool:
-    scalar = scalar_of(typ)
-    return scalar is not None and scalar.is_native
+def _union(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    """Read JSON as the option of its form; of several classes, as the one that leaves the fewest of its keys unread."""
+    shape_of(typ)  # refuses options that are not told apart
+    options = [(option, shape_of(option), converter.get_structure_hook(option)) for option in typing.get_args(typ)]
+    by_form: dict[type[Any], list[Any]] = {}
+    for option in options:
+        for form in forms_of(option[1]):
+            by_form.setdefault(form, []).append(option)
+    by_form.setdefault(int, by_form.get(float, []))
 
-
-def _is_native_union(typ: Any) -> bool:
-    return typing.get_origin(typ) in (typing.Union, types.UnionType) and all(map(_is_native, typing.get_args(typ)))
-
-
-def _one_of(options: Sequence[type[Any]]) -> Callable[[Any, Any], Any]:
     def structure(data: Any, _: Any) -> Any:
-        if type(data) in options:
-            return data
-        if type(data) is int and float in options:
-            return float(data)
-        names = " or ".join(option.__name__ for option in options)
-        raise WrongTypeError(f"expected {names}, found {type(data).__name__}")
+        form = dict if isinstance(data, Mapping) else list if isinstance(data, tuple) else type(data)
+        fault: Exception | None = None
+        for option, _shape, read in sorted(by_form.get(form, ()), key=lambda option: _unread(data, option[1])):
+            try:
+                return read(data, option)
+            except Exception as error:  # classes' own validators raise what they like
+                fault = fault or error
+        names = " or ".join(name_of(option) for option, *_ in options)
+        raise fault or WrongTypeError(f"expected {names}, found {type(data).__name__}")
 
     return structure
+
+
+def _unread(data: Any, shape: Shape) -> int:
+    """Return the number of keys of some JSON that a class of a shape does not have."""
+    match data, shape:
+        case Mapping(), {"object": fields}:
+            return len(data.keys() - {name.removesuffix("?") for name in fields})
+        case _:
+            return 0
 
 
 def _is_literal(typ: Any) -> bool:
@@ -231,14 +243,14 @@ def value_converter(*, detailed: bool) -> Converter:
     for scalar in SCALARS:
         if scalar.type is object:  # as a class it would take in every other type
             conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
-        elif scalar.type is not type(None):  # cattrs reads None itself, where it stands alone
+        else:
             conv.register_structure_hook(scalar.type, _reader(scalar))
         if scalar.write is not None:
             conv.register_unstructure_hook(scalar.type, scalar.write)
     conv.register_structure_hook_factory(cols.is_mutable_sequence, _listing(cols.list_structure_factory))
     conv.register_structure_hook_factory(cols.is_any_set, _listing(_set))
     conv.register_structure_hook_factory(_is_tuple, _listing(_tuple))
-    conv.register_structure_hook_factory(_is_native_union, lambda typ: _one_of(typing.get_args(typ)))
+    conv.register_structure_hook_factory(is_union, _union)
     conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
     conv.register_structure_hook_func(_is_enum, _enum)
     conv.register_structure_hook_factory(is_pydantic, _pydantic)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.shapes import Shape, accepts, name_of, shape_of, type_of
+from factmem.shapes import Shape, accepts, is_json, name_of, shape_of, type_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
 from factmem.validators import check_text, is_sound
 
@@ -65,7 +65,7 @@ def encode_value(value: object, value_type: Any) -> Json:
         return value
     try:
         data: Json = value_converter(detailed=False).unstructure(
-            value, unstructure_as=None if value_type in (object, Any) else value_type
+            value, unstructure_as=None if is_json(value_type) else value_type
         )
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
@@ -86,7 +86,7 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     if type(data) in _PLAIN and type(data) is value_type:  # nearly all values
         return data
     try:
-        if value_type in (object, Any):
+        if is_json(value_type):
             return typing.cast("T", _plain(data))  # a copy, which the caller may change
         return value_converter(detailed=False).structure(data, value_type)
     except RecursionError:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import functools
 import json
 import unicodedata
 from typing import Any, Final
 
 from factmem.errors import InvalidDataError
 from factmem.hidden_characters import HIDDEN
+from factmem.shapes import check_fits, shape_of, words_for
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value
 
@@ -67,14 +70,23 @@ def parsed_value(text: str, wanted: Scalar) -> Any:
     try:
         return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
     except (ValueError, OverflowError, RecursionError):
-        raise InvalidDataError(f"the value is not a valid {wanted.shape}: correct it, or choose another type") from None
+        raise InvalidDataError(
+            f"the value is not a valid {wanted.shape}: give {wanted.words}, or choose another type"
+        ) from None
 
 
 def typed_value(text: str, value_type: Any) -> Any:
-    """Parse a value of a concept's type: of a scalar type as `parsed_value` does it, otherwise as JSON.
+    """Parse a value of a concept's type: of a scalar type as `parsed_value` does it, otherwise as JSON or as it stands.
 
     Raises:
-        InvalidDataError: The text is not a value of the type.
+        InvalidDataError: The text is not a value of the type. The error describes its values.
     """
-    scalar = scalar_of(value_type)
-    return decode_value(parsed_value(text, _JSON), value_type) if scalar is None else parsed_value(text, scalar)
+    if (scalar := scalar_of(value_type)) is not None:
+        return parsed_value(text, scalar)
+    shape = shape_of(value_type)
+    for read in (functools.partial(parsed_value, wanted=_JSON), str):
+        with contextlib.suppress(InvalidDataError):
+            data = read(text)
+            check_fits(data, shape)
+            return decode_value(data, value_type)
+    raise InvalidDataError(f"the value is not of the concept's type: give {words_for(shape)}")

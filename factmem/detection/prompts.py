@@ -25,44 +25,18 @@ from factmem.facts import Concept, Fact, FactType
 from factmem.llm.messages import element, fitting, section
 from factmem.records import Origin
 from factmem.sentences import sentence_spans
-from factmem.shapes import Shape
+from factmem.shapes import Shape, words_for
 from factmem.toml_tables import table
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.values import Json, encode_value
 
-__all__ = ["header_of", "prompts_for", "sample_of", "words_for", "worked_examples"]
+__all__ = ["header_of", "prompts_for", "sample_of", "worked_examples"]
 
 
 def _scalar(shape: Shape) -> Scalar:
     scalar = scalar_of_shape(shape) or scalar_of_shape(JSON_SHAPE)
     assert scalar is not None
     return scalar
-
-
-def words_for(shape: Shape) -> str:
-    """Return the description of a shape's values, in a few words."""
-    match shape:
-        case str():
-            return _scalar(shape).words
-        case {"enum": members}:
-            return "one of " + ", ".join(json.dumps(member, ensure_ascii=False) for member in members)
-        case {"list": item}:
-            return f"list of ({words_for(item)})"
-        case {"map": item}:
-            return f"object of ({words_for(item)}) by name"
-        case {"tuple": items}:
-            return "list of " + ", then ".join(f"({words_for(item)})" for item in items)
-        case {"union": options}:
-            return " or ".join(words_for(option) for option in options)
-        case {"object": fields}:
-            return "object with " + ", ".join(_field(name, inner) for name, inner in fields.items())
-        case _:
-            return "any JSON"
-
-
-def _field(name: str, shape: Shape) -> str:
-    optional = "; null if not said" if name.endswith("?") else ""
-    return f"{name.removesuffix('?')} ({words_for(shape)}{optional})"
 
 
 def sample_of(shape: Shape) -> tuple[Any, str]:

@@ -2,9 +2,10 @@
 
 The rules that find them are data, in ``secrets.toml``. Some know secrets by their own form: issued tokens, key blocks,
 URLs, card and account numbers. Others know them by their surroundings: ``password: …``, ``my PIN is …``,
-``Authorization: Bearer …``. There, a value is redacted if it is quoted or looks like a secret; after "password is" also
-a plain word that ends the clause and is not among the words that people say about passwords. Right behind "password", a
-word of letters and digits is redacted.
+``Authorization: Bearer …``. There, a value is redacted if it is quoted or looks like a secret, also on the line below.
+After "password is" a plain word is redacted too that ends the clause and is not among the words that people say about
+passwords, and so are words that make no sentence, as a passphrase does. Right behind "password", a word of letters and
+digits is redacted.
 
 A rule has hints, of which one must occur before its pattern is tried: ordinary prose has none, and costs one search
 for all of them. Every pattern is linear: an unbounded run is either possessive and last, or cannot start inside another
@@ -13,6 +14,7 @@ run.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ import attrs
 
 from factmem.abc.detector import Conversation
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
-from factmem.sentences import Span
+from factmem.sentences import Span, content_words, folded, language_of
 from factmem.toml_tables import filled, table
 
 __all__ = [
@@ -38,6 +40,9 @@ __all__ = [
 ]
 
 _SHORTEST_TOKEN: Final = 16
+
+_SEED_WORDS: Final = 12
+"""Smallest number of words of a wallet's recovery phrase."""
 
 
 @attrs.frozen(kw_only=True)
@@ -130,15 +135,37 @@ def _has_digit(value: str, rest: str | None) -> bool:
 def _looks_secret(value: str, rest: str | None) -> bool:
     letters = any(map(str.isalpha, value))
     if _has_digit(value, rest):
-        return letters or value.isdigit()
+        word = value.strip(".,;:!?").lower().replace("-", "")
+        return value.isdigit() or (letters and word not in table("detection/secrets")["said_beside_passwords"].split())
     return letters and any(char in "!@#$%^&*+=~?" for char in value[:-1])
 
 
 def _is_mixed(value: str, rest: str | None) -> bool:
     """Return whether a word has a letter and a digit, and is not one that people say beside the word "password"."""
-    said = table("detection/secrets")["said_beside_passwords"].split()
-    word = value.strip(".,;:!?").lower()
-    return _has_digit(word, rest) and any(map(str.isalpha, word)) and word.replace("-", "") not in said
+    return _looks_secret(value, rest) and _has_digit(value, rest) and any(map(str.isalpha, value))
+
+
+def _is_passphrase(value: str, rest: str | None) -> bool:
+    """Return whether words are no sentence: in lower case, and none is an everyday word or one said of passwords.
+
+    Of twelve and more, as wallets give them out, a quarter may be.
+    """
+    text = folded(value.replace("-", " "))
+    words, language = text.split(), language_of(text)
+    others = len(words) - sum(not _is_said(word) for word in content_words(text, language))
+    return value.islower() and others <= (len(words) // 4 if len(words) >= _SEED_WORDS else 0)
+
+
+@functools.cache
+def _said() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the words that people say of passwords, and the beginnings of such words, folded."""
+    words = [folded(word) for said in table("detection/secrets")["said_of_passwords"].values() for word in said.split()]
+    return frozenset(words), tuple(word[:-1] for word in words if word.endswith("-"))
+
+
+def _is_said(word: str) -> bool:
+    words, beginnings = _said()
+    return folded(word) in words or folded(word).startswith(beginnings)
 
 
 def _looks_issued(value: str, rest: str | None) -> bool:
@@ -151,8 +178,7 @@ def _is_password(value: str, rest: str | None) -> bool:
         return True
     word = value.rstrip(".!?:")
     ends_clause = value[-1] in ".!?" or rest.lstrip(" \t")[:1] in ("", "\n", ",", ";", ")")
-    said = table("detection/secrets")["said_of_passwords"].split()
-    return ends_clause and len(word) >= 4 and word.isalpha() and word.lower() not in said
+    return ends_clause and len(word) >= 4 and word.isalpha() and not _is_said(word)
 
 
 _CHECKS: Final[Mapping[str | None, Callable[[str, str | None], bool]]] = {
@@ -164,6 +190,7 @@ _CHECKS: Final[Mapping[str | None, Callable[[str, str | None], bool]]] = {
     "mixed": _is_mixed,
     "password": _is_password,
     "secret": _looks_secret,
+    "words": _is_passphrase,
 }
 
 

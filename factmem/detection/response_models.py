@@ -13,7 +13,6 @@ import enum
 import functools
 import json
 import re
-import types
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +42,7 @@ from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
+from factmem.shapes import is_union
 from factmem.value_types import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
 
@@ -152,7 +152,7 @@ def answer_type(value_type: _Dynamic) -> _Dynamic:
         return answer_type(args[0])
     if origin is typing.Literal:
         return _one_of(args, {})
-    if origin in (typing.Union, types.UnionType):
+    if is_union(value_type):
         return typing.Union[tuple(answer_type(arg) for arg in args)]  # noqa: UP007 - the options are made at run time
     if origin is tuple and args[1:] != (...,):
         return tuple[tuple(answer_type(arg) for arg in args)]  # type: ignore[misc]

@@ -135,7 +135,8 @@ class _Life:
     def changed(self, change: StateChange, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
         action = self._action(change.state)
         self.state = change.state
-        self.accepted = self.accepted or self.recorded.assertion.counts(change.state)
+        waits_again = change.state is AssertionState.QUARANTINED
+        self.accepted = not waits_again and (self.accepted or self.recorded.assertion.counts(change.state))
         return self._entry(action, change, change.actor, change.reason, concepts)
 
     def _entry(

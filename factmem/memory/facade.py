@@ -48,7 +48,7 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
-from factmem.memory.writer import UNSET, Unset, Writer
+from factmem.memory.writer import UNSET, Unset, Updates, Writer
 from factmem.observing import Observation
 from factmem.providers.registry import open_provider
 from factmem.recall import DeepSettings
@@ -58,13 +58,12 @@ from factmem.recall.index.mirror import Mirror
 from factmem.recall.index.source import log_source
 from factmem.recall.results import RecallMatches
 from factmem.recall.scoring import RecallSettings
-from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin, Place
+from factmem.records import FactDetails, FactRecord, Place
 from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, check_seconds
-from factmem.values import Json
 
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
@@ -900,50 +899,17 @@ class Memory:
             [(fact, subject, scope) for fact in facts], details=details, private=private, ttl=ttl
         )
 
-    async def update(
-        self,
-        record_id: str,
-        *,
-        value: Any = UNSET,
-        scope: MemoryScope | str | None = None,
-        importance: float | None = None,
-        categories: Sequence[str] | None = None,
-        topics: Sequence[str] | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        merge: MetadataMerge = MetadataMerge.MERGE,
-        labels: Mapping[str, str] | None = None,
-        expires_at: dt.datetime | Unset | None = UNSET,
-        ttl: dt.timedelta | None = None,
-        revision_ttl: dt.timedelta | None = None,
-        origin: Origin | None = None,
-    ) -> Change:
+    async def update(self, record_id: str, **new: Unpack[Updates]) -> Change:
         """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
 
         The expiry is set anew by this memory's `TtlPolicy`, if it has a time for updates. When an update expires, so
         does its record: the revision before does not come back.
 
+            await memory.update(record.id, value="Bergen", importance=0.9)
+
         Args:
             record_id: The record.
-            value: The new value, said now, or at the present revision's time if that is later.
-            scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that
-                of ``change.record``. At the old place it is retracted with its history, in the same transaction.
-                `undo` of the change moves it back; `rollback` of an old revision restores that one beside it.
-            importance: From 0 to 1.
-            categories: Labels, in place of the present ones.
-            topics: Topics, in place of the present ones.
-            source: The source of the fact.
-            metadata: More metadata, or other metadata; see ``merge``.
-            merge: Treatment of the present metadata if ``metadata`` is given.
-            labels: Labels of the new revision; those of the present one are not copied.
-            expires_at: The time of expiry; None for never.
-            ttl: The same, counted from now.
-            revision_ttl: Time after which the new revision is erased once it is superseded; by this memory's
-                `TtlPolicy` if None.
-            origin: The origin of the words (default: that of the record). Those of one that is not trusted are
-                quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
-                origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
-                `FactRecord.state` of the change is QUARANTINED or SUPERSEDED then.
+            new: What changes; see `Updates`.
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
@@ -954,25 +920,7 @@ class Memory:
             StateConflictError: The metadata is not the same, as ``merge`` requires; another record of the concept has
                 this value, or the scope one of a SINGLE; or the record waits for a model and cannot be moved yet.
         """
-        details = {
-            "importance": importance,
-            "categories": categories,
-            "topics": topics,
-            "source": source,
-            "metadata": metadata,
-            "labels": labels,
-            "origin": origin,
-        }
-        return await self._writer.update(
-            record_id,
-            details,
-            value=value,
-            scope=scope,
-            merge=merge,
-            expires_at=expires_at,
-            ttl=ttl,
-            revision_ttl=revision_ttl,
-        )
+        return await self._writer.update(record_id, new)
 
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
@@ -1029,8 +977,8 @@ class Memory:
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
         """Revert changes, the last one first: those of a `Remembered`, for example, or of a rollback.
 
-        Created records are retracted, updated ones rolled back, deleted ones restored. Later changes of the same
-        records are reverted with them.
+        Created records are retracted, updated ones rolled back, deleted ones restored. What was accepted or rejected in
+        the quarantine waits again. Later changes of the same records are reverted with them.
 
         Args:
             changes: The changes, in the order made.

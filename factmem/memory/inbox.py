@@ -572,6 +572,8 @@ class Quarantine(WritingPart):
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Accept entries in one transaction, rejected ones included: from now on they are facts like any other.
 
+        `Memory.undo` of the changes lets them wait again.
+
         A doubtful finding of the same value at the same place is believed at once later.
 
         Args:
@@ -585,14 +587,12 @@ class Quarantine(WritingPart):
             StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
             ReadOnlyError: The memory is read-only.
         """
-        chosen = await self._chosen(ids)
-        await self._writer.change_states(chosen, AssertionState.ACTIVE, reason)
-        return tuple(
-            Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._context.concepts)) for entry in chosen
-        )
+        return await self._decide(ids, ChangeKind.CREATED, AssertionState.ACTIVE, reason)
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.
+
+        `Memory.undo` of the changes lets them wait again.
 
         A doubtful finding of the same value at the same place is dropped later.
 
@@ -605,19 +605,27 @@ class Quarantine(WritingPart):
             StateConflictError: Another reviewer decided about one meanwhile; none was rejected.
             ReadOnlyError: The memory is read-only.
         """
-        chosen = await self._chosen(ids)
-        await self._writer.change_states(chosen, AssertionState.RETRACTED, reason)
-        return tuple(
-            Change(kind=ChangeKind.DELETED, record=self._record(entry, AssertionState.RETRACTED)) for entry in chosen
-        )
+        return await self._decide(ids, ChangeKind.DELETED, AssertionState.RETRACTED, reason)
 
-    async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
+    async def _decide(
+        self, ids: Sequence[str], kind: ChangeKind, state: AssertionState, reason: str | None
+    ) -> tuple[Change, ...]:
         self._context.check_present()
-        wanted = ids_of(ids)
+        wanted, concepts = ids_of(ids), self._context.concepts
         entries = {entry.id: entry for entry, _ in await _quarantined(self._reader.everybody)}
         if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
-        return [entries[id] for id in wanted]
+        chosen = [entries[id] for id in wanted]
+        await self._writer.change_states(chosen, state, reason)
+        believed = state is AssertionState.ACTIVE
+        return tuple(
+            Change(
+                kind=kind,
+                record=shown_record(entry, concepts) if believed else self._record(entry, state),
+                previous=self._record(entry, AssertionState.QUARANTINED),
+            )
+            for entry in chosen
+        )
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
         return as_kept_apart(entry, state, self._context.concepts)

@@ -9,7 +9,7 @@ import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, assert_never
 
 import attrs
 from anyio import to_thread
@@ -73,9 +73,11 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.shapes import check_fits
+from factmem.value_types import JSON_SHAPE
 from factmem.values import Json, encode_value
 
-__all__ = ["UNSET", "Unset", "Writer", "WritingPart"]
+__all__ = ["UNSET", "Unset", "Updates", "Writer", "WritingPart"]
 
 _ROLLED_BACK: Final = "rolled back"
 """Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
@@ -284,6 +286,50 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 UNSET: Final = _Unset.UNSET
 
 
+class Updates(TypedDict, total=False):
+    """What an update changes. What is left out stays as it is; of details, also what is None.
+
+    Attributes:
+        value: The new value, said now, or at the present revision's time if that is later.
+        scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that of
+            ``change.record``. At the old place it is retracted with its history, in the same transaction. `undo` of the
+            change moves it back; `rollback` of an old revision restores that one beside it.
+        importance: From 0 to 1.
+        categories: Labels, in place of the present ones.
+        topics: Topics, in place of the present ones.
+        source: The source of the fact.
+        metadata: More metadata, or other metadata; see ``merge``.
+        merge: Treatment of the present metadata if ``metadata`` is given; it is merged by default.
+        labels: Labels of the new revision; those of the present one are not copied.
+        expires_at: The time of expiry; None for never.
+        ttl: The same, counted from now.
+        revision_ttl: Time after which the new revision is erased once it is superseded; by this memory's `TtlPolicy` if
+            left out.
+        origin: The origin of the words (default: that of the record). Those of one that is not trusted are quarantined:
+            until they are accepted, the record stays as it is. It also stays as it is if its own origin is higher, the
+            user's rather than the assistant's: the words stand beside it in its history. `FactRecord.state` of the
+            change is QUARANTINED or SUPERSEDED then.
+    """
+
+    value: Any
+    scope: MemoryScope | str | None
+    importance: float | None
+    categories: Sequence[str] | None
+    topics: Sequence[str] | None
+    source: str | None
+    metadata: Mapping[str, Json] | None
+    merge: MetadataMerge
+    labels: Mapping[str, str] | None
+    expires_at: dt.datetime | None
+    ttl: dt.timedelta | None
+    revision_ttl: dt.timedelta | None
+    origin: Origin | None
+
+
+_DETAILS: Final = ("importance", "categories", "topics", "source", "metadata", "labels", "origin")
+"""Names in `Updates` of fields of `FactDetails`."""
+
+
 class Writer(ReadingPart):
     """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
@@ -347,51 +393,27 @@ class Writer(ReadingPart):
             )
         return states
 
-    async def update(
-        self,
-        record_id: str,
-        given: Mapping[str, Any],
-        *,
-        value: Any,
-        scope: MemoryScope | str | None,
-        merge: MetadataMerge,
-        expires_at: dt.datetime | Unset | None,
-        ttl: dt.timedelta | None,
-        revision_ttl: dt.timedelta | None,
-    ) -> Change:
-        """See `Memory.update`.
-
-        Args:
-            record_id: The record.
-            given: New details by their names in `FactDetails`; those that are None stay.
-            value: The new value.
-            scope: The scope to move the record to.
-            merge: Treatment of the present metadata.
-            expires_at: The time of expiry.
-            ttl: The same, counted from now.
-            revision_ttl: Time to live of the new revision once it is superseded.
-        """
+    async def update(self, record_id: str, given: Updates) -> Change:
+        """See `Memory.update`."""
         self._context.check_writable()
         previous = (await self._reader.current([record_id]))[0]
-        new = {name: item for name, item in given.items() if item is not None}
+        new: dict[str, Any] = {name: given[name] for name in _DETAILS if given.get(name) is not None}
         if "metadata" in new:
-            new["metadata"] = _merged(previous, new["metadata"], merge)
-        origin: Origin | None = new.get("origin")
+            new["metadata"] = _merged(previous, new["metadata"], given.get("merge", MetadataMerge.MERGE))
+        origin, lasts, scope = given.get("origin"), given.get("revision_ttl"), given.get("scope")
         details = attrs.evolve(
             previous.details,
             **{"labels": {}, **new},
-            expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
-            revision_expires_at=(
-                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
-            ),
+            expires_at=self._updated_expiry(previous.details.expires_at, given),
+            revision_expires_at=None if lasts is None else after(self._context.clock(), lasts, "revision_ttl"),
         )
         said = stored = await self._stored(previous)
-        if value is not UNSET:
-            said = self._said_now(said, previous, value)
+        if "value" in given:
+            said = self._said_now(said, previous, given["value"])
             details = attrs.evolve(details, evidence=(), flags=(), doubt=None)
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
-        if value is not UNSET:
+        if "value" in given:
             await self._check_free(said, record_id)
         revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
         (receipt,) = await self.receipts([revised], follows=previous.revision)
@@ -458,27 +480,27 @@ class Writer(ReadingPart):
         (restored,) = await self._reader.current([previous.id])
         return Change(kind=ChangeKind.UPDATED, record=restored, previous=record)
 
-    def _updated_expiry(
-        self,
-        present: dt.datetime | None,
-        given: dt.datetime | Unset | None,
-        ttl: dt.timedelta | None,
-    ) -> dt.datetime | None:
+    def _updated_expiry(self, present: dt.datetime | None, given: Updates) -> dt.datetime | None:
         now = self._context.clock()
-        if ttl is not None:
-            if given is not UNSET:
+        if (ttl := given.get("ttl")) is not None:
+            if "expires_at" in given:
                 raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
             return after(now, ttl)
-        if given is not UNSET:
-            return given
+        if "expires_at" in given:
+            return given["expires_at"]
         return expires_at(self._context.policies.ttl, TtlOperation.UPDATE, now) or present
 
     def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
         # A record with a time in the future, of another machine's clock, can be updated as well.
-        fact = previous.concept.fact([value], timestamp=ClockTime.of(max(self._context.clock(), previous.timestamp)))
+        concept = previous.concept
+        fact = concept.fact([value], timestamp=ClockTime.of(max(self._context.clock(), previous.timestamp)))
+        data = encode_value(fact.values[0], concept.value_type)
+        shape = said.shape if concept.shape == JSON_SHAPE else concept.shape
+        check_fits(data, shape)
         return attrs.evolve(
             said,
-            data=encode_value(fact.values[0], previous.concept.value_type),
+            data=data,
+            shape=shape,
             timestamp=fact.timestamp,
             valid_from=None,
             valid_to=None,
@@ -530,9 +552,13 @@ class Writer(ReadingPart):
         """See `Memory.undo`."""
         done: list[Change] = []
         last_first = reversed(listed("changes", changes, Change))
-        kind: ChangeKind  # mypy does not infer it from a lambda
-        for kind, alike in itertools.groupby(last_first, key=lambda change: change.kind):
+        kind: ChangeKind | None  # mypy does not infer it from a lambda
+        for kind, alike in itertools.groupby(
+            last_first, key=lambda change: None if change.is_decision else change.kind
+        ):
             match kind:
+                case None:
+                    done += await self._undecided(list(alike), reason)
                 case ChangeKind.CREATED:
                     done += await self._uncreated([change.record for change in alike], reason)
                 case ChangeKind.UPDATED:
@@ -542,6 +568,22 @@ class Writer(ReadingPart):
                 case _:
                     assert_never(kind)
         return tuple(done)
+
+    async def _undecided(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
+        """Give assertions the states that they had before somebody decided about them in the quarantine."""
+        log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
+        states = states_of(log)
+        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded) and entry.id in states}
+        requests, done = [], []
+        for change in changes:
+            entry, after, before = present.get(change.record.revision), change.record, change.previous
+            if entry is None or before is None or states[entry.id] is not after.state:
+                raise RecordNotFoundError("a decision about the quarantine is undone already, or its record was erased")
+            requests.append(_request(entry, after.state, before.state, reason))
+            kind = ChangeKind.CREATED if change.kind is ChangeKind.DELETED else ChangeKind.DELETED
+            done.append(Change(kind=kind, record=before, previous=after))
+        await self.commit(requests)
+        return done
 
     async def _uncreated(self, records: Sequence[FactRecord[Any]], reason: str | None) -> list[Change]:
         """Retract created records; one that was there before, such as words said again, is as it was then."""

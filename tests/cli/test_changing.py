@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime as dt
+import enum
+from typing import TYPE_CHECKING, Any, Literal
 
+import attrs
 import pytest
 
 from factmem import BlockingMemory, Concept, Memory, MemorySubject, SingleFact
@@ -28,6 +31,44 @@ def test_a_second_save_uses_the_type_of_the_first(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     loaded = cli.data("load", "seats")
     assert (loaded["value"], loaded["description"]) == (120, "Seats at the venue")
+
+
+class Plan(enum.Enum):
+    FREE = "free"
+    PAID = "true"
+
+
+@attrs.frozen
+class Address:
+    street: str
+    number: int = 0
+
+
+@pytest.mark.parametrize(
+    ("value_type", "value", "typed", "wrong"),
+    [
+        (Plan, Plan.FREE, "true", "maybe"),
+        (Literal["a", "b"], "a", "b", "c"),
+        (dt.date | None, dt.date(2026, 1, 1), "2026-02-03", "soon"),
+        (Address, Address("Elm"), '{"street": "Oak", "number": 2}', '{"number": 2}'),
+        (list[Address], [Address("Elm")], '[{"street": "Oak", "number": 2}]', "Oak"),
+    ],
+)
+def test_values_are_typed_as_load_prints_them(
+    cli: CommandLine, value_type: Any, value: Any, typed: str, wrong: str
+) -> None:
+    concept = Concept.single("thing", "", value_type)
+    with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
+        (record,) = memory.save(SingleFact(concept, value))
+    printed = cli.run("load", "thing").out.strip()
+    for change in ("save", "thing", typed), ("save", "thing", printed), ("update", record.id, "--value", typed):
+        assert cli.run(*change).code == 0
+        with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
+            fact = memory.load(concept)
+        assert fact is not None
+        assert (fact.value == value) == (printed in change)
+    for refused in ("save", "thing", wrong), ("update", record.id, "--value", wrong):
+        assert "is not of the concept's type: give " in cli.error(*refused)["message"]
 
 
 def test_a_value_that_is_not_of_its_type_is_refused_without_being_shown(cli: CommandLine) -> None:

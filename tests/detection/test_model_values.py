@@ -19,11 +19,12 @@ from pydantic import TypeAdapter
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Message
 from factmem.abc.topics import MANAGED_TOPICS, Topic
-from factmem.detection.prompts import sample_of, words_for, worked_examples
+from factmem.detection.prompts import sample_of, worked_examples
 from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_value
 from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
+from factmem.shapes import words_for
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from factmem.value_types import SCALARS

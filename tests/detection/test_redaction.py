@@ -123,6 +123,11 @@ def test_a_password_is_found_right_behind_the_word_for_it(said: str, kept: str) 
         "Move the password 1Password has.",
         "I changed my password 2024.",
         "pw: none",
+        "We support these:\npassword\nOAuth2",
+        "I forgot my password\nand now I am locked out.",
+        "passphrase: pick several unrelated dictionary words",
+        "The passphrase is stored inside our office safe.",
+        "password: Ask Bob Tomorrow Morning",
         "She won at Pwn2Own, and mpw hunter2 is no password of hers.",
     ],
 )

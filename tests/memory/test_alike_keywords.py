@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import attrs
@@ -38,6 +39,16 @@ async def test_a_concept_is_found_by_any_alike_keyword(provider: AgentMemoryProv
         assert record.concept.keyword == "user_preference", "a fact keeps the keyword that it was saved with"
         await memory.forget(concepts=[asked])
         assert said(await memory.list_records()) == ["coffee"]
+
+
+async def test_a_concept_is_found_by_its_keyword_in_another_unicode_form() -> None:
+    composed, other = (unicodedata.normalize(form, "Café préféré") for form in ("NFC", "NFD"))
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(Concept.single(composed, "Where they go"), "Florian"), **PLACE)
+        loaded = await memory.load(Concept.single(other, "Where they go"), **PLACE)
+        assert loaded is not None
+        assert loaded.value == "Florian"
+        assert said(await memory.list_records(concepts=[other])) == ["Florian"]
 
 
 async def test_alike_keywords_are_one_concept_where_the_strongest_is_chosen() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import zoneinfo
+from typing import Any
 
 import attrs
 import pytest
@@ -112,6 +113,41 @@ async def test_updating_what_is_not_there_or_to_a_wrong_type_fails(memory: Memor
     with pytest.raises(InvalidDataError):
         await memory.update(record.id, value="six")
     assert (await memory.get(record.id)).value == 5
+
+
+@attrs.frozen
+class Room:
+    name: str
+    seats: int = 2
+
+
+@attrs.frozen
+class RoomLater(Room):
+    floor: int = 0
+
+
+async def test_a_program_that_does_not_know_a_class_writes_values_of_it(
+    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
+) -> None:
+    """It reads them as JSON; what is no value of the class is refused, which nobody could read."""
+    room, later = Concept.single("room", "Room", Room), Concept.single("room", "Room", RoomLater)
+    await memory.save(SingleFact(room, Room("hall")))
+    (record,) = await memory.list_records()
+    seen: Any = record.concept
+    with pytest.raises(InvalidDataError, match="no field 'beds'"):
+        await memory.update(record.id, value={"name": "barn", "beds": 3})
+    clock.advance(dt.timedelta(minutes=1))
+    with pytest.raises(InvalidDataError, match="'name' is missing"):
+        await memory.save(SingleFact(seen, {}, timestamp=clock()))
+    await memory.save(SingleFact(seen, {"name": "barn"}, timestamp=clock()))
+    loaded = await memory.load(room)
+    assert loaded is not None
+    assert loaded.value == Room("barn")
+    knowing = Memory(provider, concepts=[later], clock=clock, embedder=HashEmbedder())
+    await knowing.update(record.id, value=RoomLater("loft", floor=2))  # a class that has gained a field
+    fact = await memory.load(later)
+    assert fact is not None
+    assert fact.value == RoomLater("loft", floor=2)
 
 
 async def test_a_read_only_memory_refuses_every_write(provider: AgentMemoryProvider, memory: Memory) -> None:

@@ -209,3 +209,34 @@ async def test_a_removal_that_was_taken_back_is_not_met_again(provider: AgentMem
     await remember_each(memory, "I have a cat.", "Forget that I have a cat.")
     assert said(await memory.list_records(concepts=[PETS])) == ["cat"]
     assert len((await log_of(provider))[0]) == before
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject"])
+async def test_a_decision_about_the_quarantine_can_be_undone_and_made_again(
+    provider: AgentMemoryProvider, clock: FakeClock, decision: str
+) -> None:
+    memory = opened(provider, clock)
+    await memory.remember([Message(content=f"The door is {colour}.", role="tool") for colour in ("red", "blue")])
+    quarantine = memory.inbox.quarantine
+
+    async def seen() -> list[list[Any]]:
+        everywhere = (await quarantine.list(), await quarantine.list(rejected=True), await memory.list_records())
+        return [sorted((record.id, record.value) for record in records) for records in everywhere]
+
+    before = await seen()
+    decided = await getattr(quarantine, decision)(*(record.id for record in await quarantine.list()))
+    after = await seen()
+    assert (len(before[0]), len(after[0])) == (2, 0)
+    undone = await memory.undo(decided, reason="the wrong page")
+    assert (await seen(), await quarantine.count()) == (before, 2)
+    with pytest.raises(RecordNotFoundError):
+        await memory.undo(decided)
+    await memory.undo(undone)
+    assert await seen() == after
+    if decision == "reject":
+        await memory.undo(await quarantine.accept(*(id for id, _ in after[1])))
+    else:
+        await memory.undo(decided)
+    assert await seen() == before  # also what was rejected before it was accepted
+    await quarantine.reject(*(id for id, _ in before[0]))
+    assert [len(shown) for shown in await seen()] == [0, 2, 0]

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 
 from factmem.errors import CodecError, InvalidDataError
-from factmem.shapes import accepts, shape_of, type_of
+from factmem.facts import Concept
+from factmem.shapes import accepts, check_fits, shape_of, type_of
 from factmem.testing import strategies
 from factmem.values import decode_value, encode_value
 
@@ -103,12 +104,50 @@ def test_a_type_that_cannot_be_stored_is_refused(value_type: Any) -> None:
         shape_of(value_type)
 
 
+@attrs.frozen
+class Named1:
+    name: str
+    age: int = 0
+
+
+@attrs.frozen
+class Named2:
+    name: str
+    size: float = 1.0
+
+
+@attrs.frozen
+class Holder:
+    due: dt.date | str
+
+
+@pytest.mark.parametrize(
+    "value_type",
+    [
+        dt.date | str,
+        list[dt.date | dt.time],
+        Size | str | None,
+        Size | Literal["s", "m"],
+        object | dt.date,
+        dt.timedelta | int,
+        Named1 | Named2,
+        Named1 | dict[str, int],
+        Holder,
+    ],
+)
+def test_a_union_whose_json_does_not_tell_its_options_apart_is_no_type_of_a_concept(value_type: Any) -> None:
+    with pytest.raises(InvalidDataError, match="does not tell"):
+        Concept.single("due", "When it is due", value_type)
+
+
 @given(strategies.typed_values())
 def test_the_type_of_a_shape_reads_the_values_of_the_shape(typed: tuple[Any, Any]) -> None:
     """A reader that has not declared a concept can still read every value of it."""
     value_type, value = typed
     data = json.loads(json.dumps(encode_value(value, value_type)))
     read_as = type_of(shape_of(value_type))
+    assert shape_of(read_as) == shape_of(value_type)
+    check_fits(data, shape_of(value_type))
     assert json.loads(json.dumps(encode_value(decode_value(data, read_as), read_as))) == data
 
 
@@ -181,3 +220,26 @@ def test_what_is_accepted_can_be_read(stored: tuple[Any, Any], wanted: tuple[Any
     """The promise of `accepts`: no value of the stored type fails as the requested one."""
     if accepts(shape_of(stored[0]), shape_of(wanted[0])):
         decode_value(json.loads(json.dumps(encode_value(stored[1], stored[0]))), wanted[0])
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"size": "s", "price": 1}, None),
+        ({"size": "s"}, None),
+        ({"size": "xl"}, "$.size"),
+        ({"price": 2.0}, "$"),
+        ({"size": "s", "brand": "x"}, "$"),
+        ({"size": "s", "price": "dear"}, "$.price"),
+        ("s", "$"),
+    ],
+)
+def test_json_of_a_class_that_is_not_known_is_checked_by_its_shape(data: Any, path: str | None) -> None:
+    for inside, step in (data, ""), ([data], "[0]"), ({"a": data}, ".a"):
+        shape: Any = shape_of({"": Shirt, "[0]": list[Shirt], ".a": dict[str, Shirt]}[step])
+        if path is None:
+            check_fits(inside, shape)
+        else:
+            with pytest.raises(InvalidDataError) as caught:
+                check_fits(inside, shape)
+            assert caught.value.path == path.replace("$", f"${step}", 1)

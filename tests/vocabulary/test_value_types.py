@@ -13,11 +13,11 @@ from factmem import Conversation, Message, structuring, value_types
 from factmem.abc import DetectionRequest
 from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
-from factmem.detection.prompts import sample_of, words_for
+from factmem.detection.prompts import sample_of
 from factmem.detection.response_models import answer_type, read_value
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, SingleFact
-from factmem.shapes import shape_of, type_of
+from factmem.shapes import shape_of, type_of, words_for
 from factmem.structuring import value_converter
 from factmem.testing import ScriptedModel, strategies
 from factmem.value_types import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
