@@ -121,7 +121,7 @@ def matter_of(text: str) -> Matter[str] | None:
         return None
     language = language_of(lowered)
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
-    if not stated or any(language.opens("orders", lowered[slice(*span)]) for span in sentences[:-1]):
+    if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
     changed: list[str] = []
     about: list[str | None] = []
