@@ -34,7 +34,7 @@ from factmem.recall.index.selection import selected
 from factmem.recall.links import Asking, followed
 from factmem.recall.marks import marked, rows_of_marks
 from factmem.recall.ranking import Query, less_named, ranked
-from factmem.recall.results import COMPARED, RecallMatch, RecallMatches
+from factmem.recall.results import COMPARED, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.signs import Kind, asks_for_assistant, asks_for_own, asks_whom, kinds_asked, nameless
 from factmem.recall.text.times import times_and_rest
@@ -128,8 +128,12 @@ class Recaller(ReadingPart):
         """
         reranker, bounds = self._backend.reranker, self._backend.reranking
         matches, pool, among = found
+
+        def results(ordered: Sequence[RecallMatch], failure: str | None) -> RecallMatches:
+            return RecallMatches(ordered[:limit], confidence=confidence_in(ordered, among), failure=failure)
+
         if reranker is None or not pool:
-            return RecallMatches(matches, limit=limit, among=among, failure=failure)
+            return results(matches, failure)
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -139,7 +143,7 @@ class Recaller(ReadingPart):
                 raise
             why = f"results are not reranked: {error}"
             _log.warning("%s", why)
-            return RecallMatches(matches, limit=limit, among=among, failure="; ".join(filter(None, (failure, why))))
+            return results(matches, "; ".join(filter(None, (failure, why))))
         order = reordered(scores, bounds.weight)
         places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
         for row in order:  # what was overtaken stays below
@@ -148,8 +152,7 @@ class Recaller(ReadingPart):
                 places[match.record.id] = max(places[match.record.id], places[match.newer.id] + 0.5)
         read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
         ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
-        scored = (_with_score(match, read.get(match.record.id)) for match in ordered)
-        return RecallMatches(scored, limit=limit, among=among, failure=failure)
+        return results([_with_score(match, read.get(match.record.id)) for match in ordered], failure)
 
     async def _ranked(
         self,
@@ -229,8 +232,7 @@ class Recaller(ReadingPart):
         pool, among = matches[: self._backend.reranking.top], await to_thread.run_sync(search.number_seen, corpus)
         ordered = await self._reranked(question, (matches, pool, among), search.limit, searches.failure, strict=strict)
         own = (await searches.found([Look(question)]))[Look(question)]
-        asked = (match for match in own if match.score >= search.min_score)
-        ordered.confidence = RecallMatches(asked, among=among).confidence
+        ordered.confidence = confidence_in([match for match in own if match.score >= search.min_score], among)
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 

@@ -10,14 +10,14 @@ import attrs
 from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
-from factmem.recall.scoring import ANSWERS, MANY, confidence
+from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.sentences import tells
 from factmem.shown_records import shown_record
 
-__all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
+__all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "confidence_in", "hydrate"]
 
 COMPARED: Final = 10
 """Number of first results that the confidence is computed from."""
@@ -153,14 +153,12 @@ class RecallMatches(list[RecallMatch]):
         self,
         matches: Iterable[RecallMatch] = (),
         *,
-        limit: int | None = None,
-        among: int = MANY,
+        confidence: float = 0.0,
         failure: str | None = None,
         deep: DeepRecall | None = None,
     ) -> None:
-        found = list(matches)
-        super().__init__(found[:limit])
-        self.confidence: float = _confidence(found[:COMPARED], among)
+        super().__init__(matches)
+        self.confidence: float = confidence
         self.failure: str | None = failure
         self.deep: DeepRecall | None = deep
 
@@ -178,8 +176,14 @@ class RecallMatches(list[RecallMatch]):
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def _confidence(best: Sequence[RecallMatch], among: int) -> float:
-    best = [match for match in best if not _only_asks(match.record)]
+def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
+    """Return the confidence that any of the first matches answers; see `factmem.recall.scoring.confidence`.
+
+    Args:
+        matches: The matches, best first.
+        among: Number of records that were compared.
+    """
+    best = [match for match in matches[:COMPARED] if not _only_asks(match.record)]
     if not best:
         return 0.0
     parts = [match.parts for match in best]
