@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual.binding import Binding
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -70,6 +71,7 @@ async def browsing(
     """Show a memory in a terminal of so many cells, without a look for changes of others unless it is asked for."""
     browser = Browser(memory, Opened(store="test", **opened)) if isinstance(memory, Memory) else memory
     app = TerminalBrowser(browser, every=every)
+    app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, "newest first")
         yield pilot
@@ -99,15 +101,20 @@ async def notified(pilot: Pilot[Any], text: str) -> None:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys; a longer text than the name of a key is typed."""
+    """Press keys and wait until they are obeyed; what follows a quotation mark is typed."""
     for key in keys:
-        await pilot.press(*(key[1:] if key.startswith("'") else [key]))
+        if key.startswith("'"):
+            rush(pilot, key)
+            await pilot.pause()
+        else:
+            await pilot.press(key)
 
 
 def rush(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys faster than the browser obeys them."""
     for key in itertools.chain.from_iterable(key[1:] if key.startswith("'") else [key] for key in keys):
-        pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        is_text = len(key) == 1
+        pilot.app.post_message(events.Key(_character_to_key(key) if is_text else key, key if is_text else None))
 
 
 async def values(memory: Memory) -> list[object]:
