@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from factmem.recall.results import RecallMatches
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS
+from tests.fork_server import ForkServer
 
 HOSTILE = (
     "[red]not red[/red]",
@@ -638,12 +641,12 @@ async def test_keys_work_while_a_store_does_not_answer(memory: Memory) -> None:
 
 
 @pytest.mark.processes
-async def test_a_fact_of_another_process_appears_by_itself(tmp_path: Path) -> None:
+async def test_a_fact_of_another_process_appears_by_itself(tmp_path: Path, fork_server: ForkServer) -> None:
     store = str(tmp_path / "facts.db")
+    words = ("-m", "factmem", "--store", store, "remember", "The river is high.")
     async with Memory(store, embedder=HashEmbedder()) as memory, browsing(memory, every=0.05) as pilot:
-        command = [sys.executable, "-m", "factmem", "--store", store, "remember", "The river is high."]
-        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL)
-        assert await process.wait() == 0
+        run = partial(fork_server.run, cwd=tmp_path, env=os.environ, timeout=60, outputs=tmp_path)
+        assert (await asyncio.to_thread(run, *words)).returncode == 0
         await until(pilot, "The river is high.")
 
 
