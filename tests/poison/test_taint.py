@@ -32,8 +32,7 @@ from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file
-from tests.poison.lies import LIES, Lie
-from tests.poison.plain_words import IN_PLAIN_WORDS
+from tests.poison.lies import IN_PLAIN_WORDS, LIES, Lie
 from tests.poison.planting import USER, opened
 
 ASKED: Final = "Can you look something up for me, please? I would like to know what it says."
