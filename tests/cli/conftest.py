@@ -154,12 +154,13 @@ def concepts(tmp_path: Path) -> Path:
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a model whose server is down; retries are as many as usual, without pauses."""
+    import factmem.llm.request
 
     rest = Worker.rest
 
     async def hardly(worker: Worker, time: dt.timedelta) -> bool:
         return await rest(worker, time if time > dt.timedelta(minutes=1) else dt.timedelta())
 
-    monkeypatch.setattr("factmem.llm.request._LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(factmem.llm.request, "_LONGEST_PAUSE", 0.0)
     monkeypatch.setattr(Worker, "rest", hardly)
     return f"{unreachable_base_url()}#nobody"
