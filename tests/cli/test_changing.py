@@ -133,10 +133,6 @@ def test_a_dry_run_of_forget_shows_the_records_and_erases_nothing(cli: CommandLi
     assert cli.data("info")["records"] == 2
 
 
-def test_an_empty_filter_is_refused(cli: CommandLine) -> None:
-    assert cli.error("forget", "--yes")["type"] == "InvalidDataError"
-
-
 def test_what_another_viewer_keeps_is_not_forgotten(cli: CommandLine) -> None:
     cli.data("save", "pet", "cat", "--private", "--viewer", "maya")
     assert cli.data("forget", "--concept", "pet", "--yes")["records"] == 0

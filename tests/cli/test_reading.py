@@ -115,13 +115,6 @@ def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -
     assert sorted(match["record"]["keyword"] for match in matches) == found
 
 
-def test_an_empty_store_is_named(cli: CommandLine) -> None:
-    done = cli.run("recall", "anything")
-    assert done.code == 0
-    assert str(cli.store) in done.err
-    assert "ingest" in done.err
-
-
 @pytest.mark.parametrize(
     ("type", "text", "value"),
     [

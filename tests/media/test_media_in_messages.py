@@ -509,12 +509,6 @@ NOT_HELD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("form", HELD)
-def test_bytes_in_a_part_are_a_medium(form: str) -> None:
-    part, data, mime = HELD[form]
-    assert media_in(["text", {"type": "text", "text": "text"}, part]) == MediaParts((Medium(data, mime),))
-
-
 @pytest.mark.parametrize("part", NOT_HELD)
 def test_what_is_not_at_hand_or_not_what_it_says_is_counted_and_never_fetched(part: dict[str, Any]) -> None:
     assert media_in([part]) == MediaParts((), 1)
@@ -541,20 +535,6 @@ async def test_contents_of_googles_apis_bring_their_pictures(wrapped: str) -> No
         await (await memory.generate(source)).wait()
         assert [record.value for record in await memory.inbox.quarantine.list()] == ["Seat 42"]
         assert [record.value for record in await memory.list_records()] == ["Hm."]
-
-
-async def test_a_plugin_reads_the_pictures_of_a_conversation_once() -> None:
-    reader = ScriptedReader(["Seat 42"])
-    history = [
-        {"role": "user", "content": [{"type": "text", "text": "This is my ticket."}, HELD["OpenAI image"][0]]},
-        {"role": "assistant", "content": "A fine ticket."},
-    ]
-    async with Memory(InMemoryProvider(), embedder=HashEmbedder(), media_reader=reader) as memory:
-        messages = [message for native in history for message in DictFormat().messages(native)]
-        for _ in range(3):
-            await memory.inbox.ingest_events("chat", messages)
-        assert "Seat 42" in [record.value for record in await memory.list_records()]
-    assert reader.asked == ["image/png"]
 
 
 def test_the_plugin_hands_its_reader_on() -> None:
@@ -624,25 +604,6 @@ def test_adks_parts_are_media() -> None:
     (message,) = ContentFormat().messages(content)
     assert message.content == "Look."
     assert ([medium.mime for medium in message.media], message.not_text) == (["video/mp4"], 2)
-
-
-def test_items_of_the_agents_sdk_are_media() -> None:
-    pytest.importorskip("agents", reason="the extra openai-agents is not installed")
-    from agents import TResponseInputItem
-
-    item: TResponseInputItem = {
-        "role": "user",
-        "content": [
-            {"type": "input_text", "text": "Look."},
-            {"type": "input_image", "image_url": url(PNG, "image/png"), "detail": "auto"},
-            {"type": "input_file", "file_data": url(PDF, "application/pdf"), "filename": "a.pdf"},
-            {"type": "input_file", "file_id": "file-1"},
-        ],
-    }
-    (message,) = DictFormat().messages(item)
-    assert message.content == "Look."
-    assert [medium.mime for medium in message.media] == ["image/png", "application/pdf"]
-    assert message.not_text == 1
 
 
 def test_a_message_of_a_picture_alone_is_kept_for_its_picture() -> None:
