@@ -28,8 +28,10 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.media.readers import ScriptedReader
 from tests.media.samples import JPEG, MP3, MP4, PNG, SAMPLES, WAV, bomb, pdf, pdf_of
 from tests.memory.telling import CITY, CONCEPTS, USER, well
+from tests.tables import sections
 
 TICKET = "Seat 42, Leipzig to Oslo"
+WORDS = sections(Path(__file__).with_name("pointing.txt"))
 
 
 def opened(reader: ScriptedReader | None = None, provider: InMemoryProvider | None = None, **options: Any) -> Memory:
@@ -192,20 +194,7 @@ async def test_a_caller_may_say_that_the_user_vouches() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "This is my ticket.",
-        "That's our new address",
-        "here's my passport",
-        "Here is the lease we signed.",
-        "Remember this, please.",
-        "Please save what is on the card.",
-        "Keep the dates from the letter.",
-        "My blood type is in the picture.",
-        "The wifi code is on the attached photo.",
-        "Attached is the contract.",
-        "I've scanned my insurance card.",
-        "Take the number from the attachment.",
-    ],
+    WORDS["pointing"],
 )
 def test_words_that_point_to_a_medium(words: str) -> None:
     assert points_to_media(words)
@@ -213,20 +202,7 @@ def test_words_that_point_to_a_medium(words: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "",
-        "What is this?",
-        "Is this my ticket?",
-        "This is not my ticket.",
-        "Don't remember this.",
-        "Ignore what it says, this is my joke.",
-        "If this is my ticket, book it.",
-        "Look at that!",
-        "Somebody sent me this.",
-        "Translate it for me.",
-        "I like the picture.",
-        "A stranger put this on my door.",
-    ],
+    ["", *WORDS["not pointing"]],
 )
 def test_words_that_point_to_none(words: str) -> None:
     assert not points_to_media(words)
