@@ -99,7 +99,7 @@ _ANY_NOW = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from(_ANY_WORDS.split()) | st.text(max_size=3), max_size=14),
     st.sampled_from([" ", ""]),

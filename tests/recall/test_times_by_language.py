@@ -89,7 +89,7 @@ _WORDS: Final = """
 """
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS.split()) | st.text(max_size=3), max_size=14), st.sampled_from([" ", ""]))
 def test_nothing_that_is_asked_raises(words: list[str], between: str) -> None:
     query = between.join(words)
