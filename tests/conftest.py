@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import ssl
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -58,9 +57,6 @@ BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observin
 Those have to do with waiting: tasks, threads, timeouts, cancellation. The other tests are about results, which do not
 depend on the event loop; they run on trio only with `--big`.
 """
-
-IN_TURNS = ("file", "sqlite-vec")
-"""Stores of which a test in `memory` with a `provider` runs over one, beside the store in memory."""
 
 ENCRYPTED = {"encrypted": "file", "encrypted-sqlite": "sqlite-vec"}
 """Stores that are another one over encrypted storage."""
@@ -164,15 +160,21 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[py
 def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
     """Return the tests over a store or on trio that add nothing to the same test over another one or on asyncio.
 
-    `Memory` awaits every store in the same way, so its tests, but for those that name stores themselves, run over one
-    durable store each, in turns, and on trio over the in-memory store only. The stores share the adapter that waits.
-    On trio they are tested by their own tests, and SQLite's by the conformance kit. A test with parameters runs on
-    trio with the first of them.
+    `Memory` awaits every store in the same way, so its tests, but for those that name stores themselves, run on trio
+    over the in-memory store only. The stores share the adapter that waits. On trio they are tested by their own tests,
+    and SQLite's by the conformance kit. A test with parameters runs on trio with the first of them, and so does a test
+    of `Memory` over another store than the one in memory.
     """
-    here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[str]()
+    here, there, tried = Path(__file__).parent, {item.nodeid for item in items}, set[tuple[str, str]]()
 
     def is_there(test: str, variant: str, name: str, instead: str) -> bool:
         return name in variant and f"{test}[{variant.replace(name, instead)}" in there
+
+    def is_another(test: str, name: str) -> bool:
+        """Return whether a test has been met with a parameter before."""
+        seen = (test, name) in tried
+        tried.add((test, name))
+        return seen
 
     def repeats(item: pytest.Item) -> bool:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec") or not item.path.is_relative_to(here):
@@ -181,18 +183,15 @@ def _repetitions(items: list[pytest.Item], guard: bool) -> list[pytest.Item]:
         folder, (test, _, variant) = item.path.relative_to(here).parts[0], item.nodeid.partition("[")
         if not (guard or folder in OF_STORAGE) and any(is_there(test, variant, *pair) for pair in ENCRYPTED.items()):
             return True
-        store, turn = params.get("provider"), IN_TURNS[zlib.crc32(test.encode()) % len(IN_TURNS)]
-        if folder == "memory" and store in IN_TURNS and store != turn and is_there(test, variant, str(store), turn):
-            return True
         if params.get("anyio_backend") != "trio" or not is_there(test, variant, "trio", "asyncio"):
-            return False
+            store = params.get("provider")
+            durable = folder == "memory" and store in OTHER_STORES and is_there(test, variant, str(store), "memory")
+            return durable and is_another(test, "durable")
         if folder not in BOTH_LOOPS or (folder in ("memory", "providers") and _is_of(params, OTHER_STORES)):
             return True
         if not _waits(item.function):
             return True
-        seen = test in tried
-        tried.add(test)
-        return seen
+        return is_another(test, "trio")
 
     return [item for item in items if repeats(item)]
 

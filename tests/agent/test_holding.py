@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +20,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
+from tests.fork_server import ForkServer
 from tests.forks import in_a_fork
 
 pytestmark = pytest.mark.processes
@@ -184,12 +183,13 @@ print("done")
 
 
 @pytest.mark.parametrize("model", ["", "http://127.0.0.1:9/v1#nobody"])
-def test_the_end_of_the_process_neither_hangs_nor_loses_anything(tmp_path: Path, model: str) -> None:
+def test_the_end_of_the_process_neither_hangs_nor_loses_anything(
+    tmp_path: Path, model: str, fork_server: ForkServer
+) -> None:
     """The memory is not closed, and its model never answers: the words are on disk all the same."""
-    store = f"sqlite-vec:{tmp_path / 'facts.db'}"
-    done = subprocess.run(
-        [sys.executable, "-c", ENDS, store, model], capture_output=True, text=True, timeout=60, check=False
-    )
+    store, script = f"sqlite-vec:{tmp_path / 'facts.db'}", tmp_path / "ends.py"
+    script.write_text(ENDS, encoding="utf-8")
+    done = fork_server.run(str(script), store, model, cwd=tmp_path, env=os.environ, timeout=60, outputs=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
     async def kept() -> list[str]:

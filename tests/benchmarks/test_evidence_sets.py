@@ -24,6 +24,7 @@ def evidence(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("evidence")
 
 
+@pytest.mark.usefixtures("without_threads")
 async def test_each_set_meets_its_goals(evidence: Any, big: bool) -> None:
     cases = evidence.sets()
     assert {name: len(found) >= 170 for name, found in cases.items()} == dict.fromkeys(cases, True)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import events
 from textual.binding import Binding
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -37,6 +40,7 @@ from factmem.recall.results import RecallMatches
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS
+from tests.fork_server import ForkServer
 
 HOSTILE = (
     "[red]not red[/red]",
@@ -70,6 +74,7 @@ async def browsing(
     """Show a memory in a terminal of so many cells, without a look for changes of others unless it is asked for."""
     browser = Browser(memory, Opened(store="test", **opened)) if isinstance(memory, Memory) else memory
     app = TerminalBrowser(browser, every=every)
+    app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, "newest first")
         yield pilot
@@ -99,15 +104,20 @@ async def notified(pilot: Pilot[Any], text: str) -> None:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys; a longer text than the name of a key is typed."""
+    """Press keys and wait until they are obeyed; what follows a quotation mark is typed."""
     for key in keys:
-        await pilot.press(*(key[1:] if key.startswith("'") else [key]))
+        if key.startswith("'"):
+            rush(pilot, key)
+            await pilot.pause()
+        else:
+            await pilot.press(key)
 
 
 def rush(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys faster than the browser obeys them."""
     for key in itertools.chain.from_iterable(key[1:] if key.startswith("'") else [key] for key in keys):
-        pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        is_text = len(key) == 1
+        pilot.app.post_message(events.Key(_character_to_key(key) if is_text else key, key if is_text else None))
 
 
 async def values(memory: Memory) -> list[object]:
@@ -631,12 +641,12 @@ async def test_keys_work_while_a_store_does_not_answer(memory: Memory) -> None:
 
 
 @pytest.mark.processes
-async def test_a_fact_of_another_process_appears_by_itself(tmp_path: Path) -> None:
+async def test_a_fact_of_another_process_appears_by_itself(tmp_path: Path, fork_server: ForkServer) -> None:
     store = str(tmp_path / "facts.db")
+    words = ("-m", "factmem", "--store", store, "remember", "The river is high.")
     async with Memory(store, embedder=HashEmbedder()) as memory, browsing(memory, every=0.05) as pilot:
-        command = [sys.executable, "-m", "factmem", "--store", store, "remember", "The river is high."]
-        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL)
-        assert await process.wait() == 0
+        run = partial(fork_server.run, cwd=tmp_path, env=os.environ, timeout=60, outputs=tmp_path)
+        assert (await asyncio.to_thread(run, *words)).returncode == 0
         await until(pilot, "The river is high.")
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,7 @@ from factmem.cli.options import Scoring
 from factmem.memory.background import Worker
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import unreachable_base_url
+from tests.fork_server import ForkServer
 
 Talk = Callable[..., Path]
 
@@ -35,9 +36,15 @@ class Result:
 
 @attrs.frozen
 class CommandLine:
-    """Runner of factmem commands on one store."""
+    """Runner of factmem commands on one store.
+
+    Attributes:
+        store: The store.
+        server: Runs commands in processes of their own.
+    """
 
     store: Path
+    server: ForkServer | None = None
 
     def run(self, *words: str, input: str | None = None) -> Result:
         """Run a command in this process."""
@@ -65,8 +72,16 @@ class CommandLine:
         error: dict[str, str] = json.loads(done.err)["error"]
         return error
 
-    def spawn(self, *words: str, env: dict[str, str] | None = None, stdout: int | IO[str] = subprocess.PIPE) -> Result:
+    def fork(self, *words: str, env: Mapping[str, str] | None = None) -> Result:
         """Run a command in a process of its own."""
+        assert self.server is not None
+        command = ("-m", "factmem", "--store", str(self.store), *words)
+        folder = self.store.parent
+        done = self.server.run(*command, cwd=Path.cwd(), env=os.environ | (env or {}), timeout=100, outputs=folder)
+        return Result(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    def spawn(self, *words: str, env: dict[str, str] | None = None, stdout: int | IO[str] = subprocess.PIPE) -> Result:
+        """Run a command in an interpreter of its own, which takes longer, for what depends on how that starts."""
         done = subprocess.run(
             [sys.executable, "-m", "factmem", "--store", str(self.store), *words],
             stdout=stdout,
@@ -101,9 +116,9 @@ def cli(tmp_path: Path, quick: None) -> CommandLine:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> CommandLine:
+def processes(tmp_path: Path, fork_server: ForkServer) -> CommandLine:
     """The command line on a store that does not exist yet, run in processes."""
-    return CommandLine(tmp_path / "facts.db")
+    return CommandLine(tmp_path / "facts.db", fork_server)
 
 
 @pytest.fixture
@@ -139,12 +154,13 @@ def concepts(tmp_path: Path) -> Path:
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a model whose server is down; retries are as many as usual, without pauses."""
+    import factmem.llm.request
 
     rest = Worker.rest
 
     async def hardly(worker: Worker, time: dt.timedelta) -> bool:
         return await rest(worker, time if time > dt.timedelta(minutes=1) else dt.timedelta())
 
-    monkeypatch.setattr("factmem.llm.request._LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(factmem.llm.request, "_LONGEST_PAUSE", 0.0)
     monkeypatch.setattr(Worker, "rest", hardly)
     return f"{unreachable_base_url()}#nobody"

@@ -201,4 +201,4 @@ def test_a_full_disk_behind_the_output_is_a_sentence(processes: CommandLine) -> 
 )
 def test_the_shell_completes(processes: CommandLine, words: str, expected: str) -> None:
     env = {"_FACTMEM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    assert processes.spawn(env=env).out.split() == expected.split()
+    assert processes.fork(env=env).out.split() == expected.split()

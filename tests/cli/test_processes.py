@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: Talk) -> None:
     file = talk("The venue is the old tram depot.", "It has room for 120 people.", "I am allergic to hazelnuts.")
-    assert processes.spawn("ingest", str(file)).code == 0
-    done = processes.spawn("recall", "What is Maya allergic to?", "--json", "--limit", "1")
+    assert processes.fork("ingest", str(file)).code == 0
+    done = processes.fork("recall", "What is Maya allergic to?", "--json", "--limit", "1")
     assert done.err == ""
     (match,) = json.loads(done.out)["matches"]
     assert match["record"]["value"] == "I am allergic to hazelnuts."
@@ -31,7 +31,7 @@ def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: T
 
 def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine) -> None:
     """It shows facts with their sources; the answers must not depend on recency."""
-    done = processes.spawn("demo", "--keep", str(processes.store))
+    done = processes.fork("demo", "--keep", str(processes.store))
     assert done.code == 0, done.err
     for shown in (
         "— Maya (user), 2025-09-27, conversation three-weeks-left",
@@ -53,7 +53,7 @@ def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine)
 
 @pytest.mark.big
 def test_the_demo_as_json_reports_each_answer_and_keeps_nothing(processes: CommandLine) -> None:
-    done = processes.spawn("--json", "demo")
+    done = processes.fork("--json", "demo")
     assert done.code == 0, done.err
     report = json.loads(done.out)
     assert [answer["rank"] for answer in report["answers"]] == [1] * len(_QUESTIONS)
@@ -66,7 +66,7 @@ def test_the_demo_as_json_reports_each_answer_and_keeps_nothing(processes: Comma
 
 def test_the_demo_overwrites_nothing(processes: CommandLine) -> None:
     processes.store.write_text("mine")
-    done = processes.spawn("demo", "--keep", str(processes.store))
+    done = processes.fork("demo", "--keep", str(processes.store))
     assert done.code == 1
     assert "already" in done.err
     assert processes.store.read_text() == "mine"
@@ -120,6 +120,6 @@ def test_a_narrow_encoding_breaks_nothing(processes: CommandLine) -> None:
 
 def test_no_color_is_honoured(processes: CommandLine) -> None:
     processes.run("save", "seats", "120")
-    done = processes.spawn("recall", "seats", env={"FORCE_COLOR": "1", "NO_COLOR": "1"})
+    done = processes.fork("recall", "seats", env={"FORCE_COLOR": "1", "NO_COLOR": "1"})
     assert "\x1b[32m" not in done.out
     assert "\x1b[1;32m" not in done.out

@@ -20,7 +20,7 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - a dropped duplicate: consolidation/test_duplicates.py::test_the_first_said_is_kept_and_takes_the_others_evidence_in
 - plan_conflict, first wins: consolidation/test_planning.py::test_the_first_candidate_that_decides_about_a_record_wins
 - batch_failure_silent: memory/test_submitting.py::test_one_bad_item_keeps_nothing_of_the_batch
-- forget_*: memory/test_time.py::test_the_filters_of_forget_combine_and_an_empty_one_is_an_error
+- forget_*: memory/test_lifecycle.py::test_the_filters_of_forget_combine_and_an_empty_one_is_an_error
 - forgetting by filters: memory/test_lifecycle_ends.py::test_an_empty_filter_forgets_nothing
 
 Deliberate differences: 51 (no search per item; known records are compared in memory), 54 (a handle is returned

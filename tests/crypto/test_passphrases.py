@@ -15,39 +15,12 @@ from factmem.crypto.keys import AS_IT_IS, Argon2id, EnvironmentPassphrase, Keyri
 from factmem.errors import WeakPassphraseError
 from factmem.facts import Concept, SingleFact
 from factmem.providers.registry import open_provider
+from tests.tables import sections
 
 CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
 CITY = Concept.single("city", "Where the person lives")
-WEAK = [
-    "x",
-    "password",
-    "Password123!",
-    "hunter2",
-    "Summer2024!!",
-    "passwordpassword",
-    "aaaaaaaaaaaaaaaaaaaaaaaa",
-    "abcabcabcabcabcabcabcabc",
-    "123456789012345678901234567890",
-    "qwertyuiopasdfghjkl",
-    "abcdefghijklmnopqrstuvwxyz",
-    "correct horse battery staple",
-    "correcthorsebatterystaple",
-    "thequickbrownfox",
-    "letmein letmein letmein",
-    "four words",
-    "P@ssw0rdP@ssw0rd1",
-    "iloveyou iloveyou iloveyou",
-    "zyxwvutsrqponmlkjihgfedcba",
-]
-STRONG = [
-    "plum lantern orbit velvet cactus",
-    "walnutharbourzeppelin",
-    "k7#Rv!q2Lm9z",
-    "Trudbol-91-kexim",
-    "Füchse jagen nachts über Ämter",
-    "我们昨天在河边看到了三只很大的鸟和鱼",
-    "f3b9a1c07e5d42688d1f",
-]
+_TEXTS = sections(Path(__file__).with_name("passphrases.txt"))
+WEAK, STRONG = _TEXTS["weak"], _TEXTS["strong"]
 
 
 @pytest.mark.parametrize("words", WEAK)

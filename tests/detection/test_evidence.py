@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import enum
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
@@ -23,6 +24,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.records import FactDetails
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
+from tests.tables import rows
 
 CITY: Final = Concept.single("city", "City where the user lives")
 AGE: Final = Concept.single("age", "The user's age in years", int)
@@ -71,41 +73,9 @@ def reason(text: str, value: Any, concept: Concept[Any, Any] = CITY, **options: 
     return None if doubt is None else doubt.reason
 
 
-PLAIN: Final = {
-    "ar": ("أنا أسكن في القاهرة.", "القاهرة"),
-    "de": ("Ich wohne in Bremen.", "Bremen"),
-    "en": ("I live in Oslo.", "Oslo"),
-    "es": ("Vivo en Sevilla.", "Sevilla"),
-    "fr": ("J'habite à Nantes.", "Nantes"),
-    "hi": ("मैं पुणे में रहता हूँ।", "पुणे"),
-    "it": ("Abito a Torino.", "Torino"),
-    "ja": ("私は大阪に住んでいます。", "大阪"),
-    "ko": ("저는 인천에 살아요.", "인천"),
-    "nl": ("Ik woon in Utrecht.", "Utrecht"),
-    "pl": ("Mieszkam w Krakowie.", "Kraków"),
-    "pt": ("Moro em Lisboa.", "Lisboa"),
-    "ru": ("Я живу в Самаре.", "Самара"),
-    "sv": ("Jag bor i Lund.", "Lund"),
-    "tr": ("Ankara'da yaşıyorum.", "Ankara"),
-    "zh": ("我住在上海。", "上海"),
-}
-AGES: Final = {
-    "ar": "عمري 34 سنة.",
-    "de": "Ich bin vierunddreißig Jahre alt.",
-    "en": "I'm thirty-four.",
-    "es": "Tengo treinta y cuatro años.",
-    "fr": "J'ai trente-quatre ans.",
-    "it": "Ho trentaquattro anni.",
-    "ja": "私は34歳です。",
-    "ko": "저는 34살이에요.",
-    "nl": "Ik ben vierendertig jaar oud.",
-    "pl": "Mam 34 lata.",
-    "pt": "Tenho trinta e quatro anos.",
-    "ru": "Мне 34 года.",
-    "sv": "Jag är trettiofyra år gammal.",
-    "tr": "34 yaşındayım.",
-    "zh": "我34岁。",
-}
+_TEXTS: Final = rows(Path(__file__).with_name("evidence.txt"))
+PLAIN: Final = {language: (text, value) for language, text, value in _TEXTS["plain"]}
+AGES: Final = {parts[0]: parts[1] for parts in _TEXTS["ages"]}
 
 
 @pytest.mark.parametrize("language", PLAIN)
@@ -114,33 +84,11 @@ def test_a_plain_statement_is_believed_in_every_language(language: str) -> None:
     assert judged(text, value) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("I live in Oslo with my parents.", "Oslo"),
-        ("Vivo en Sevilla con mi hermana.", "Sevilla"),
-        ("Ich wohne mit meinem Bruder in Bremen.", None),
-        ("I moved to Oslo last month.", "Oslo"),
-        ("I moved to Oslo last month and left again.", None),
-        ("Ich bin nach Bremen gezogen.", "Bremen"),
-        ("Oslo is my home city.", "Oslo"),
-        ("Oslo is my sister's city.", None),
-        ("On weekdays I live in Oslo.", "Oslo"),
-        ("My badge says Bergen but I live in Oslo.", "Oslo"),
-        ("I live in Oslo. If I moved to Bergen next year, would I still be insured?", "Oslo"),
-        ("I live in Oslo. If I only knew.", None),
-        ("I had a letter: Hi all, I live in Oslo and need help.", None),
-        ("I live in Oslo. Explain the difference between 은 and 이.", "Oslo"),
-        ("저는 대전에 살아요.", "대전"),
-        ("As I said, I live in Oslo.", "Oslo"),
-        ("I live in Oslo but own no car.", "Oslo"),
-        ("I live in Oslo. Not any more.", None),
-        ("I live in Oslo & my brother visits.", "Oslo"),
-    ],
-)
-def test_company_a_change_and_an_aside_leave_a_statement_plain(text: str, value: str | None) -> None:
-    said = value or next(city for city in ("Oslo", "Bremen") if city in text)
-    assert (reason(text, said) is None) is (value is not None)
+@pytest.mark.parametrize("parts", _TEXTS["company"])
+def test_company_a_change_and_an_aside_leave_a_statement_plain(parts: tuple[str, ...]) -> None:
+    text, *believed = parts
+    said = next(iter(believed), "Bremen" if "Bremen" in text else "Oslo")
+    assert (reason(text, said) is None) is bool(believed)
 
 
 @pytest.mark.parametrize("language", AGES)
@@ -151,24 +99,7 @@ def test_numbers_are_read_in_figures_and_words(language: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        ("Ich wohne nicht mehr in Köln.", "Köln"),
-        ("Je n'habite plus à Lille.", "Lille"),
-        ("أنا لا أعيش في القاهرة", "القاهرة"),
-        ("Quizás me mude a Oslo.", "Oslo"),
-        ("Früher habe ich in Oslo gewohnt.", "Oslo"),
-        ("Min bror bor i Uppsala.", "Uppsala"),
-        ("Mia sorella abita a Torino.", "Torino"),
-        ("Mieszkałam w Gdyni.", "Gdynia"),
-        ("Se eu morasse em Faro, ia à praia.", "Faro"),
-        ("Раньше я жил в Туле.", "Тула"),
-        ("Bursa'da yaşamıyorum.", "Bursa"),
-        ("मैं पटना में नहीं रहता।", "पटना"),
-        ("友達は神戸に住んでいます。", "神戸"),
-        ("我以前住在西安。", "西安"),
-        ("제 동생은 부산에 살아요.", "부산"),
-        ("Mijn buurman woont in Breda.", "Breda"),
-    ],
+    _TEXTS["denials"],
 )
 def test_denials_the_past_and_other_people_wait_in_every_language(text: str, value: str) -> None:
     doubt = judged(text, value)
@@ -600,23 +531,7 @@ def test_a_day_said_in_part_is_the_next_one(text: str, value: dt.date, believed:
 
 @pytest.mark.parametrize(
     ("text", "believed"),
-    [
-        ("My sister Eva lives in Oslo.", True),
-        ("Eva's sister lives in Oslo.", False),
-        ("My sister lives in Oslo, like Eva.", False),
-        ("I'll send it to Eva, she lives in Oslo.", True),
-        ("Eva is coming to stay. She lives in Oslo.", True),
-        ("It's for my mum, Eva. She lives in Oslo.", True),
-        ("Eva wants boots for her birthday. She lives in Oslo.", True),
-        ("Eva married Tom. He lives in Oslo.", False),
-        ("Eva is coming with her brother. He lives in Oslo.", False),
-        ("Eva is coming to stay. Her boss lives in Oslo.", False),
-        ("Meine Schwester Eva wohnt in Oslo.", True),
-        ("Ma sœur Eva habite à Oslo.", True),
-        ("Minha irmã Eva mora em Oslo.", True),
-        ("Ablam Eva Oslo'da yaşıyor.", True),
-        ("أخت Eva تسكن في Oslo.", False),
-    ],
+    [(text, name == "named") for name in ("named", "not named") for (text,) in _TEXTS[name]],
 )
 def test_somebody_is_named_with_a_relation_or_meant_by_a_pronoun(text: str, believed: bool) -> None:
     assert (judged(text, "Oslo", subject="Eva") is None) is believed

@@ -88,4 +88,4 @@ async def test_quotes_are_found_in_time_linear_in_periodic_text(unit: str) -> No
         text.find(unit * (length // len(unit) // 2) + "x")
         return time.process_time() - started
 
-    assert taken(200_000) < 10 * max(taken(50_000), 0.025)
+    assert taken(100_000) < 10 * max(taken(25_000), 0.0125)

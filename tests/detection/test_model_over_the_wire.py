@@ -67,6 +67,10 @@ def values(detection: Detection) -> list[Any]:
 
 
 MODES = ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"]
+in_both_forms = pytest.mark.parametrize(
+    "mode", [*MODES[:2], *(pytest.param(mode, marks=pytest.mark.big) for mode in MODES[2:])]
+)
+"""An answer is the arguments of a call or a text, which is read in the same way whatever it was asked for by."""
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -141,7 +145,7 @@ PET_ITEM = RIGHT["pets"][0]
 NOTHING: dict[str, Any] = {key: [] for key in RIGHT}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 @pytest.mark.parametrize(
     ("wrong", "reasons"),
     [
@@ -165,7 +169,7 @@ async def test_one_wrong_item_is_dropped_and_counted_and_costs_no_other(
     assert detection.dropped == reasons
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 async def test_an_answer_without_a_valid_item_is_asked_again_with_what_was_wrong(mode: str) -> None:
     detection, requests = await detected(answering(NOTHING | {"seats": [WRONG_SEATS]}, RIGHT), mode=mode)
     assert (values(detection), len(requests)) == ([12, Pet("Tom")], 2)
@@ -183,7 +187,7 @@ WRAPPED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 @pytest.mark.parametrize("said", WRAPPED.values(), ids=WRAPPED.keys())
 async def test_an_answer_in_a_single_wrapper_is_taken_out_of_it(said: Any, mode: str) -> None:
     detection, requests = await detected(answering(said), mode=mode)
@@ -205,7 +209,7 @@ MISSHAPEN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 @pytest.mark.parametrize("said", MISSHAPEN.values(), ids=MISSHAPEN.keys())
 async def test_an_answer_of_the_wrong_shape_is_asked_again_and_then_an_error(said: Any, mode: str) -> None:
     detection, requests = await detected(answering(said, RIGHT), mode=mode)
@@ -214,14 +218,14 @@ async def test_an_answer_of_the_wrong_shape_is_asked_again_and_then_an_error(sai
         await detected(answering(said), mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 @pytest.mark.parametrize("said", [NOTHING, {"facts": []}, {"result": {"facts": []}}], ids=["all", "one", "wrapped"])
 async def test_an_answer_that_found_nothing_is_an_empty_result(said: Any, mode: str) -> None:
     detection, requests = await detected(answering(said), mode=mode)
     assert (detection.candidates, detection.dropped, len(requests)) == ((), {}, 1)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 @pytest.mark.parametrize("said", [{}, {"result": {}}, {"homeCity": [SEATS_ITEM]}, {"error": "no"}])
 async def test_words_that_no_answer_was_understood_about_are_kept_as_a_dead_letter(said: Any, mode: str) -> None:
     with LoopbackOpenAIServer(answering(said)) as server:
@@ -268,7 +272,7 @@ OTHERS: dict[str, tuple[Callable[[InstructorModel], Awaitable[object]], dict[str
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_both_forms
 @pytest.mark.parametrize(("ask", "right", "invalid"), OTHERS.values(), ids=OTHERS.keys())
 async def test_every_other_answer_is_held_to_its_shape_as_well(
     ask: Callable[[InstructorModel], Awaitable[object]], right: dict[str, Any], invalid: dict[str, Any], mode: str

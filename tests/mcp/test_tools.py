@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from factmem import FactDetails, InMemoryProvider, MultipleFacts, RecallSettings, SingleFact
+from factmem import FactDetails, MultipleFacts, RecallSettings, SingleFact
 from factmem.agent import Loading
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.plugin import AgentMemory
@@ -227,13 +227,6 @@ async def test_what_is_retracted_can_be_restored() -> None:
         assert [item.value for item in await memory.list_records()] == ["Oslo"]
 
 
-async def test_of_several_ids_all_are_retracted_or_none() -> None:
-    async with opened() as memory, connected(memory) as client:
-        (record,) = await memory.save(SingleFact(CITY, "Oslo"))
-        assert await refusal(client, "retract", ids=[record.id, "nope"])
-        assert len(await memory.list_records()) == 1
-
-
 async def test_what_is_forgotten_is_gone_for_good() -> None:
     async with opened() as memory, connected(memory, trust=True, allow_erase=True) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=MONDAY))
@@ -299,19 +292,6 @@ async def test_many_calls_at_once_are_all_answered() -> None:
         assert sorted(record.value for record in await memory.list_records()) == list(range(20))
 
 
-async def test_two_servers_of_one_store_see_what_either_saves() -> None:
-    provider = InMemoryProvider()
-    async with (
-        opened(provider) as one,
-        opened(provider) as two,
-        connected(one, trust=True) as first,
-        connected(two) as second,
-    ):
-        await answer(first, "save_fact", keyword="city", value="Oslo")
-        (fact,) = (await answer(second, "load", keyword="city"))["facts"]
-        assert fact["value"] == "Oslo"
-
-
 async def test_a_cancelled_call_leaves_the_store_as_it_was_or_should_be() -> None:
     """The call of a cancelled write is applied whole or not at all, and the server continues."""
     async with opened() as memory, connected(memory, trust=True) as client:
@@ -323,9 +303,3 @@ async def test_a_cancelled_call_leaves_the_store_as_it_was_or_should_be() -> Non
         assert [record.concept.keyword for record in kept] == [f"k{record.value}" for record in kept]
         await answer(client, "save_fact", keyword="after", value="all")
         assert (await answer(client, "load", keyword="after"))["facts"]
-
-
-async def test_a_client_of_the_older_protocol_is_served_as_well() -> None:
-    async with opened() as memory, Client(make_server(memory, trust=True), mode="legacy") as client:
-        await answer(client, "save_fact", keyword="city", value="Oslo")
-        assert (await answer(client, "load", keyword="city"))["facts"][0]["value"] == "Oslo"

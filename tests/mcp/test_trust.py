@@ -179,12 +179,6 @@ async def test_a_client_never_fills_a_store_by_default() -> None:
         assert len(await memory.inbox.quarantine.list()) == 200
 
 
-async def test_a_trusted_client_is_believed() -> None:
-    async with opened() as memory, connected(memory, trust=True) as client:
-        assert not (await answer(client, "remember", text="Maya lives in Rome."))["kept_apart"]
-        assert await known(memory) == ["Maya lives in Rome."]
-
-
 async def test_a_read_only_server_offers_nothing_that_writes() -> None:
     async with opened() as memory, connected(memory, read_only=True, trust=True) as client:
         tools = (await client.list_tools()).tools

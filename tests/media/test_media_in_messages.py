@@ -28,8 +28,10 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.media.readers import ScriptedReader
 from tests.media.samples import JPEG, MP3, MP4, PNG, SAMPLES, WAV, bomb, pdf, pdf_of
 from tests.memory.telling import CITY, CONCEPTS, USER, well
+from tests.tables import sections
 
 TICKET = "Seat 42, Leipzig to Oslo"
+WORDS = sections(Path(__file__).with_name("pointing.txt"))
 
 
 def opened(reader: ScriptedReader | None = None, provider: InMemoryProvider | None = None, **options: Any) -> Memory:
@@ -192,20 +194,7 @@ async def test_a_caller_may_say_that_the_user_vouches() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "This is my ticket.",
-        "That's our new address",
-        "here's my passport",
-        "Here is the lease we signed.",
-        "Remember this, please.",
-        "Please save what is on the card.",
-        "Keep the dates from the letter.",
-        "My blood type is in the picture.",
-        "The wifi code is on the attached photo.",
-        "Attached is the contract.",
-        "I've scanned my insurance card.",
-        "Take the number from the attachment.",
-    ],
+    WORDS["pointing"],
 )
 def test_words_that_point_to_a_medium(words: str) -> None:
     assert points_to_media(words)
@@ -213,20 +202,7 @@ def test_words_that_point_to_a_medium(words: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "",
-        "What is this?",
-        "Is this my ticket?",
-        "This is not my ticket.",
-        "Don't remember this.",
-        "Ignore what it says, this is my joke.",
-        "If this is my ticket, book it.",
-        "Look at that!",
-        "Somebody sent me this.",
-        "Translate it for me.",
-        "I like the picture.",
-        "A stranger put this on my door.",
-    ],
+    ["", *WORDS["not pointing"]],
 )
 def test_words_that_point_to_none(words: str) -> None:
     assert not points_to_media(words)
@@ -509,12 +485,6 @@ NOT_HELD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("form", HELD)
-def test_bytes_in_a_part_are_a_medium(form: str) -> None:
-    part, data, mime = HELD[form]
-    assert media_in(["text", {"type": "text", "text": "text"}, part]) == MediaParts((Medium(data, mime),))
-
-
 @pytest.mark.parametrize("part", NOT_HELD)
 def test_what_is_not_at_hand_or_not_what_it_says_is_counted_and_never_fetched(part: dict[str, Any]) -> None:
     assert media_in([part]) == MediaParts((), 1)
@@ -541,20 +511,6 @@ async def test_contents_of_googles_apis_bring_their_pictures(wrapped: str) -> No
         await (await memory.generate(source)).wait()
         assert [record.value for record in await memory.inbox.quarantine.list()] == ["Seat 42"]
         assert [record.value for record in await memory.list_records()] == ["Hm."]
-
-
-async def test_a_plugin_reads_the_pictures_of_a_conversation_once() -> None:
-    reader = ScriptedReader(["Seat 42"])
-    history = [
-        {"role": "user", "content": [{"type": "text", "text": "This is my ticket."}, HELD["OpenAI image"][0]]},
-        {"role": "assistant", "content": "A fine ticket."},
-    ]
-    async with Memory(InMemoryProvider(), embedder=HashEmbedder(), media_reader=reader) as memory:
-        messages = [message for native in history for message in DictFormat().messages(native)]
-        for _ in range(3):
-            await memory.inbox.ingest_events("chat", messages)
-        assert "Seat 42" in [record.value for record in await memory.list_records()]
-    assert reader.asked == ["image/png"]
 
 
 def test_the_plugin_hands_its_reader_on() -> None:
@@ -624,25 +580,6 @@ def test_adks_parts_are_media() -> None:
     (message,) = ContentFormat().messages(content)
     assert message.content == "Look."
     assert ([medium.mime for medium in message.media], message.not_text) == (["video/mp4"], 2)
-
-
-def test_items_of_the_agents_sdk_are_media() -> None:
-    pytest.importorskip("agents", reason="the extra openai-agents is not installed")
-    from agents import TResponseInputItem
-
-    item: TResponseInputItem = {
-        "role": "user",
-        "content": [
-            {"type": "input_text", "text": "Look."},
-            {"type": "input_image", "image_url": url(PNG, "image/png"), "detail": "auto"},
-            {"type": "input_file", "file_data": url(PDF, "application/pdf"), "filename": "a.pdf"},
-            {"type": "input_file", "file_id": "file-1"},
-        ],
-    }
-    (message,) = DictFormat().messages(item)
-    assert message.content == "Look."
-    assert [medium.mime for medium in message.media] == ["image/png", "application/pdf"]
-    assert message.not_text == 1
 
 
 def test_a_message_of_a_picture_alone_is_kept_for_its_picture() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 from unittest.mock import ANY
 
@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from factmem import InMemoryProvider, Memory, Message
+from factmem.abc.media import Passage
 from factmem.details import MediumPart
 from factmem.errors import (
     BudgetSpentError,
@@ -204,6 +205,16 @@ def whole(data: bytes, mime: str) -> MediumPart:
     return MediumPart(sha256=hashlib.sha256(data).hexdigest(), mime=mime)
 
 
+async def read(answer: Answer, monkeypatch: pytest.MonkeyPatch, wire: Wire = OPENAI) -> Sequence[Passage]:
+    """Let a vendor's model, which gives an answer, read a picture."""
+    with LoopbackOpenAIServer(lambda path, request: answer) as server:
+        model = opened(wire, server, monkeypatch)
+        try:
+            return await model.read_medium(PNG, whole(PNG, "image/png"))
+        finally:
+            await model.aclose()
+
+
 @pytest.mark.parametrize(("wire", "mime"), CASES, ids=[f"{wire.address}-{mime}" for wire, mime in CASES])
 async def test_a_vendor_is_given_a_medium_in_exactly_its_own_form(
     wire: Wire, mime: str, monkeypatch: pytest.MonkeyPatch
@@ -237,12 +248,8 @@ USAGES: list[tuple[Wire, dict[str, Any]]] = [
 async def test_what_a_medium_costs_is_counted(
     wire: Wire, usage: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = Answer({**wire.answer(json.dumps(FOUND)), **usage})
-    with LoopbackOpenAIServer(lambda path, request: answer) as server:
-        model = opened(wire, server, monkeypatch)
-        with metered() as spent:
-            await model.read_medium(PNG, whole(PNG, "image/png"))
-        await model.aclose()
+    with metered() as spent:
+        await read(Answer({**wire.answer(json.dumps(FOUND)), **usage}), monkeypatch, wire)
     assert (spent.requests, spent.input_tokens, spent.output_tokens) == (1, 900, 30)
 
 
@@ -296,71 +303,42 @@ async def test_any_server_with_openais_form_has_its_url(monkeypatch: pytest.Monk
     assert "authorization" not in server.headers[0]
 
 
-WRONG: list[tuple[Answer, type[ModelError]]] = [
-    (Answer({"error": {"message": "no"}}, status=401), ModelUnavailableError),
-    (Answer({"error": {"message": "no"}}, status=503), ModelUnavailableError),
-    (Answer({"error": {"message": "too large"}}, status=413), ModelRefusedError),
-    (Answer(b"<html>", headers={"Content-Type": "application/json"}), ModelAnswerError),
-    (Answer({}), ModelAnswerError),
-    (Answer({"choices": []}), ModelAnswerError),
-    (Answer(openai_answer("no JSON")), ModelAnswerError),
-    (Answer(openai_answer("[]")), ModelAnswerError),
-    (Answer(openai_answer('{"passages": [{}]}')), ModelAnswerError),
-    (Answer(openai_answer('{"passages": [{"text": 5}]}')), ModelAnswerError),
-    (Answer(openai_answer('{"passages": ' + "[" * 9999)), ModelAnswerError),
-    (Answer(openai_answer("", refusal="I cannot")), ModelRefusedError),
-    (Answer(openai_answer("", finish_reason="content_filter")), ModelRefusedError),
-]
-
-
-@pytest.mark.parametrize(("answer", "error"), WRONG)
-async def test_a_wrong_answer_is_a_model_error_without_its_text(
-    answer: Answer, error: type[ModelError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with LoopbackOpenAIServer(lambda path, request: answer) as server:
-        model = opened(OPENAI, server, monkeypatch)
-        with pytest.raises(ModelError) as caught:
-            await model.read_medium(PNG, whole(PNG, "image/png"))
-        await model.aclose()
-    assert isinstance(caught.value, error)
-    assert "cannot" not in str(caught.value).replace("cannot be reached", "")
-
-
-CUT: list[tuple[Wire, Json]] = [
-    (OPENAI, openai_answer('{"passages": [{"te', finish_reason="length")),
+CUT_OFF = "in parts"
+WRONG: list[tuple[Wire, Answer, type[ModelError], str | None]] = [
+    (OPENAI, Answer({"error": {"message": "no"}}, status=401), ModelUnavailableError, None),
+    (OPENAI, Answer({"error": {"message": "no"}}, status=503), ModelUnavailableError, None),
+    (OPENAI, Answer({"error": {"message": "too large"}}, status=413), ModelRefusedError, None),
+    (OPENAI, Answer(b"<html>", headers={"Content-Type": "application/json"}), ModelAnswerError, None),
+    (OPENAI, Answer({}), ModelAnswerError, None),
+    (OPENAI, Answer({"choices": []}), ModelAnswerError, None),
+    (OPENAI, Answer(openai_answer("no JSON")), ModelAnswerError, None),
+    (OPENAI, Answer(openai_answer("[]")), ModelAnswerError, None),
+    (OPENAI, Answer(openai_answer('{"passages": [{}]}')), ModelAnswerError, None),
+    (OPENAI, Answer(openai_answer('{"passages": [{"text": 5}]}')), ModelAnswerError, None),
+    (OPENAI, Answer(openai_answer('{"passages": ' + "[" * 9999)), ModelAnswerError, None),
+    (OPENAI, Answer(openai_answer("", refusal="I cannot")), ModelRefusedError, None),
+    (OPENAI, Answer(openai_answer("", finish_reason="content_filter")), ModelRefusedError, None),
+    (ANTHROPIC, Answer({"stop_reason": "refusal", "content": []}), ModelRefusedError, None),
+    (GOOGLE, Answer({"promptFeedback": {"blockReason": "SAFETY"}}), ModelRefusedError, None),
+    (GOOGLE, Answer({"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}), ModelRefusedError, None),
+    (OPENAI, Answer(openai_answer('{"passages": [{"te', finish_reason="length")), ModelAnswerError, CUT_OFF),
+    (ANTHROPIC, Answer({**ANTHROPIC.answer("{}"), "stop_reason": "max_tokens"}), ModelAnswerError, CUT_OFF),
     (
-        ANTHROPIC,
-        {"stop_reason": "max_tokens", "content": [{"type": "tool_use", "id": "1", "name": "passages", "input": {}}]},
+        GOOGLE,
+        Answer({"candidates": [{"content": {"parts": [{"text": '{"pass'}]}, "finishReason": "MAX_TOKENS"}]}),
+        ModelAnswerError,
+        CUT_OFF,
     ),
-    (GOOGLE, {"candidates": [{"content": {"parts": [{"text": '{"pass'}]}, "finishReason": "MAX_TOKENS"}]}),
 ]
 
 
-@pytest.mark.parametrize(("wire", "answer"), CUT, ids=[wire.address for wire, _ in CUT])
-async def test_an_answer_that_was_cut_off_says_to_give_the_medium_in_parts(
-    wire: Wire, answer: Json, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("wire", "answer", "error", "advice"), WRONG)
+async def test_a_wrong_answer_is_a_model_error_without_its_text(
+    wire: Wire, answer: Answer, error: type[ModelError], advice: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
-        model = opened(wire, server, monkeypatch)
-        with pytest.raises(ModelAnswerError, match="in parts"):
-            await model.read_medium(PDF, whole(PDF, "application/pdf"))
-        await model.aclose()
-
-
-REFUSED: list[tuple[Wire, Json]] = [
-    (ANTHROPIC, {"stop_reason": "refusal", "content": []}),
-    (GOOGLE, {"promptFeedback": {"blockReason": "SAFETY"}}),
-    (GOOGLE, {"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}),
-]
-
-
-@pytest.mark.parametrize(("wire", "answer"), REFUSED, ids=["Anthropic", "prompt to Google", "answer of Google"])
-async def test_each_vendors_refusal_is_one(wire: Wire, answer: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
-        model = opened(wire, server, monkeypatch)
-        with pytest.raises(ModelRefusedError):
-            await model.read_medium(PNG, whole(PNG, "image/png"))
-        await model.aclose()
+    with pytest.raises(error, match=advice) as caught:
+        await read(answer, monkeypatch, wire)
+    assert "cannot" not in str(caught.value).replace("cannot be reached", "")
 
 
 @pytest.mark.parametrize(
@@ -383,10 +361,7 @@ async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = json.dumps({"passages": [{"text": "Rent", **place}]})
-    with LoopbackOpenAIServer(lambda path, request: Answer(openai_answer(said))) as server:
-        model = opened(OPENAI, server, monkeypatch)
-        (passage,) = await model.read_medium(PNG, whole(PNG, "image/png"))
-        await model.aclose()
+    (passage,) = await read(Answer(openai_answer(said)), monkeypatch)
     assert passage.part == whole(PNG, "image/png")
 
 

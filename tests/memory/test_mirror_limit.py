@@ -250,7 +250,7 @@ def opened_in_turn(path: Path, tenants: int, limit: int) -> tuple[int, int, int]
 
 @pytest.mark.slow
 def test_memory_stays_below_the_limit_however_many_tenants_are_opened(tmp_path: Path, big: bool) -> None:
-    tenants, limit = (10_000, 20_000_000) if big else (60, 600_000)
+    tenants, limit = (10_000, 20_000_000) if big else (30, 300_000)
     most, one, allocated = opened_in_turn(tmp_path / "bounded.db", tenants, limit)
     assert tenants * one > 4 * limit
     assert most <= limit
@@ -259,5 +259,5 @@ def test_memory_stays_below_the_limit_however_many_tenants_are_opened(tmp_path: 
 
 @pytest.mark.slow
 def test_the_size_of_mirrors_is_the_memory_that_they_take(tmp_path: Path) -> None:
-    most, _, allocated = opened_in_turn(tmp_path / "free.db", 50, 10**12)
+    most, _, allocated = opened_in_turn(tmp_path / "free.db", 25, 10**12)
     assert 0.6 < most / allocated < 1.4

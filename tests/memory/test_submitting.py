@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import attrs
 import pytest
 
 from factmem import (
@@ -16,6 +17,7 @@ from factmem import (
     InMemoryProvider,
     Memory,
     NoMemory,
+    Remembered,
     Submission,
 )
 from factmem.abc.capabilities import Receipt, Statement
@@ -30,6 +32,11 @@ from factmem.memory.background import MemoryEvent, SubmissionFailed, SubmissionF
 from factmem.records import AssertionState, LogEntry
 from factmem.testing import ScriptedModel
 from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from factmem.abc import Prompt
 
 TEXTS = ["I live in Oslo.", "We booked 12 seats.", "I have a cat."]
 TALKS = [talk(text, id=str(number)) for number, text in enumerate(TEXTS)]
@@ -300,3 +307,72 @@ def test_the_blocking_twin_submits_and_waits() -> None:
         submission = memory.remember_many(TALKS, subject=USER)
         assert [said(outcome.records) for outcome in submission.wait()] == [["Oslo"], [12], ["cat"]]
         assert (submission.pending, len(submission.ids), submission.failures) == (0, 3, ())
+
+
+# Repeated submission of unread words: after a cancelled call, after a failure, or while they are being read.
+
+HOME = talk("I live in Rome")
+
+
+@attrs.define
+class Moody:
+    """Script of a model that is unavailable until it is switched on."""
+
+    is_well: bool = False
+
+    def __call__(self, prompt: Prompt, answer: type[BaseModel]) -> dict[str, object] | Exception:
+        return well(prompt, answer) if self.is_well else ModelUnavailableError("not now")
+
+
+async def test_words_of_a_cancelled_call_are_read_when_they_are_submitted_again(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    async with opened(provider, model) as memory:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: memory.remember(HOME, subject=USER))
+            await until(lambda: model.under_way == 1)
+            tasks.cancel_scope.cancel()
+        model.gate.set()
+        assert said((await memory.remember(HOME, subject=USER)).records) == ["Rome"]
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_words_that_somebody_waits_for_are_not_read_a_second_time(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    async with opened(provider, model) as memory:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: memory.remember(HOME, subject=USER))
+            await until(lambda: model.under_way == 1)
+            assert (await memory.inbox.resume()).ids == ()
+            await memory.remember(HOME, subject=USER)
+            model.gate.set()
+        assert model.asked == 1
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemoryProvider) -> None:
+    mood = Moody()
+    outcomes: list[Remembered] = []
+    async with opened(provider, ScriptedModel(mood)) as memory:
+        await memory.remember(HOME, subject=USER)
+        mood.is_well = True
+
+        async def tell() -> None:
+            outcomes.append(await memory.remember(HOME, subject=USER))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(tell)
+        assert [outcome.failure for outcome in outcomes] == [None] * 4
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_a_repeated_failure_reports_the_id_of_its_dead_letter(provider: AgentMemoryProvider) -> None:
+    events: list[MemoryEvent] = []
+    async with opened(provider, ScriptedModel(Moody()), on_event=events.append) as memory:
+        submissions = [await memory.remember_many([HOME], subject=USER)]
+        await submissions[0].wait()
+        submissions.append(await memory.remember_many([HOME], subject=USER))
+        await submissions[1].wait()
+        (letter,) = await memory.inbox.dead_letters.list()
+    assert [event.submission_id for event in events if isinstance(event, SubmissionFailed)] == [letter.id] * 2
+    assert [submission.ids for submission in submissions] == [(letter.id,)] * 2

@@ -32,8 +32,7 @@ from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file
-from tests.poison.lies import LIES, Lie
-from tests.poison.plain_words import IN_PLAIN_WORDS
+from tests.poison.lies import IN_PLAIN_WORDS, LIES, Lie
 from tests.poison.planting import USER, opened
 
 ASKED: Final = "Can you look something up for me, please? I would like to know what it says."
@@ -318,7 +317,7 @@ def test_a_users_paste_is_distinguished_from_a_users_words(text: str, pasted: st
     "piece", ["evil town ", "a" * 50 + " ", "> ", "<a ", "```\n", "1,000", ".'\"", "漢字", "page: "]
 )
 def test_a_long_conversation_costs_linear_time(piece: str, big: bool) -> None:
-    size = 200_000 if big else 50_000
+    size = 200_000 if big else 20_000
 
     def cost(length: int) -> float:
         text = piece * (length // len(piece))
@@ -326,7 +325,7 @@ def test_a_long_conversation_costs_linear_time(piece: str, big: bool) -> None:
         repetitions(heard((U, text), (T, text), (A, text)))
         return time.process_time() - start
 
-    cost(10_000)
+    cost(2_500)
     assert cost(size) < 40 * max(cost(size // 8), 0.0025)
 
 

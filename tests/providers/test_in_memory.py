@@ -7,12 +7,12 @@ import datetime as dt
 import numpy as np
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
-from factmem.facts import Concept
-from factmem.providers.memory import InMemoryProvider
+from factmem.facts import Concept, MultipleFacts, SingleFact
+from factmem.providers.memory import InMemoryProvider, NoMemory
 from factmem.records import Assertion, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.testing import FakeClock, HashEmbedder
+from factmem.testing import FakeClock, HashEmbedder, capabilities_of
 
 CITY = Concept.single("city", "Where the person lives")
 USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
@@ -47,3 +47,19 @@ async def test_the_hash_embedder_is_the_same_everywhere() -> None:
     np.testing.assert_array_equal(rows[0], rows[1])
     assert rows[0] @ rows[2] < 0.9
     assert np.flatnonzero(rows[2]).tolist() == [15]
+
+
+# `NoMemory` keeps nothing and finds nothing, without an error.
+
+
+async def test_what_is_saved_is_let_go() -> None:
+    async with NoMemory() as provider:
+        await provider.save(SingleFact(CITY, "Oslo"), USER, AGENT)
+        await provider.save(MultipleFacts(Concept.multiple("city", "another type"), ("x",)), USER, AGENT)
+        assert await provider.load(CITY, USER, AGENT) is None
+        assert list(await provider.load_all(USER, AGENT)) == []
+        assert list(await provider.load_by_description("city", USER, AGENT)) == []
+
+
+def test_it_claims_no_capability() -> None:
+    assert capabilities_of(NoMemory()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from factmem.recall.text.times import times_and_rest, times_in
 from factmem.testing import FakeClock
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
+from tests.tables import sections
 
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 SAMPLES: Final = {
@@ -35,14 +35,8 @@ NOT_READ: Final = {"Geçen pazartesiden beri kimi gördüm?"}
 """No word of it is in the tables by which a language is recognized."""
 
 
-def _sections(name: str) -> Mapping[str, Sequence[str]]:
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    parts = (part.splitlines() for part in re.split(r"^\[", text, flags=re.MULTILINE)[1:])
-    return {first.rstrip("]"): list(filter(None, lines)) for first, *lines in parts}
-
-
-QUESTIONS: Final = _sections("times_by_language.txt")
-DIARIES: Final = _sections("diaries_by_language.txt")
+QUESTIONS: Final = sections(Path(__file__).with_name("times_by_language.txt"))
+DIARIES: Final = sections(Path(__file__).with_name("diaries_by_language.txt"))
 
 
 @pytest.mark.parametrize("language", QUESTIONS)
@@ -95,7 +89,7 @@ _WORDS: Final = """
 """
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS.split()) | st.text(max_size=3), max_size=14), st.sampled_from([" ", ""]))
 def test_nothing_that_is_asked_raises(words: list[str], between: str) -> None:
     query = between.join(words)

@@ -13,55 +13,13 @@ import attrs
 import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
+from tests.tables import sections
 
 pytestmark = pytest.mark.slow
 
 FACTS: Final = Path(__file__).with_name("typed_facts.txt")
 
-OPENINGS: Final = (
-    "Yesterday",
-    "On Sunday",
-    "Just now",
-    "This morning",
-    "Last night",
-    "After lunch",
-    "Before the rain",
-    "By accident",
-    "As usual",
-    "To my surprise",
-)
-HAPPENINGS: Final = (
-    "I watched a heron stand in the pond for an hour.",
-    "the neighbour's radio played the same song five times.",
-    "a parcel arrived that nobody had ordered.",
-    "we laughed about the old photographs.",
-    "the soup was far too salty.",
-    "I found a coin from 1952 in my coat.",
-    "the train stood still between two fields.",
-    "my sister sent me a picture of a snowman.",
-    "the printer ate three sheets of paper.",
-    "somebody had drawn a whale on the pavement.",
-    "I finished the second chapter of that novel.",
-    "we missed the beginning of the film.",
-    "the lights went out in the whole street.",
-    "an owl sat on the chimney.",
-    "I planted two rows of beans.",
-    "the meeting about the logo took ages.",
-    "a stranger asked me for the way to the museum.",
-    "the kettle whistled and I forgot it.",
-    "I lost the chess game in nineteen moves.",
-    "we repaired the squeaking door.",
-    "the bakery had run out of rye bread.",
-    "my cousin told the story of the goat again.",
-    "I dreamt of a lighthouse made of glass.",
-    "the bus driver wished everybody a good day.",
-    "we counted the swans on the river.",
-    "the new curtains turned out too short.",
-    "I wrote a letter and tore it up.",
-    "the fog hid the church tower.",
-    "a child gave me a painted stone.",
-    "the guitar lost a string.",
-)
+SMALL_TALK: Final = sections(Path(__file__).with_name("small_talk.txt"))
 
 
 @attrs.frozen
@@ -120,7 +78,7 @@ def asked_in(line: str) -> Asked:
 
 
 def small_talk() -> Iterator[str]:
-    return (f"{opening} {happening}" for opening, happening in itertools.product(OPENINGS, HAPPENINGS))
+    return (f"{opening} {happening}" for opening, happening in itertools.product(*SMALL_TALK.values()))
 
 
 async def missed(facts: Sequence[Asked], statements: Sequence[str] = ()) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from factmem.recall.text.updates import Matter, matter_of, overtakes
-from tests.recall.update_pairs import CHAT, UNSEEN
+from tests.recall.update_pairs import CHAT, PAIRS, UNSEEN
 
 BLIND = Path(__file__).parents[2] / "benchmarks" / "blind"
 
@@ -59,33 +59,7 @@ def test_small_talk_hardly_ever_overtakes_or_is_overtaken(written_apart: dict[st
 
 @pytest.mark.parametrize(
     ("older", "newer"),
-    [
-        ("My boss is Ann Smith.", "My boss is Ben."),
-        ("My boss is Ann Smith.", "My new boss is Ben."),
-        ("My boss is Ann Smith.", "No, my boss is Ben."),
-        ("My boss is Ann Smith.", "Sorry, I meant: my boss is Ben."),
-        ("Ich wohne in Kiel.", "Nein, ich wohne in Bremen."),
-        ("Mein Chef ist Herr Klein.", "Mein Chef ist Frau Groß."),
-        ("Ich wohne in Kiel.", "Wir sind nach Bremen gezogen, ich wohne jetzt in Bremen."),
-        ("Ma fille est au collège Jean-Moulin.", "Ma fille est au lycée Camille-Claudel."),
-        ("Vivo en Sevilla.", "Vivo en Cádiz."),
-        ("Mi alquiler es de 900 euros.", "Mi alquiler es de 950 euros."),
-        ("Ik woon in Gent.", "Ik woon in Luik."),
-        ("Мой начальник — это Пётр.", "Мой начальник — это Анна."),
-        ("私の歯医者は村井先生です。", "私の歯医者は小田切先生です。"),
-        ("我住在北京。", "我住在上海。"),
-        ("We have three chickens.", "We have five chickens now."),
-        ("Our house is heated with oil.", "The oil tank is gone, a heat pump keeps us warm."),
-        ("We use Jenkins for our builds.", "We use Buildkite for our builds."),
-        ("My dentist is Dr. Okafor.", "My dentist is Dr. Lind."),
-        ("I live in Oslo.", "I moved to Bergen and it rains a lot."),
-        ("I live in Oslo, Norway.", "I moved to Bergen."),
-        ("I live in Oslo.", "Big news! I moved to Bergen."),
-        ("I live in Oslo.", "I moved to Bergen. Do you know a dentist there?"),
-        ("My dentist is Dr. Okafor.", "Hi there! My dentist is Dr. Lind now."),
-        ("I weigh 82 kilos.", "Good morning! I weigh 76 kilos now."),
-        ("Ich wohne in Kiel.", "Hallo! Ich wohne jetzt in Bremen."),
-    ],
+    PAIRS["overtaken"],
 )
 def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str) -> None:
     assert found([(older, newer)]) == [(older, newer)]
@@ -93,29 +67,7 @@ def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str)
 
 @pytest.mark.parametrize(
     ("older", "newer"),
-    [
-        ("I am allergic to nuts.", "I am allergic to shellfish."),
-        ("I like olives.", "I like capers."),
-        ("Hablo gallego.", "Hablo italiano."),
-        ("Ich mag Oliven.", "Ich mag Kapern."),
-        ("My sister lives in Dresden.", "My brother lives in Leipzig."),
-        ("I live in Oslo.", "She lives in Rome."),
-        ("My dentist is on Elm Road.", "My doctor is on Elm Road."),
-        ("Anna is tall.", "Anna is funny."),
-        ("Ticket 12 is done.", "Ticket 13 is done."),
-        ("I live in Oslo.", "I live in Oslo with Ann."),
-        ("I live in Oslo and I'm allergic to peanuts.", "I moved to Bergen."),
-        ("I live in Oslo. I'm allergic to peanuts.", "I moved to Bergen."),
-        ("I weigh 82 kilos and live in Oslo.", "Hi! I weigh 76 kilos."),
-        ("I live in Oslo.", "Translate this. I live in Rome."),
-        ("I live in Oslo.", "Hi! Do I live in Rome?"),
-        ("I live in Oslo, my wife is called Eva.", "I live in Bergen now."),
-        ("I live in Oslo with my two cats.", "I moved to Bergen."),
-        ("Ich wohne in Kiel und bin gegen Nüsse allergisch.", "Ich wohne jetzt in Bremen."),
-        ("I live in Oslo.", "We moved to a bigger office."),
-        ("We use Jenkins.", "We use Slack."),
-        ("The yoga class is on Monday.", "The pottery class was moved to Friday."),
-    ],
+    PAIRS["other matters"],
 )
 def test_another_matter_is_not_overtaken(older: str, newer: str) -> None:
     assert found([(older, newer)]) == []

@@ -156,11 +156,10 @@ def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: 
             await done(memory, clock, step)
             anew = Memory(provider, embedder=HashEmbedder(), clock=clock)
             for sight in (Sight(), ALICE, IN_VIEW, attrs.evolve(IN_VIEW, reviewed=True)):
-                seen, again = seen_from(memory, sight), seen_from(anew, sight)
-                assert scores_of(await seen.recall(query, limit=50)) == scores_of(await again.recall(query, limit=50))
-                assert (
-                    scores_of(await seen.recall(query, limit=3)) == scores_of(await again.recall(query, limit=50))[:3]
-                )
+                seen = seen_from(memory, sight)
+                expected = scores_of(await seen_from(anew, sight).recall(query, limit=50))
+                assert scores_of(await seen.recall(query, limit=50)) == expected
+                assert scores_of(await seen.recall(query, limit=3)) == expected[:3]
             corpus = await memory._reader.corpus()
             log = await memory._backend.mirror.log()
             wanted = {_shown(row) for row in fold(log, Moment(now=clock()))}

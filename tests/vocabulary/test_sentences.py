@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -27,76 +28,9 @@ from factmem.sentences import (
     words_anywhere,
 )
 from factmem.toml_tables import table
+from tests.tables import sections
 
-TELLING = (
-    "I'm vegan.",
-    "I have twins and a bad knee.",
-    "The spare key is under the flowerpot.",
-    "where I live there are no trams",
-    "Ich bin am 21. November geboren.",
-    "J'ai le vertige.",
-    "Mi gata se llama Nube.",
-    "Abito a Torino.",
-    "Tenho medo de altura.",
-    "Mijn dochter heet Sanne.",
-    "Boję się psów.",
-    "Я живу в Казани.",
-    "Köpeklerden korkuyorum.",
-    "أخاف من الكلاب.",
-    "मैं पटना से हूँ।",
-    "札幌に住んでいます。",
-    "我对花生过敏。",
-    "저는 술을 안 마셔요.",
-    "Love hiking.",
-    "Am vegan.",
-    "Can't swim.",
-    "Got divorced.",
-    "Test results came back positive.",
-    "Bin Veganer.",
-    "Wohne in Kiel.",
-    "Suis végétarien.",
-    "Heb astma.",
-    "Bor i Lund.",
-    "Люблю шахматы.",
-)
-TELLING_NOTHING = (
-    "Love it!",
-    "Got it.",
-    "Can't wait.",
-    "Have a nice day!",
-    "Test the code.",
-    "Check whether it is on.",
-    "Explain what came first.",
-    "Habe verstanden.",
-    "Suis d'accord.",
-    "Är klar.",
-    "",
-    "👍",
-    "Hi!",
-    "ok",
-    "Haha, nice one.",
-    "Thanks a lot, that really helped!",
-    "Could you help me with task 114?",
-    "what time is it in tokyo",
-    "Write a haiku about autumn.",
-    "please fix this: I have a cat and a dog.",
-    "Danke dir, das hat mir sehr geholfen",
-    "Was ist der Unterschied?",
-    "Merci beaucoup, c'est très clair",
-    "¿Me puedes ayudar con el ejercicio 7?",
-    "Ho capito",
-    "Obrigado!",
-    "Dat wist ik niet",
-    "Rozumiem",
-    "Понятно",
-    "Çok teşekkür ederim",
-    "كم الساعة في طوكيو؟",
-    "समझ गया",
-    "なるほど",
-    "もう一度説明してください",
-    "你能帮我做第四题吗",
-    "네, 알겠습니다",
-)
+_TEXTS = sections(Path(__file__).with_name("sentences.txt"))
 
 
 def spans_stated(text: str) -> list[tuple[int, int]]:
@@ -104,12 +38,12 @@ def spans_stated(text: str) -> list[tuple[int, int]]:
     return list(stated_spans(lowered, language_of(lowered)))
 
 
-@pytest.mark.parametrize("text", TELLING)
+@pytest.mark.parametrize("text", _TEXTS["telling"])
 def test_a_text_with_content_tells_something(text: str) -> None:
     assert tells(text)
 
 
-@pytest.mark.parametrize("text", TELLING_NOTHING)
+@pytest.mark.parametrize("text", ["", *_TEXTS["telling nothing"]])
 def test_questions_requests_greetings_thanks_and_reactions_tell_nothing(text: str) -> None:
     assert not tells(text)
 

@@ -1,0 +1,27 @@
+r"""Tables of texts: many examples of one kind stand in a file beside their test.
+
+A file has sections, each below its name in brackets. A line is an example, with ` | ` between its parts and `\n` for a
+line feed. What stands before the first section, empty lines, and lines that begin with `#` are notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["rows", "sections"]
+
+
+def sections(path: Path) -> Mapping[str, Sequence[str]]:
+    """Return the examples of each section."""
+    parts = (part.splitlines() for part in re.split(r"^\[", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:])
+    return {
+        first.rstrip("]"): [line.replace("\\n", "\n") for line in lines if line and not line.startswith("#")]
+        for first, *lines in parts
+    }
+
+
+def rows(path: Path) -> Mapping[str, Sequence[tuple[str, ...]]]:
+    """Return the parts of each example of each section."""
+    return {name: [tuple(line.split(" | ")) for line in lines] for name, lines in sections(path).items()}
