@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -17,7 +17,7 @@ from factmem.detection.utterances import covers
 from factmem.facts import STATEMENT
 from factmem.hidden_characters import escaped, escaped_words
 from factmem.records import Evidence, FactRecord, Origin
-from factmem.sentences import sentence_spans
+from factmem.sentences import Span, sentence_spans
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _HEADING_WITH_INSTRUCTIONS: Final = (
 )
 _SHORTEST: Final = 100
 """Minimum length of a shortened statement, in characters."""
+_GAP: Final = " … "
+"""Sign of sentences that are left out."""
 _LONGEST_BEFORE: Final = 200
 """Maximum length of the sentence that says what a statement means, in characters."""
 _OF_AN_ORDER: Final = frozenset({"standing order"})
@@ -97,6 +99,7 @@ def rendered_block(
     earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
     newer: Mapping[str, FactRecord[Any]] | None = None,
     after: Mapping[str, FactRecord[Any]] | None = None,
+    query: str = "",
     zone: dt.tzinfo = dt.UTC,
 ) -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
@@ -110,13 +113,14 @@ def rendered_block(
         earlier: The records' earlier revisions, by record id.
         newer: Newer statements that overtake some of the records, by record id.
         after: The statements that say what some of the records mean, by record id; see `RecallMatch.after`.
+        query: What is asked; of a statement that is too long, the sentences nearest to it are shown.
         zone: The time zone of the days that are shown.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in records:
         parts[_part_of(record)].append(record)
     heading = _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING
-    filling = _Filling(loading, earlier or {}, heading, zone)
+    filling = _Filling(loading, earlier or {}, heading, zone, Excerpt.of(query).terms)
     filling.coverage.after = after or {}
     filling.take_instructions(parts[_Part.INSTRUCTION])
     statements = [*parts[_Part.STATEMENT], *parts[_Part.INSTRUCTION]]
@@ -171,9 +175,15 @@ class _Filling:
     """Builder of a block: accepts records while they fit."""
 
     def __init__(
-        self, loading: Loading, earlier: Mapping[str, Sequence[FactRecord[Any]]], heading: str, zone: dt.tzinfo
+        self,
+        loading: Loading,
+        earlier: Mapping[str, Sequence[FactRecord[Any]]],
+        heading: str,
+        zone: dt.tzinfo,
+        asked: Set[str],
     ) -> None:
         self._loading = loading
+        self._asked = asked
         self._zone = zone
         self._earlier = earlier
         self._left = loading.budget - loading.count_tokens(_block((), heading))
@@ -251,13 +261,13 @@ class _Filling:
         return True
 
     def _shortened(self, record: FactRecord[Any], tag: str, excerpt: Excerpt) -> str:
-        """Return the line of a statement, which is shortened if it is longer than its share."""
+        """Return the line of a statement, which is shortened if it is longer than its share; see `_shorter`."""
         count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
         line = _line(record, self._zone, ids=False, tag=tag, excerpt=excerpt)
         length = len(excerpt.text)
         while length > _SHORTEST and (cost := count(line + "\n")) > most:
             length = max(_SHORTEST, min(length - 1, int(length * most / cost)))
-            shorter = attrs.evolve(excerpt, text=_cut(excerpt.text, length))
+            shorter = _shorter(excerpt, length, self._asked)
             line = _line(record, self._zone, ids=False, tag=tag, excerpt=shorter)
         return line
 
@@ -270,12 +280,11 @@ def _cites_same(quote: Evidence, record: FactRecord[Any]) -> bool:
 
 
 def _marked(excerpt: Excerpt) -> str:
-    """Return an excerpt's text, which may be shortened, escaped, with its former values as elements."""
+    """Return an excerpt's text, escaped, with its former values as elements."""
     text, parts, at = excerpt.text, list[str](), 0
     for start, end in excerpt.former:
-        if end <= len(text):
-            parts += [escaped_words(text[at:start]), f"<overtaken>{escaped_words(text[start:end])}</overtaken>"]
-            at = end
+        parts += [escaped_words(text[at:start]), f"<overtaken>{escaped_words(text[start:end])}</overtaken>"]
+        at = end
     return "".join([*parts, escaped_words(text[at:])])
 
 
@@ -302,6 +311,40 @@ def in_force(
         if not any(overtakes(wording(other), wording(record)) for other in newer):
             kept.append(record)
     return kept
+
+
+def _shorter(excerpt: Excerpt, length: int, asked: Set[str]) -> Excerpt:
+    """Shorten an excerpt to its sentences that share most words with what is asked, in their order.
+
+    If none shares any, it is cut behind its beginning; if the nearest is too long itself, behind that one's.
+    """
+    text, room = excerpt.text, length - 2 * len(_GAP)
+    spans = sentence_spans(text)
+    shared = [len(asked & Excerpt.of(text[slice(*span)]).terms) for span in spans]
+    nearest = sorted(spans, key=lambda span: -shared[spans.index(span)]) if any(shared) else [(0, len(text))]
+    start, end = nearest[0]
+    if end - start > room:
+        return _parts_of(excerpt, [(start, start + len(_cut(text[start:], room)) - 1)])
+    kept = []
+    for start, end in nearest:
+        if end - start <= room:
+            kept.append((start, end))
+            room -= end - start + len(_GAP)
+    return _parts_of(excerpt, sorted(kept))
+
+
+def _parts_of(excerpt: Excerpt, spans: Iterable[Span]) -> Excerpt:
+    """Return parts of an excerpt's text, in order, with a sign of what is left out."""
+    text, former, at = "", list[Span](), 0
+    for start, end in spans:
+        between = excerpt.text[at:start]
+        text += (_GAP if text else _GAP.lstrip()) if between.strip() else between
+        shift = len(text) - start
+        former += [(first + shift, last + shift) for first, last in excerpt.former if start <= first and last <= end]
+        text += excerpt.text[start:end]
+        at = end
+    rest = _GAP.rstrip() if excerpt.text[at:].strip() else ""
+    return attrs.evolve(excerpt, text=text + rest, former=tuple(former))
 
 
 def _cut(text: str, length: int) -> str:

@@ -178,7 +178,13 @@ class MemoryRun:
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
         return rendered_block(
-            records, loading, earlier=found.earlier, newer=found.newer, after=found.after, zone=found.zone
+            records,
+            loading,
+            earlier=found.earlier,
+            newer=found.newer,
+            after=found.after,
+            query=_query(history, loading.messages),
+            zone=found.zone,
         )
 
     def hear(self, history: Sequence[Message]) -> None:

@@ -146,7 +146,7 @@ def _is_mixed(value: str, rest: str | None) -> bool:
 
 
 def _is_passphrase(value: str, rest: str | None) -> bool:
-    """Return whether words are no sentence: in lower case, and none is an everyday word or one said of passwords.
+    """Return whether words make no sentence: in lower case, and none is an everyday word or one said of passwords.
 
     Of twelve and more, as wallets give them out, a quarter may be.
     """

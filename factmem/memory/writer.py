@@ -287,7 +287,7 @@ UNSET: Final = _Unset.UNSET
 
 
 class Updates(TypedDict, total=False):
-    """What an update changes. What is left out stays as it is; of details, also what is None.
+    """New values of a record in an update. What is left out stays as it is; of details, also what is None.
 
     Attributes:
         value: The new value, said now, or at the present revision's time if that is later.

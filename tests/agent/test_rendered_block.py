@@ -230,6 +230,34 @@ async def test_a_long_statement_is_cut_at_a_word() -> None:
         assert 300 < len(text) <= 400
 
 
+LONG = (
+    "We came back from the mountains on Sunday after nine days in the tent, and the weather was mostly on our side. "
+    "The children loved the lake and the goats at the farm next to the camp site, and they fed them twice a day. "
+    "My husband Rui has started to cook again, which makes me happy, and we ate far too much cheese with our bread. "
+    "The doctor called me this morning about my blood test. I am allergic to penicillin, she says."
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown", "hidden"),
+    [
+        ("Am I allergic to penicillin?", "I am allergic to penicillin, she says.", "Rui"),
+        ("What does my husband Rui cook?", "My husband Rui has started to cook again", "penicillin"),
+        ("Tell me something.", "We came back from the mountains on Sunday", "penicillin"),
+    ],
+)
+async def test_of_a_long_statement_the_sentences_nearest_to_what_is_asked_are_shown(
+    query: str, shown: str, hidden: str
+) -> None:
+    async with memory_over() as memory:
+        agent = await converse(memory, [LONG])
+        ((_, text), *_) = [line for line in lines(await block_of(agent, query)) if "You said" not in line[1]]
+        assert shown in text
+        assert hidden not in text
+        assert "…" in text
+        assert len(text) <= 400
+
+
 async def test_sentences_beside_a_fact_are_rendered() -> None:
     """A fact replaces the sentence that it covers; other sentences of the message are rendered beside it."""
     rest = "My two daughters Bea and Cleo go to a ballet school."

@@ -129,7 +129,7 @@ class RoomLater(Room):
 async def test_a_program_that_does_not_know_a_class_writes_values_of_it(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
-    """It reads them as JSON; what is no value of the class is refused, which nobody could read."""
+    """It reads them as JSON; what is not a value of the class is refused, which nobody could read."""
     room, later = Concept.single("room", "Room", Room), Concept.single("room", "Room", RoomLater)
     await memory.save(SingleFact(room, Room("hall")))
     (record,) = await memory.list_records()
