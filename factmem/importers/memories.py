@@ -263,16 +263,16 @@ def read_graphiti(source: Source, options: ImportOptions) -> Iterator[Found]:
         Path("edges.jsonl").write_text("".join(edge.model_dump_json() + "\n" for edge in edges), "utf-8")
 
     ``nodes.jsonl`` (of ``EntityNode``) names the subjects, and ``episodes.jsonl`` (of ``EpisodicNode``) holds the words
-    that facts come from. All three may also stand in one file.
+    that facts come from. They stand beside it, or all three in one file. An edge whose node is in none of them is about
+    ``entity:UUID``.
 
     Raises:
         FileFormatError: The folder holds no edges, or a file cannot be read.
     """
     graph = _Graph(options)
-    files = {kind: source.file(f"{kind}.jsonl", f"{kind}.json") for kind in _GRAPHITI_FILES}
-    if files["edges"] is None:
+    paths = source.together(*_GRAPHITI_FILES)
+    if source.is_folder and not any(path.stem == "edges" for path in paths):
         raise FileFormatError(f"{source.path} holds no edges.jsonl: write the edges of EntityEdge.get_by_group_ids()")
-    paths = [path for path in dict.fromkeys(files.values()) if path is not None]
     # Edges name nodes and episodes that may stand behind them, or in other files.
     for path in paths:
         for row in source.rows(path, *_GRAPHITI_LISTS):
@@ -330,10 +330,14 @@ class _Graph:
             metadata=dict(row.inner("attributes").data) | ({"target": target[1]} if target else {}),
             evidence=tuple(self._evidence(row, row.text("fact") or "")),
         )
+        if (node := row.text("source_node_uuid")) is not None and node not in self.nodes:
+            yield Lost("names of nodes that no file holds: their facts are about entity:UUID (add nodes.jsonl)")
 
     def _subject(self, row: Row) -> MemorySubject | None:
-        node = self.nodes.get(row.text("source_node_uuid") or "")
-        return None if node is None else MemorySubject(node[0]).individual(node[1])
+        if (id := row.text("source_node_uuid")) is None:
+            return None
+        kind, name = self.nodes.get(id, ("entity", id))
+        return individual(name, of=kind)
 
     def _evidence(self, row: Row, text: str) -> Iterator[Evidence]:
         for id in row.texts("episodes"):
@@ -520,27 +524,31 @@ _BANKED: Final = Fields(value="fact", said="updateTime createTime", recorded="cr
 
 
 def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
-    """Yield the memories, each after its earlier revisions if they stand in the same file.
+    """Yield the memories, each after its earlier revisions if they are given.
 
-    The file holds the answers of the REST API to ``memories.list`` and ``memories.revisions.list``, as JSON.
+    The answers of the REST API to ``memories.list`` and ``memories.revisions.list``, as JSON, stand in one file, or in
+    memories.json and revisions.json beside each other.
 
     Raises:
         FileFormatError: The file cannot be read.
     """
-    path = source.needed("memories.json", "memories.jsonl")
+    paths = source.together("memories", "revisions")
+    if not paths:
+        raise FileFormatError(f"{source.path} holds no memories.json: write the answer of memories.list to it")
+
+    def rows() -> Iterator[Row | Problem]:
+        for path in paths:
+            yield from source.rows(path, *_MEMORY_BANK_LISTS)
+
     revisions: dict[str, list[Row]] = {}
-    for row in source.rows(path, *_MEMORY_BANK_LISTS):
+    for row in rows():
         if isinstance(row, Row) and _REVISION in (name := str(row.data.get("name"))):
             revisions.setdefault(name.partition(_REVISION)[0], []).append(row)
     # A revision is yielded with its memory; the malformed rows of this pass alone are reported.
-    rows = (
-        row
-        for row in source.rows(path, *_MEMORY_BANK_LISTS)
-        if isinstance(row, Problem) or _REVISION not in str(row.data.get("name"))
-    )
-    yield from converted(rows, lambda row: _memory_with_revisions(row, revisions, options))
+    memories = (row for row in rows() if isinstance(row, Problem) or _REVISION not in str(row.data.get("name")))
+    yield from converted(memories, lambda row: _memory_with_revisions(row, revisions, options))
     if left := sum(map(len, revisions.values())):
-        yield Skipped("they are revisions of memories that the file does not hold", left)
+        yield Skipped("they are revisions of memories that no file holds", left)
 
 
 def _memory_with_revisions(row: Row, revisions: dict[str, list[Row]], options: ImportOptions) -> Iterator[Found]:
@@ -562,7 +570,7 @@ def _memory_with_revisions(row: Row, revisions: dict[str, list[Row]], options: I
             one, options, about=about, key=f"{name}@{number}", record=name, revises=number > 0, **shared
         )
     if not own and (created := row.time("createTime")) is not None and created < (row.time("updateTime") or created):
-        yield Lost("earlier revisions (add the answer of revisions.list as memoryRevisions)")
+        yield Lost("earlier revisions (put the answer of revisions.list into revisions.json beside it)")
 
 
 def _earlier(revisions: Sequence[Row], text: str | None) -> tuple[list[Row], list[Problem]]:

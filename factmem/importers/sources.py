@@ -65,6 +65,21 @@ class Limits:
     depth: int = attrs.field(default=32, validator=positive)
 
 
+def _first_in(folder: Path, names: Iterable[str]) -> Path | None:
+    """Return the first file of these names in a folder, or None.
+
+    Raises:
+        FileFormatError: It is a link.
+    """
+    for name in names:
+        found = folder / name
+        if found.is_symlink():
+            raise FileFormatError(f"{found} is a link, which is not followed: name the file that it leads to")
+        if found.is_file():
+            return found
+    return None
+
+
 _UNSUSPICIOUS: Final = 16 * 1024 * 1024
 """Unpacked bytes that are never too many: a small file may shrink to almost nothing."""
 
@@ -108,15 +123,7 @@ class Source:
         Raises:
             FileFormatError: It is a link.
         """
-        if not self.is_folder:
-            return self.path
-        for name in names:
-            found = self.path / name
-            if found.is_symlink():
-                raise FileFormatError(f"{found} is a link, which is not followed: name the file that it leads to")
-            if found.is_file():
-                return found
-        return None
+        return _first_in(self.path, names) if self.is_folder else self.path
 
     def needed(self, *names: str) -> Path:
         """Return the first file of these names in the folder, or the source itself.
@@ -127,6 +134,20 @@ class Source:
         if (found := self.file(*names)) is None:
             raise FileFormatError(f"{self.path} holds no {' or '.join(names)}")
         return found
+
+    def together(self, *stems: str) -> list[Path]:
+        """Return the JSON files of these names in the folder: ``nodes`` is nodes.jsonl or nodes.json.
+
+        A file of one of these names stands for its folder: those beside it are read with it. Any other file is alone.
+
+        Raises:
+            FileFormatError: One is a link.
+        """
+        if not self.is_folder and self.path.name.partition(".")[0] not in stems:
+            return [self.path]
+        folder = self.path if self.is_folder else self.path.parent
+        found = [_first_in(folder, (f"{stem}.jsonl", f"{stem}.json")) for stem in stems]
+        return list(dict.fromkeys([*filter(None, found), *([] if self.is_folder else [self.path])]))
 
     # -- Text and JSON --------------------------------------------------------------------------------------------
 

@@ -251,6 +251,25 @@ def test_graphitis_one_file_reads_like_its_folder(tmp_path: Path) -> None:
     assert entry.recorded.assertion.details.evidence
 
 
+async def test_graphitis_edge_whose_node_is_unknown_is_about_nobody_else(mover: Mover, tmp_path: Path) -> None:
+    """It names a subject: it is neither about everything nor about the subject of rows that name none."""
+    path = lines(tmp_path / "graph.jsonl", [EDGE])
+    report = await mover.move("graphiti", path, trust=True, subject=MemorySubject("user").individual("bob"))
+    (record,) = await mover.memory.list_records()
+    assert str(record.subject) == "entity:n1"
+    assert any("nodes.jsonl" in what for what in report.lost)
+
+
+@pytest.mark.parametrize("named", ["edges.jsonl", "nodes.jsonl", "."])
+def test_graphitis_files_are_read_together(tmp_path: Path, named: str) -> None:
+    lines(tmp_path / "edges.jsonl", [EDGE])
+    lines(tmp_path / "nodes.jsonl", NODES)
+    lines(tmp_path / "episodes.jsonl", [EPISODE])
+    (entry,) = [item for item in found_in("graphiti", tmp_path / named) if isinstance(item, Entry)]
+    assert str(entry.recorded.assertion.place.subject) == "person:Alice"
+    assert entry.recorded.assertion.details.evidence
+
+
 # -- Letta, from its sources ----------------------------------------------------------------------------------------
 
 
@@ -406,6 +425,16 @@ async def test_memory_bank(mover: Mover, tmp_path: Path) -> None:
     assert home.details.metadata == {"tier": "gold", "sure": True}
     assert [one.value for one in await mover.memory.history(home.id)] == ["I live in Lisbon.", "I live in Porto."]
     assert (records["name"].value, records["seats"].value) == ("Alice", 5)
+
+
+async def test_memory_banks_revisions_may_stand_beside_it(mover: Mover, tmp_path: Path) -> None:
+    memory = {"name": BANK, "fact": "I live in Porto.", "updateTime": "2026-05-02T10:00:00Z"}
+    revision = {"name": f"{BANK}/revisions/1", "fact": "I live in Lisbon.", "createTime": "2026-05-01T10:00:00Z"}
+    document(tmp_path / "memories.json", {"memories": [memory]})
+    document(tmp_path / "revisions.json", {"memoryRevisions": [revision]})
+    await mover.move("memory-bank", tmp_path, trust=True)
+    (record,) = await mover.memory.list_records()
+    assert [one.value for one in await mover.memory.history(record.id)] == ["I live in Lisbon.", "I live in Porto."]
 
 
 # -- The MCP server "memory", from its sources ----------------------------------------------------------------------
