@@ -266,10 +266,12 @@ class Session:
         if not self.as_json:
             print(text, file=sys.stderr)
 
-    def note_quarantined(self, number: int) -> None:
-        """Print how to review what waits in quarantine, if anything does."""
+    def note_quarantined(self, number: int, owners: Sequence[str] = ()) -> None:
+        """Print how to review what waits in quarantine, if anything does: also what is private to some owners."""
         if number:
-            self.note(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
+            sessions = [attrs.evolve(self, user=owner) for owner in owners] or [self]
+            lists = "  or  ".join(session.command_line("quarantine", "list") for session in sessions)
+            self.note(f"Review what waits in quarantine with  {lists}")
 
     async def note_if_empty(self, memory: Memory, *, scope: str | None = None) -> None:
         """Print a note if the store holds no facts at all, or none in the scope that was named."""

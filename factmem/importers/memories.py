@@ -398,7 +398,6 @@ def _block(block: Row, agent: str, source: Source, options: ImportOptions) -> It
             options,
             values=(line,),
             undated=source.changed_at(),
-            key=f"{agent}/{label}/{number}",
             subject=_subject(label, agent, options),
             scope=MemoryScope.agent(agent),
             categories=(label,),
@@ -486,12 +485,11 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
                 subjects[name] = individual(name, of=row.text("entityType") or "entity")
                 if not (texts := row.texts("observations")):
                     yield Skipped("they are entities without observations")
-                for number, text in enumerate(texts, 1):
+                for text in texts:
                     yield from _WRITTEN.found(
                         row,
                         options,
                         values=(text,),
-                        key=f"{name}/{number}",
                         subject=subjects[name],
                         undated=changed_at,
                     )
@@ -502,7 +500,6 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
                     options,
                     concept=Concept.multiple(kind, "A relation between entities"),
                     values=(end,),
-                    key=f"{start}/{kind}/{end}",
                     subject=subjects.get(start) or individual(start, of="entity"),
                     undated=changed_at,
                 )
@@ -829,7 +826,6 @@ def _statements(path: Path, source: Source, options: ImportOptions) -> Iterator[
             Row(f"{place} statement {number}", {}),
             options,
             values=(text,),
-            key=f"{place}/{number}",
             scope=scope_at(Path(place).parts[:-1], options.scope),
             undated=source.changed_at(path),
             categories=[heading[:_LONGEST_LABEL] for heading in headings],
@@ -858,7 +854,7 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
 
 FIELDS: Final[Mapping[str, str]] = {
     "value": "the statement, or the value of a concept",
-    "id": "id of the row",
+    "id": "id of the row in a file of this name",
     "keyword": "keyword of the concept; without one, the value is a statement",
     "description": "description of the concept",
     "type": "type of the value, such as int or date (default: str)",
@@ -879,7 +875,6 @@ FIELDS: Final[Mapping[str, str]] = {
 
 _ROW: Final = Fields(
     value="value",
-    id="id",
     said="timestamp",
     valid_from="valid_from",
     valid_to="valid_to",
@@ -948,12 +943,14 @@ def _fact(row: Row, columns: Mapping[str, str], source: Source, options: ImportO
     mapped = set(columns.values())
     cells = Row(row.where, {field: row.data[column] for field, column in columns.items() if column in row.data})
     subject, scope, labels = cells.text("subject"), cells.text("scope"), cells.text("category") or ""
+    id = cells.text("id")
     concept, values = _typed(cells)
     yield from _ROW.found(
         cells,
         options,
         concept=concept,
         values=values,
+        key=None if id is None else f"{source.path.name}/{id}",  # ids are those of one table
         undated=source.changed_at(),
         subject=MemorySubject.parse(subject) if subject else None,
         scope=MemoryScope.parse(scope) if scope else None,
