@@ -293,8 +293,8 @@ class Session:
             hint = self.command_line("ingest", "FILE")
             users = "" if self.reader else "see what is private to a user with --user NAME, "
             self.note(
-                f"{self.shown_address} holds nothing{self._seen_by()}: ingest a conversation with  {hint} , {users}"
-                "or name another store with --store."
+                f"{self.shown_address} holds nothing{self._seen_by()}: {users}name another store with --store, "
+                f"or ingest a conversation with  {hint}"
             )
 
     async def unknown_scopes(self, memory: Memory, paths: Iterable[str]) -> list[str]:
@@ -314,7 +314,7 @@ class Session:
 
     def _seen_by(self) -> str:
         tenant = f" of the organization {self.organization}" if self.organization else ""
-        return tenant + (f" that the viewer may see: {self.reader}" if self.reader else " that is public")
+        return tenant + (f" that {self.reader} may see" if self.reader else " that is public")
 
 
 def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:

@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,7 +95,7 @@ def read_mem0(source: Source, options: ImportOptions) -> Iterator[Found]:
         rest = (
             row
             for row in source.rows(memories, *_MEM0_LISTS)
-            if history is None or isinstance(row, Problem) or str(row.data.get("id")) in known
+            if history is None or not isinstance(row, Row) or str(row.data.get("id")) in known
         )
         yield from converted(rest, lambda row: _memory_in_answer(row, options))
 
@@ -367,6 +367,9 @@ def read_letta(source: Source, options: ImportOptions) -> Iterator[Found]:
         raise FileFormatError(f"{source.path} holds no agents: is it an agent file of Letta?")
     blocks = {block.text("id"): block for block in file.rows("blocks")}
     yield from converted(agents, lambda agent: _agent(agent, blocks, source, options))
+    listed = {id for agent in agents for id in agent.data.get("block_ids") or () if isinstance(id, str)}
+    if unlisted := sum(id not in listed for id in blocks) if listed else 0:
+        yield Skipped("they are blocks that no agent lists", unlisted)
     for key, what in (("tools", "tools"), ("files", "files"), ("sources", "sources of files")):
         if count := len(file.items(key)):
             yield Lost(what, count)
@@ -533,7 +536,7 @@ def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
     if not paths:
         raise FileFormatError(f"{source.path} holds no memories.json: write the answer of memories.list to it")
 
-    def rows() -> Iterator[Row | Problem]:
+    def rows() -> Iterator[Row | Problem | Skipped]:
         for path in paths:
             yield from source.rows(path, *_MEMORY_BANK_LISTS)
 
@@ -542,7 +545,7 @@ def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
         if isinstance(row, Row) and _REVISION in (name := str(row.data.get("name"))):
             revisions.setdefault(name.partition(_REVISION)[0], []).append(row)
     # A revision is yielded with its memory; the malformed rows of this pass alone are reported.
-    memories = (row for row in rows() if isinstance(row, Problem) or _REVISION not in str(row.data.get("name")))
+    memories = (row for row in rows() if not isinstance(row, Row) or _REVISION not in str(row.data.get("name")))
     yield from converted(memories, lambda row: _memory_with_revisions(row, revisions, options))
     if left := sum(map(len, revisions.values())):
         yield Skipped("they are revisions of memories that no file holds", left)
@@ -650,8 +653,9 @@ def read_langgraph(source: Source, options: ImportOptions) -> Iterator[Found]:
     """
     namespaces = _Namespaces.of(options.namespace)
     path = source.needed("store.db", "items.json", "items.jsonl", "store.sql")
+    rows: Iterator[Row | Problem | Skipped]
     if source.is_database(path):
-        rows: Iterator[Row | Problem] = source.table("store", _LANGGRAPH_COLUMNS, order="prefix, key", path=path)
+        rows = source.table("store", _LANGGRAPH_COLUMNS, order="prefix, key", path=path)
     elif path.suffix == ".sql":
         rows = _dumped(source)
     else:
@@ -900,22 +904,26 @@ def read_table(source: Source, options: ImportOptions) -> Iterator[Found]:
         raise InvalidDataError(f"{unknown[0]} is not a field of a row: name one of {', '.join(FIELDS)}")
     columns = {field: field for field in FIELDS} | dict(options.columns)
     if source.path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        rows: Iterator[Row | Problem] = _csv_rows(source, columns)
+        rows: Iterator[Row | Problem | Skipped] = _csv_rows(source, columns)
     else:
         rows = source.rows(source.path, "rows")
     yield from converted(rows, lambda row: _fact(row, columns, source, options))
 
 
 def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Problem]:
-    delimiter = "\t" if ".tsv" in source.path.name.lower() else ","
     with source.text() as text:
-        lines = csv.reader(text, delimiter=delimiter, strict=True)
+        first = text.readline(source.limits.row_chars)
+        delimiter = "\t" if ".tsv" in source.path.name.lower() else max(",;\t", key=first.count)
+        lines = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
         try:
             header = next(lines, [])
         except csv.Error:
             header = []
         if columns["value"] not in header:
-            raise FileFormatError(f"{source.path} has no column {columns['value']}: map one with --column value=NAME")
+            raise FileFormatError(
+                f"{source.path} has no column {columns['value']} among its {len(header)}, separated by {delimiter!r}: "
+                "map one with --column value=NAME"
+            )
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:

@@ -314,13 +314,15 @@ def parsed(text: str | bytes, where: str) -> Any:
         raise FileFormatError("not JSON: correct it, or remove it", path=where) from None
 
 
-def converted(rows: Iterable[Row | Problem], convert: Callable[[Row], Iterable[T]]) -> Iterator[T | Problem]:
-    """Yield what is found in rows; a row that cannot be converted is a `Problem`."""
+def converted(
+    rows: Iterable[Row | Problem | Skipped], convert: Callable[[Row], Iterable[T]]
+) -> Iterator[T | Problem | Skipped]:
+    """Yield what is found in rows; a row that cannot be converted is a `Problem`. Other findings stay."""
     for row in rows:
-        if isinstance(row, Problem):
-            yield row
-        else:
+        if isinstance(row, Row):
             yield from guarded(row.where, convert, row)
+        else:
+            yield row
 
 
 def guarded(where: str, find: Callable[P, Iterable[T]], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T | Problem]:

@@ -98,6 +98,36 @@ def test_mem0s_pickles_are_named_and_never_read(tmp_path: Path) -> None:
         found_in("mem0", tmp_path)
 
 
+def test_what_an_answer_holds_beside_its_memories_is_counted(tmp_path: Path) -> None:
+    """A graph's relations, and the pages that are not there; an answer of nothing is a problem, too."""
+    memory = {"id": "1", "memory": "Likes tea", "user_id": "ada", "created_at": "2026-03-02T09:00:00Z"}
+    answer = {"count": 300, "next": "https://api/?page=2", "relations": [{"source": "ada"}] * 3, "results": [memory]}
+    entry, *rest = found_in("mem0", document(tmp_path / "all.json", answer))
+    assert isinstance(entry, Entry)
+    page, relations = rest
+    assert isinstance(page, Problem)
+    assert "page" in str(page.error)
+    assert relations == Skipped("they stand under relations, which is not read", 3)
+    missing, *_ = found_in("mem0", document(tmp_path / "all.json", {"total": 2, "results": [memory]}))[1:]
+    assert isinstance(missing, Problem)
+    whole = {"count": 1, "next": None, "nextPageToken": "", "relations": [], "results": [memory]}
+    assert len(found_in("mem0", document(tmp_path / "all.json", whole))) == 1
+
+
+@pytest.mark.parametrize(("system", "answer"), [("mem0", {"results": []}), ("chatgpt", []), ("letta", {"agents": []})])
+def test_a_file_that_holds_nothing_is_a_problem(tmp_path: Path, system: str, answer: Any) -> None:
+    (problem,) = found_in(system, document(tmp_path / "conversations.json", answer))
+    assert isinstance(problem, Problem)
+    assert system in str(problem.error)
+
+
+def test_lettas_blocks_that_no_agent_lists_are_counted(tmp_path: Path) -> None:
+    agent = {"name": "sam", "block_ids": ["b"]}
+    blocks = [{"id": "b", "label": "x", "value": "y"}, {"id": "c", "label": "z", "value": "w"}]
+    found = found_in("letta", document(tmp_path / "a.af", {"agents": [agent], "blocks": blocks}))
+    assert Skipped("they are blocks that no agent lists") in found
+
+
 # -- CrewAI, by CrewAI itself ---------------------------------------------------------------------------------------
 
 
@@ -503,6 +533,17 @@ async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
 
 
 # -- Tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_may_be_separated_by_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text('value;timestamp;note\n"Tea; and chess, too";2026-05-01;x\n', "utf-8")
+    (entry,) = found_in("table", path)
+    assert isinstance(entry, Entry)
+    assert entry.recorded.assertion.data == "Tea; and chess, too"
+    path.write_text("text;timestamp\nTea;2026-05-01\n", "utf-8")
+    with pytest.raises(FileFormatError, match="no column value among its 2, separated by ';'"):
+        found_in("table", path)
 
 
 async def test_a_table_with_columns_of_its_own(mover: Mover, tmp_path: Path) -> None:
