@@ -515,7 +515,7 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
 
 # -- Google's Memory Bank ---------------------------------------------------------------------------------------------
 
-_MEMORY_BANK_LISTS: Final = ("memories", "memoryRevisions", "revisions")
+_MEMORY_BANK_LISTS: Final = ("memories", "memoryRevisions", "memory_revisions", "revisions")
 _REVISION: Final = "/revisions/"
 _USERS: Final = ("user_id", "user", "userId")
 _AGENTS: Final = ("agent_id", "agent", "agentId", "agent_name", "app_name", "appName")
@@ -526,8 +526,8 @@ _BANKED: Final = Fields(value="fact", said="updateTime createTime", recorded="cr
 def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield the memories, each after its earlier revisions if they are given.
 
-    The answers of the REST API to ``memories.list`` and ``memories.revisions.list``, as JSON, stand in one file, or in
-    memories.json and revisions.json beside each other.
+    The answers to ``memories.list`` and ``memories.revisions.list``, as JSON of the REST API or of Google's client, stand
+    in one file, or in memories.json and revisions.json beside each other.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -538,7 +538,8 @@ def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
 
     def rows() -> Iterator[Row | Problem | Skipped]:
         for path in paths:
-            yield from source.rows(path, *_MEMORY_BANK_LISTS)
+            for row in source.rows(path, *_MEMORY_BANK_LISTS):
+                yield Row(row.where, dict(_camel(row.data))) if isinstance(row, Row) else row
 
     revisions: dict[str, list[Row]] = {}
     for row in rows():
@@ -549,6 +550,12 @@ def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
     yield from converted(memories, lambda row: _memory_with_revisions(row, revisions, options))
     if left := sum(map(len, revisions.values())):
         yield Skipped("they are revisions of memories that no file holds", left)
+
+
+def _camel(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a row as the REST API names them; Google's client writes ``create_time``."""
+    for key, value in data.items():
+        yield re.sub("_([a-z])", lambda found: found[1].upper(), key), value
 
 
 def _memory_with_revisions(row: Row, revisions: dict[str, list[Row]], options: ImportOptions) -> Iterator[Found]:
@@ -610,7 +617,12 @@ def _topics(row: Row) -> tuple[str, ...]:
         match topic:
             case str():
                 labels.append(topic)
-            case {"customMemoryTopicLabel": str() as label} | {"managedMemoryTopic": str() as label}:
+            case (
+                {"customMemoryTopicLabel": str() as label}
+                | {"managedMemoryTopic": str() as label}
+                | {"custom_memory_topic_label": str() as label}
+                | {"managed_memory_topic": str() as label}
+            ):
                 labels.append(label.lower().replace("_", " ") if label.isupper() else label)
             case _:
                 raise row.fault("a topic has no label", "topics")

@@ -458,6 +458,21 @@ async def test_memory_bank(mover: Mover, tmp_path: Path) -> None:
     assert (records["name"].value, records["seats"].value) == ("Alice", 5)
 
 
+def test_memory_banks_fields_may_be_named_as_googles_client_names_them(tmp_path: Path) -> None:
+    memory = {
+        "name": BANK,
+        "fact": "I live in Porto.",
+        "scope": {"user_id": "alice"},
+        "topics": [{"custom_memory_topic_label": "homes"}],
+        "create_time": "2026-05-02T10:00:00Z",
+        "update_time": "2026-05-02T10:00:00Z",
+    }
+    (entry,) = found_in("memory-bank", document(tmp_path / "memories.json", [memory]))
+    assert isinstance(entry, Entry)
+    said = entry.recorded.assertion
+    assert (str(said.place.subject), said.details.topics, said.timestamp.day) == ("user:alice", ("homes",), 2)
+
+
 async def test_memory_banks_revisions_may_stand_beside_it(mover: Mover, tmp_path: Path) -> None:
     memory = {"name": BANK, "fact": "I live in Porto.", "updateTime": "2026-05-02T10:00:00Z"}
     revision = {"name": f"{BANK}/revisions/1", "fact": "I live in Lisbon.", "createTime": "2026-05-01T10:00:00Z"}
