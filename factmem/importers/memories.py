@@ -526,7 +526,7 @@ _BANKED: Final = Fields(value="fact", said="updateTime createTime", recorded="cr
 def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield the memories, each after its earlier revisions if they are given.
 
-    The answers to ``memories.list`` and ``memories.revisions.list``, as JSON of the REST API or of Google's client, stand
+    The answers to ``memories.list`` and ``memories.revisions.list``, as JSON of the REST API or Google's client, stand
     in one file, or in memories.json and revisions.json beside each other.
 
     Raises:

@@ -216,7 +216,7 @@ async def _keep_entries(
         view = memory if owner is None else memory.view(viewer=owner)
         if owner not in rows:
             rows[owner] = await _rows_before(view, owner)
-        histories, records = await _following(view, _histories(own), rows[owner], tally)
+        histories, records = await _following(view, _histories(own), rows[owner], tally, trust=trust)
         before = tally.counts["quarantined"]
         await _import(view, histories, tally, records, trust=trust)
         if owner is not None and tally.counts["quarantined"] > before:
@@ -228,6 +228,7 @@ _Rows: TypeAlias = Mapping[str, set[str]]
 
 _OF_ROWS: Final = RecallFilter(where=[[MetadataCondition(SOURCE_ID, "", operator=MetadataOperator.GREATER_THAN)]])
 _GONE: Final = "it counts no more where it was imported from"
+_NEEDS_TRUST: Final = "they count no more there, which nobody is known to have said (--trust retracts them)"
 _CHANGED_HERE: Final = "their records were changed here after an earlier import"
 
 
@@ -248,11 +249,12 @@ def _imported(entry: Recorded) -> bool:
 
 
 async def _following(
-    memory: Memory, histories: list[list[Entry]], rows: _Rows, tally: _Tally
+    memory: Memory, histories: list[list[Entry]], rows: _Rows, tally: _Tally, *, trust: bool
 ) -> tuple[list[list[Entry]], dict[str, str]]:
     """Return histories as what follows their records of earlier imports, and those by the ids in the source.
 
-    Records whose rows count no more, or have moved, are retracted.
+    Records whose rows count no more, or have moved, are retracted, but not believed ones by rows of a lower origin that
+    nobody trusts.
     """
     ids = Counter(_source_id(history[0].recorded) for history in histories)
     candidates = {id: rows[id] for id, times in ids.items() if times == 1 and id in rows}
@@ -272,12 +274,16 @@ async def _following(
         ends = bool(past.standing) and last.state is AssertionState.RETRACTED
         moved = bool(past.standing) and all(_where(entry) != _where(history[-1].recorded) for entry in past.said)
         new = sum(_as_said(entry.recorded) not in past.known for entry in history)
+        ending = (ends or moved) and (trust or last.details.origin.rank >= past.trust)
+        if ends and not ending and not past.changed:
+            tally.skipped[_NEEDS_TRUST] += 1
+            continue
         if past.changed:
             tally.skipped[_CHANGED_HERE] += bool(new or ends)
             history = [entry for entry in history if _as_said(entry.recorded) in past.known]
         elif new or ends:
             tally.counts["retracted" if ends else "updated"] += 1
-            gone += past.standing if ends or moved else ()
+            gone += past.standing if ending else ()
         if past.changed or not moved:
             history = [past.followed_by(entry) for entry in history]
             records |= {entry.recorded.record_id: past.said[0].record_id for entry in history}
@@ -304,6 +310,7 @@ class _Past:
     Attributes:
         said: Its assertions.
         standing: Those that are not retracted.
+        trust: The highest `Assertion.trust` of those that count.
         known: The imported ones, as the source tells them, with what they revise.
         gone: Whether an import retracted it.
         changed: Whether its value was changed or retracted here.
@@ -311,6 +318,7 @@ class _Past:
 
     said: Sequence[Recorded]
     standing: Sequence[Recorded]
+    trust: int
     known: Mapping[tuple[object, ...], str | None]
     gone: bool
     changed: bool
@@ -325,6 +333,9 @@ class _Past:
         return cls(
             said=said,
             standing=standing,
+            trust=max(
+                (entry.assertion.trust for entry in said if states[entry.id] is AssertionState.ACTIVE), default=0
+            ),
             known={_as_said(entry): entry.assertion.revises for entry in said if _imported(entry)},
             gone=not standing and _GONE in ended,
             changed=bool(ended - {_GONE}) or (bool(standing) and not _imported(max(standing, key=deciding_order))),

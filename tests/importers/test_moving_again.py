@@ -77,6 +77,24 @@ async def test_a_fact_that_ended_there_is_retracted(mover: Mover, tmp_path: Path
     assert (again.imported, again.retracted) == (0, 0)
 
 
+async def test_a_file_that_nobody_trusts_ends_no_fact_that_is_believed(mover: Mover, tmp_path: Path) -> None:
+    path = tmp_path / "graph.jsonl"
+    await mover.move("graphiti", lines(path, [EDGE, *NODES]), trust=True)
+    ended = lines(path, [EDGE | {"expired_at": "2026-06-01T00:00:00Z"}, *NODES])
+    report = await mover.move("graphiti", ended)
+    assert (report.retracted, sum(report.skipped.values()), len(await mover.facts())) == (0, 1, 1)
+    assert (await mover.move("graphiti", ended, trust=True)).retracted == 1
+
+
+async def test_what_waits_may_end_without_trust(mover: Mover, tmp_path: Path) -> None:
+    path = tmp_path / "graph.jsonl"
+    await mover.move("graphiti", lines(path, [EDGE, *NODES]))
+    assert await mover.waiting() == {EDGE["fact"]}
+    ended = lines(path, [EDGE | {"expired_at": "2026-06-01T00:00:00Z"}, *NODES])
+    assert (await mover.move("graphiti", ended)).retracted == 1
+    assert await mover.waiting() == set()
+
+
 async def test_a_fact_of_another_place_leaves_the_old_one(mover: Mover, tmp_path: Path) -> None:
     """Edges that were imported without their nodes are told of the right person once the nodes are there."""
     path = tmp_path / "graph.jsonl"
