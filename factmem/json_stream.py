@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TextIO
 
 from factmem.errors import FileFormatError
@@ -48,7 +48,12 @@ def json_values(
     return None
 
 
-def json_rows(stream: TextIO, *keys: str, most: int | None = None) -> Iterator[tuple[str, Any]]:
+def json_rows(
+    stream: TextIO,
+    *keys: str,
+    most: int | None = None,
+    beside: Callable[[str, Mapping[str, Any], int], object] = lambda path, others, rows: None,
+) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a file, with their paths.
 
     Rows are the elements of a top-level list, or of a list under one of the keys of a top-level object; each other
@@ -58,6 +63,8 @@ def json_rows(stream: TextIO, *keys: str, most: int | None = None) -> Iterator[t
         stream: Text to read.
         keys: Keys of lists, at the top level of an object.
         most: Maximum length of a row in characters (default: `MAX_VALUE_CHARS`).
+        beside: A function that is called for each object with such lists, after its rows, with its path, what else it
+            holds, and the number of the rows.
 
     Raises:
         FileFormatError: See `json_values`.
@@ -71,7 +78,7 @@ def json_rows(stream: TextIO, *keys: str, most: int | None = None) -> Iterator[t
             case "[":
                 yield from _elements(buffer, path)
             case "{":
-                yield from _members(buffer, path, keys)
+                yield from _members(buffer, path, keys, beside)
             case _:
                 yield path, _value(buffer, path)
         index += 1
@@ -134,11 +141,13 @@ def _elements(buffer: _Buffer, path: str) -> Iterator[tuple[str, Any]]:
             return
 
 
-def _members(buffer: _Buffer, path: str, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _members(
+    buffer: _Buffer, path: str, keys: tuple[str, ...], beside: Callable[[str, Mapping[str, Any], int], object]
+) -> Iterator[tuple[str, Any]]:
     """Yield the elements of the lists under some keys of the object that begins here; else the object itself."""
     buffer.at += 1
     others: dict[str, Any] = {}
-    within, length = False, 0
+    within, length, rows = False, 0, 0
     if buffer.peek() == "}":
         buffer.at += 1
         yield path, others
@@ -152,7 +161,9 @@ def _members(buffer: _Buffer, path: str, keys: tuple[str, ...]) -> Iterator[tupl
         where = f"{path}.{key}" if key.isidentifier() else path
         if buffer.peek() == "[" and key in keys:
             within = True
-            yield from _elements(buffer, where)
+            for element in _elements(buffer, where):
+                rows += 1
+                yield element
         else:
             before = buffer.position
             others[key] = _value(buffer, where)
@@ -161,7 +172,9 @@ def _members(buffer: _Buffer, path: str, keys: tuple[str, ...]) -> Iterator[tupl
                 raise _too_long(buffer, path)
         if not _continues(buffer, "}", where):
             break
-    if not within:
+    if within:
+        beside(path, others, rows)
+    else:
         yield path, others
 
 

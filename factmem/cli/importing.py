@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["import_"]
 
 _OWN = "factmem"
+_OWNERS_SHOWN = 5
 
 
 def _column(text: str) -> tuple[str, str]:
@@ -129,7 +130,8 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     async with session.memory(read_only=False) as memory:
         receipt = await memory.admin.import_(source, trust=trust)
     new = counted(receipt.imported, "new assertion")
-    text = f"{new} in {session.shown_address}, {receipt.quarantined:,} waiting in quarantine"
+    private = f" and {receipt.private:,} private to others" if receipt.private else ""
+    text = f"{new}{private} in {session.shown_address}, {receipt.quarantined:,} waiting in quarantine"
     if receipt.accepted:
         text += f", {receipt.accepted} accepted"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
@@ -157,7 +159,7 @@ async def _move(session: Session, system: str, path: Path, moving: MovingOptions
         "dry_run": moving.dry_run,
     }
     session.show(data | report.to_json(), lambda out: _print(out, session, system, report, dry_run=moving.dry_run))
-    session.note_quarantined(report.quarantined)
+    session.note_quarantined(report.quarantined, report.owners[:_OWNERS_SHOWN])
     if report.errors:
         raise typer.Exit(FAILED)
 
@@ -170,9 +172,11 @@ def _print(out: Console, session: Session, system: str, report: ImportReport, *,
     else:
         talks = f"{counted(report.conversations, 'conversation')}, " if report.conversations else ""
         accepted = f", {report.accepted} accepted" if report.accepted else ""
+        changes = [(report.updated, "updated"), (report.retracted, "retracted")]
+        changed = "".join(f", {counted(number, 'record')} {done}" for number, done in changes if number)
         out.print(
             f"{talks}{counted(report.imported, 'new assertion')} in {session.shown_address}, "
-            f"{report.known} known before, {report.quarantined} waiting in quarantine{accepted}"
+            f"{report.known} known before, {report.quarantined} waiting in quarantine{accepted}{changed}"
         )
     for label, counts in (("skipped", report.skipped), ("lost", report.lost)):
         for what, count in counts.items():

@@ -266,10 +266,12 @@ class Session:
         if not self.as_json:
             print(text, file=sys.stderr)
 
-    def note_quarantined(self, number: int) -> None:
-        """Print how to review what waits in quarantine, if anything does."""
+    def note_quarantined(self, number: int, owners: Sequence[str] = ()) -> None:
+        """Print how to review what waits in quarantine, if anything does: also what is private to some owners."""
         if number:
-            self.note(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
+            sessions = [attrs.evolve(self, user=owner) for owner in owners] or [self]
+            lists = "  or  ".join(session.command_line("quarantine", "list") for session in sessions)
+            self.note(f"Review what waits in quarantine with  {lists}")
 
     async def note_if_empty(self, memory: Memory, *, scope: str | None = None) -> None:
         """Print a note if the store holds no facts at all, or none in the scope that was named."""
@@ -291,8 +293,8 @@ class Session:
             hint = self.command_line("ingest", "FILE")
             users = "" if self.reader else "see what is private to a user with --user NAME, "
             self.note(
-                f"{self.shown_address} holds nothing{self._seen_by()}: ingest a conversation with  {hint} , {users}"
-                "or name another store with --store."
+                f"{self.shown_address} holds nothing{self._seen_by()}: {users}name another store with --store, "
+                f"or ingest a conversation with  {hint}"
             )
 
     async def unknown_scopes(self, memory: Memory, paths: Iterable[str]) -> list[str]:
@@ -312,7 +314,7 @@ class Session:
 
     def _seen_by(self) -> str:
         tenant = f" of the organization {self.organization}" if self.organization else ""
-        return tenant + (f" that the viewer may see: {self.reader}" if self.reader else " that is public")
+        return tenant + (f" that {self.reader} may see" if self.reader else " that is public")
 
 
 def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from factmem.importers.contract import Dialogue, Found, ImportOptions, Lost, Problem
+from factmem.importers.contract import Dialogue, Found, ImportOptions, Lost, Problem, Skipped
 from factmem.importers.rows import UNDATED, Row, converted, guarded, parsed
 from factmem.importers.sources import Source
 from factmem.scopes import MemoryScope
@@ -48,6 +48,9 @@ def _chatgpt_talk(where: str, value: Any, source: Source, options: ImportOptions
     every = [Row(f"{where}.mapping", node) for node in nodes.values() if isinstance(node, Mapping)]
     if left := sum(_chatgpt_message(node) is not None for node in every) - len(messages):
         yield Lost("messages of branches that were edited away", left)
+    kinds = (node.inner("message").inner("content").text("content_type") for node in every)
+    if instructed := sum(kind == "user_editable_context" for kind in kinds):
+        yield Lost("custom instructions (they stand before each conversation)", instructed)
     yield from options.dialogue(
         messages,
         where=where,
@@ -145,7 +148,7 @@ _COLUMNS: Final = ("id", "session_id", "message_data", "created_at")
 
 
 def _talks(
-    said: Iterable[Said | Problem], system: str, where: str, changed_at: dt.datetime, options: ImportOptions
+    said: Iterable[Said | Problem | Skipped], system: str, where: str, changed_at: dt.datetime, options: ImportOptions
 ) -> Iterator[Found]:
     """Yield the conversations of messages, of which those of one conversation follow each other.
 
@@ -158,7 +161,7 @@ def _talks(
     """
     current, messages = None, list[dict[str, Any]]()
     for item in chain(said, [(None, None)]):
-        if isinstance(item, Problem):
+        if isinstance(item, Problem | Skipped):
             yield item
             continue
         id, message = item
@@ -186,7 +189,7 @@ def _histories(
 
 
 def read_langchain(source: Source, options: ImportOptions) -> Iterator[Found]:
-    """Yield a conversation for each file that ``messages_to_dict`` wrote; LangChain keeps no times.
+    """Yield a conversation for each file that ``messages_to_dict`` or ``dumpd`` wrote; LangChain keeps no times.
 
     Raises:
         FileFormatError: A file cannot be read.
@@ -198,6 +201,9 @@ def read_langchain(source: Source, options: ImportOptions) -> Iterator[Found]:
 
 
 def _langchain_message(id: str, row: Row) -> list[Said]:
+    match row.data:
+        case {"lc": _, "id": [*_, str() as name], "kwargs": dict() as kwargs}:  # as dumpd() writes it
+            row = Row(row.where, {"type": name, "data": kwargs})
     data = row.inner("data") if "data" in row.data else row
     kind = (row.text("type") or "").removesuffix("MessageChunk").removesuffix("Message").lower()
     role = data.text("role") if kind == "chat" else _TYPES.get(kind)

@@ -23,6 +23,7 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = [
+    "SOURCE_ID",
     "Dialogue",
     "Entry",
     "Found",
@@ -33,6 +34,9 @@ __all__ = [
     "individual",
     "scope_at",
 ]
+
+SOURCE_ID: Final = "source_id"
+"""Key of the metadata that holds the id of a record in its source, by which a later import knows it."""
 
 _USER: Final = "user"
 _CLOCK_SKEW: Final = dt.timedelta(minutes=5)

@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,7 +95,7 @@ def read_mem0(source: Source, options: ImportOptions) -> Iterator[Found]:
         rest = (
             row
             for row in source.rows(memories, *_MEM0_LISTS)
-            if history is None or isinstance(row, Problem) or str(row.data.get("id")) in known
+            if history is None or not isinstance(row, Row) or str(row.data.get("id")) in known
         )
         yield from converted(rest, lambda row: _memory_in_answer(row, options))
 
@@ -263,16 +263,16 @@ def read_graphiti(source: Source, options: ImportOptions) -> Iterator[Found]:
         Path("edges.jsonl").write_text("".join(edge.model_dump_json() + "\n" for edge in edges), "utf-8")
 
     ``nodes.jsonl`` (of ``EntityNode``) names the subjects, and ``episodes.jsonl`` (of ``EpisodicNode``) holds the words
-    that facts come from. All three may also stand in one file.
+    that facts come from. They stand beside it, or all three in one file. An edge whose node is in none of them is about
+    ``entity:UUID``.
 
     Raises:
         FileFormatError: The folder holds no edges, or a file cannot be read.
     """
     graph = _Graph(options)
-    files = {kind: source.file(f"{kind}.jsonl", f"{kind}.json") for kind in _GRAPHITI_FILES}
-    if files["edges"] is None:
+    paths = source.together(*_GRAPHITI_FILES)
+    if source.is_folder and not any(path.stem == "edges" for path in paths):
         raise FileFormatError(f"{source.path} holds no edges.jsonl: write the edges of EntityEdge.get_by_group_ids()")
-    paths = [path for path in dict.fromkeys(files.values()) if path is not None]
     # Edges name nodes and episodes that may stand behind them, or in other files.
     for path in paths:
         for row in source.rows(path, *_GRAPHITI_LISTS):
@@ -330,10 +330,14 @@ class _Graph:
             metadata=dict(row.inner("attributes").data) | ({"target": target[1]} if target else {}),
             evidence=tuple(self._evidence(row, row.text("fact") or "")),
         )
+        if (node := row.text("source_node_uuid")) is not None and node not in self.nodes:
+            yield Lost("names of nodes that no file holds: their facts are about entity:UUID (add nodes.jsonl)")
 
     def _subject(self, row: Row) -> MemorySubject | None:
-        node = self.nodes.get(row.text("source_node_uuid") or "")
-        return None if node is None else MemorySubject(node[0]).individual(node[1])
+        if (id := row.text("source_node_uuid")) is None:
+            return None
+        kind, name = self.nodes.get(id, ("entity", id))
+        return individual(name, of=kind)
 
     def _evidence(self, row: Row, text: str) -> Iterator[Evidence]:
         for id in row.texts("episodes"):
@@ -363,6 +367,9 @@ def read_letta(source: Source, options: ImportOptions) -> Iterator[Found]:
         raise FileFormatError(f"{source.path} holds no agents: is it an agent file of Letta?")
     blocks = {block.text("id"): block for block in file.rows("blocks")}
     yield from converted(agents, lambda agent: _agent(agent, blocks, source, options))
+    listed = {id for agent in agents for id in agent.data.get("block_ids") or () if isinstance(id, str)}
+    if unlisted := sum(id not in listed for id in blocks) if listed else 0:
+        yield Skipped("they are blocks that no agent lists", unlisted)
     for key, what in (("tools", "tools"), ("files", "files"), ("sources", "sources of files")):
         if count := len(file.items(key)):
             yield Lost(what, count)
@@ -394,7 +401,6 @@ def _block(block: Row, agent: str, source: Source, options: ImportOptions) -> It
             options,
             values=(line,),
             undated=source.changed_at(),
-            key=f"{agent}/{label}/{number}",
             subject=_subject(label, agent, options),
             scope=MemoryScope.agent(agent),
             categories=(label,),
@@ -482,12 +488,11 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
                 subjects[name] = individual(name, of=row.text("entityType") or "entity")
                 if not (texts := row.texts("observations")):
                     yield Skipped("they are entities without observations")
-                for number, text in enumerate(texts, 1):
+                for text in texts:
                     yield from _WRITTEN.found(
                         row,
                         options,
                         values=(text,),
-                        key=f"{name}/{number}",
                         subject=subjects[name],
                         undated=changed_at,
                     )
@@ -498,7 +503,6 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
                     options,
                     concept=Concept.multiple(kind, "A relation between entities"),
                     values=(end,),
-                    key=f"{start}/{kind}/{end}",
                     subject=subjects.get(start) or individual(start, of="entity"),
                     undated=changed_at,
                 )
@@ -511,7 +515,7 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
 
 # -- Google's Memory Bank ---------------------------------------------------------------------------------------------
 
-_MEMORY_BANK_LISTS: Final = ("memories", "memoryRevisions", "revisions")
+_MEMORY_BANK_LISTS: Final = ("memories", "memoryRevisions", "memory_revisions", "revisions")
 _REVISION: Final = "/revisions/"
 _USERS: Final = ("user_id", "user", "userId")
 _AGENTS: Final = ("agent_id", "agent", "agentId", "agent_name", "app_name", "appName")
@@ -520,27 +524,38 @@ _BANKED: Final = Fields(value="fact", said="updateTime createTime", recorded="cr
 
 
 def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
-    """Yield the memories, each after its earlier revisions if they stand in the same file.
+    """Yield the memories, each after its earlier revisions if they are given.
 
-    The file holds the answers of the REST API to ``memories.list`` and ``memories.revisions.list``, as JSON.
+    The answers to ``memories.list`` and ``memories.revisions.list``, as JSON of the REST API or Google's client, stand
+    in one file, or in memories.json and revisions.json beside each other.
 
     Raises:
         FileFormatError: The file cannot be read.
     """
-    path = source.needed("memories.json", "memories.jsonl")
+    paths = source.together("memories", "revisions")
+    if not paths:
+        raise FileFormatError(f"{source.path} holds no memories.json: write the answer of memories.list to it")
+
+    def rows() -> Iterator[Row | Problem | Skipped]:
+        for path in paths:
+            for row in source.rows(path, *_MEMORY_BANK_LISTS):
+                yield Row(row.where, dict(_camel(row.data))) if isinstance(row, Row) else row
+
     revisions: dict[str, list[Row]] = {}
-    for row in source.rows(path, *_MEMORY_BANK_LISTS):
+    for row in rows():
         if isinstance(row, Row) and _REVISION in (name := str(row.data.get("name"))):
             revisions.setdefault(name.partition(_REVISION)[0], []).append(row)
     # A revision is yielded with its memory; the malformed rows of this pass alone are reported.
-    rows = (
-        row
-        for row in source.rows(path, *_MEMORY_BANK_LISTS)
-        if isinstance(row, Problem) or _REVISION not in str(row.data.get("name"))
-    )
-    yield from converted(rows, lambda row: _memory_with_revisions(row, revisions, options))
+    memories = (row for row in rows() if not isinstance(row, Row) or _REVISION not in str(row.data.get("name")))
+    yield from converted(memories, lambda row: _memory_with_revisions(row, revisions, options))
     if left := sum(map(len, revisions.values())):
-        yield Skipped("they are revisions of memories that the file does not hold", left)
+        yield Skipped("they are revisions of memories that no file holds", left)
+
+
+def _camel(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a row as the REST API names them; Google's client writes ``create_time``."""
+    for key, value in data.items():
+        yield re.sub("_([a-z])", lambda found: found[1].upper(), key), value
 
 
 def _memory_with_revisions(row: Row, revisions: dict[str, list[Row]], options: ImportOptions) -> Iterator[Found]:
@@ -562,7 +577,7 @@ def _memory_with_revisions(row: Row, revisions: dict[str, list[Row]], options: I
             one, options, about=about, key=f"{name}@{number}", record=name, revises=number > 0, **shared
         )
     if not own and (created := row.time("createTime")) is not None and created < (row.time("updateTime") or created):
-        yield Lost("earlier revisions (add the answer of revisions.list as memoryRevisions)")
+        yield Lost("earlier revisions (put the answer of revisions.list into revisions.json beside it)")
 
 
 def _earlier(revisions: Sequence[Row], text: str | None) -> tuple[list[Row], list[Problem]]:
@@ -602,7 +617,12 @@ def _topics(row: Row) -> tuple[str, ...]:
         match topic:
             case str():
                 labels.append(topic)
-            case {"customMemoryTopicLabel": str() as label} | {"managedMemoryTopic": str() as label}:
+            case (
+                {"customMemoryTopicLabel": str() as label}
+                | {"managedMemoryTopic": str() as label}
+                | {"custom_memory_topic_label": str() as label}
+                | {"managed_memory_topic": str() as label}
+            ):
                 labels.append(label.lower().replace("_", " ") if label.isupper() else label)
             case _:
                 raise row.fault("a topic has no label", "topics")
@@ -645,8 +665,9 @@ def read_langgraph(source: Source, options: ImportOptions) -> Iterator[Found]:
     """
     namespaces = _Namespaces.of(options.namespace)
     path = source.needed("store.db", "items.json", "items.jsonl", "store.sql")
+    rows: Iterator[Row | Problem | Skipped]
     if source.is_database(path):
-        rows: Iterator[Row | Problem] = source.table("store", _LANGGRAPH_COLUMNS, order="prefix, key", path=path)
+        rows = source.table("store", _LANGGRAPH_COLUMNS, order="prefix, key", path=path)
     elif path.suffix == ".sql":
         rows = _dumped(source)
     else:
@@ -821,7 +842,6 @@ def _statements(path: Path, source: Source, options: ImportOptions) -> Iterator[
             Row(f"{place} statement {number}", {}),
             options,
             values=(text,),
-            key=f"{place}/{number}",
             scope=scope_at(Path(place).parts[:-1], options.scope),
             undated=source.changed_at(path),
             categories=[heading[:_LONGEST_LABEL] for heading in headings],
@@ -850,7 +870,7 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
 
 FIELDS: Final[Mapping[str, str]] = {
     "value": "the statement, or the value of a concept",
-    "id": "id of the row",
+    "id": "id of the row in a file of this name",
     "keyword": "keyword of the concept; without one, the value is a statement",
     "description": "description of the concept",
     "type": "type of the value, such as int or date (default: str)",
@@ -871,7 +891,6 @@ FIELDS: Final[Mapping[str, str]] = {
 
 _ROW: Final = Fields(
     value="value",
-    id="id",
     said="timestamp",
     valid_from="valid_from",
     valid_to="valid_to",
@@ -897,22 +916,26 @@ def read_table(source: Source, options: ImportOptions) -> Iterator[Found]:
         raise InvalidDataError(f"{unknown[0]} is not a field of a row: name one of {', '.join(FIELDS)}")
     columns = {field: field for field in FIELDS} | dict(options.columns)
     if source.path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        rows: Iterator[Row | Problem] = _csv_rows(source, columns)
+        rows: Iterator[Row | Problem | Skipped] = _csv_rows(source, columns)
     else:
         rows = source.rows(source.path, "rows")
     yield from converted(rows, lambda row: _fact(row, columns, source, options))
 
 
 def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Problem]:
-    delimiter = "\t" if ".tsv" in source.path.name.lower() else ","
     with source.text() as text:
-        lines = csv.reader(text, delimiter=delimiter, strict=True)
+        first = text.readline(source.limits.row_chars)
+        delimiter = "\t" if ".tsv" in source.path.name.lower() else max(",;\t", key=first.count)
+        lines = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
         try:
             header = next(lines, [])
         except csv.Error:
             header = []
         if columns["value"] not in header:
-            raise FileFormatError(f"{source.path} has no column {columns['value']}: map one with --column value=NAME")
+            raise FileFormatError(
+                f"{source.path} has no column {columns['value']} among its {len(header)}, separated by {delimiter!r}: "
+                "map one with --column value=NAME"
+            )
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:
@@ -940,12 +963,14 @@ def _fact(row: Row, columns: Mapping[str, str], source: Source, options: ImportO
     mapped = set(columns.values())
     cells = Row(row.where, {field: row.data[column] for field, column in columns.items() if column in row.data})
     subject, scope, labels = cells.text("subject"), cells.text("scope"), cells.text("category") or ""
+    id = cells.text("id")
     concept, values = _typed(cells)
     yield from _ROW.found(
         cells,
         options,
         concept=concept,
         values=values,
+        key=None if id is None else f"{source.path.name}/{id}",  # ids are those of one table
         undated=source.changed_at(),
         subject=MemorySubject.parse(subject) if subject else None,
         scope=MemoryScope.parse(scope) if scope else None,

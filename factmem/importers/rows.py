@@ -16,7 +16,7 @@ import attrs
 from factmem.conversations import said_at
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
-from factmem.importers.contract import Found, ImportOptions, Lost, Problem, Skipped
+from factmem.importers.contract import SOURCE_ID, Found, ImportOptions, Lost, Problem, Skipped
 from factmem.json_stream import kind_of_json
 from factmem.records import AssertionState, FactDetails, Origin
 from factmem.scopes import MemoryScope
@@ -181,7 +181,7 @@ class Fields:
 
     Attributes:
         value: The words.
-        id: The id; the place of the row if there is none.
+        id: The id. It makes a changed row of a later import a revision of the record; see `SOURCE_ID`.
         said: Times when it was said, or was changed to what it is.
         recorded: Time when the system recorded it.
         valid_from: Time since which it is true.
@@ -239,7 +239,7 @@ class Fields:
             undated: Time of the file, for a row without a date of its own.
             subject: The subject, if the row names one.
             scope: The scope, if the row names one.
-            key: The id, if it is made of several fields.
+            key: The id, if it is made of several fields; a place in the source, such as a line, is none.
             record: Id of its record in the other system (default: its own).
             revises: Whether it revises an earlier entry of its record.
             state: Whether it counts there.
@@ -271,6 +271,9 @@ class Fields:
             "origin": self.origin,
             "expires_at": expires_at,
         } | details
+        id = key or row.text(*self.id)
+        if id is not None:
+            known["metadata"] = {**known["metadata"], SOURCE_ID: f"{options.source}/{record or id}"}
         times: dict[str, Any] = {
             "timestamp": said or options.dated or undated,
             "valid_from": row.time(*self.valid_from),
@@ -284,7 +287,7 @@ class Fields:
         yield from options.entries(
             fact,
             where=row.where,
-            key=key or row.text(*self.id) or row.where,
+            key=id or row.where,
             details=FactDetails(**{name: value for name, value in known.items() if value is not None}),
             subject=subject,
             scope=scope,
@@ -311,13 +314,15 @@ def parsed(text: str | bytes, where: str) -> Any:
         raise FileFormatError("not JSON: correct it, or remove it", path=where) from None
 
 
-def converted(rows: Iterable[Row | Problem], convert: Callable[[Row], Iterable[T]]) -> Iterator[T | Problem]:
-    """Yield what is found in rows; a row that cannot be converted is a `Problem`."""
+def converted(
+    rows: Iterable[Row | Problem | Skipped], convert: Callable[[Row], Iterable[T]]
+) -> Iterator[T | Problem | Skipped]:
+    """Yield what is found in rows; a row that cannot be converted is a `Problem`. Other findings stay."""
     for row in rows:
-        if isinstance(row, Problem):
-            yield row
-        else:
+        if isinstance(row, Row):
             yield from guarded(row.where, convert, row)
+        else:
+            yield row
 
 
 def guarded(where: str, find: Callable[P, Iterable[T]], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T | Problem]:

@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import quote
@@ -24,7 +24,7 @@ from urllib.parse import quote
 import attrs
 
 from factmem.errors import FileFormatError
-from factmem.importers.contract import Problem
+from factmem.importers.contract import Problem, Skipped
 from factmem.importers.rows import Row, guarded, parsed
 from factmem.json_stream import json_rows, json_values
 from factmem.validators import positive
@@ -63,6 +63,36 @@ class Limits:
     ratio: int = attrs.field(default=200, validator=positive)
     files: int = attrs.field(default=100_000, validator=positive)
     depth: int = attrs.field(default=32, validator=positive)
+
+
+_NEXT: Final = ("next", "next_page", "nextPageToken", "next_page_token", "next_cursor")
+_TOTALS: Final = ("count", "total", "totalSize", "total_size")
+
+
+def _unread(where: str, others: Mapping[str, Any], rows: int) -> Iterator[Problem | Skipped]:
+    """Yield what an answer says of rows that are not in it, and the lists beside its rows."""
+    most = max((number for key in _TOTALS if type(number := others.get(key)) is int), default=0)
+    if any(others.get(key) for key in _NEXT) or most > rows:
+        error = FileFormatError("the answer is one page of several: write the rows of all pages", path=where)
+        yield Problem(where, error)
+    for key, value in others.items():
+        if isinstance(value, list) and value:
+            yield Skipped(f"they stand under {key[:100]}, which is not read", len(value))
+
+
+def _first_in(folder: Path, names: Iterable[str]) -> Path | None:
+    """Return the first file of these names in a folder, or None.
+
+    Raises:
+        FileFormatError: It is a link.
+    """
+    for name in names:
+        found = folder / name
+        if found.is_symlink():
+            raise FileFormatError(f"{found} is a link, which is not followed: name the file that it leads to")
+        if found.is_file():
+            return found
+    return None
 
 
 _UNSUSPICIOUS: Final = 16 * 1024 * 1024
@@ -108,15 +138,7 @@ class Source:
         Raises:
             FileFormatError: It is a link.
         """
-        if not self.is_folder:
-            return self.path
-        for name in names:
-            found = self.path / name
-            if found.is_symlink():
-                raise FileFormatError(f"{found} is a link, which is not followed: name the file that it leads to")
-            if found.is_file():
-                return found
-        return None
+        return _first_in(self.path, names) if self.is_folder else self.path
 
     def needed(self, *names: str) -> Path:
         """Return the first file of these names in the folder, or the source itself.
@@ -127,6 +149,20 @@ class Source:
         if (found := self.file(*names)) is None:
             raise FileFormatError(f"{self.path} holds no {' or '.join(names)}")
         return found
+
+    def together(self, *stems: str) -> list[Path]:
+        """Return the JSON files of these names in the folder: ``nodes`` is nodes.jsonl or nodes.json.
+
+        A file of one of these names stands for its folder: those beside it are read with it. Any other file is alone.
+
+        Raises:
+            FileFormatError: One is a link.
+        """
+        if not self.is_folder and self.path.name.partition(".")[0] not in stems:
+            return [self.path]
+        folder = self.path if self.is_folder else self.path.parent
+        found = [_first_in(folder, (f"{stem}.jsonl", f"{stem}.json")) for stem in stems]
+        return list(dict.fromkeys([*filter(None, found), *([] if self.is_folder else [self.path])]))
 
     # -- Text and JSON --------------------------------------------------------------------------------------------
 
@@ -163,10 +199,11 @@ class Source:
         """Bytes read so far."""
         return self._done + sum(raw.tell() for raw in self._open)
 
-    def rows(self, path: Path | None = None, *keys: str) -> Iterator[Row | Problem]:
+    def rows(self, path: Path | None = None, *keys: str) -> Iterator[Row | Problem | Skipped]:
         """Yield the rows of a JSON or JSON Lines file; see `json_rows`.
 
-        A malformed line of JSON Lines (``.jsonl``) is a `Problem`.
+        A malformed line of JSON Lines (``.jsonl``) is a `Problem`, and so is an answer that lacks further pages. Other
+        lists beside the rows are `Skipped`.
         """
         path = path or self.path
         name = path.name.lower().removesuffix(".gz")
@@ -174,8 +211,14 @@ class Source:
             if name.endswith(_LINES):
                 yield from self.json_lines(text)
             else:
-                for where, value in json_rows(text, *keys, most=self.limits.row_chars):
+                unread: list[Problem | Skipped] = []
+
+                def beside(where: str, others: Mapping[str, Any], rows: int) -> None:
+                    unread.extend(_unread(where, others, rows))
+
+                for where, value in json_rows(text, *keys, most=self.limits.row_chars, beside=beside):
                     yield from guarded(where, _row, where, value)
+                yield from unread
 
     def json_lines(self, text: TextIO) -> Iterator[Row | Problem]:
         """Yield the rows of JSON Lines; a malformed line is a `Problem`."""

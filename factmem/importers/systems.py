@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from factmem.errors import InvalidDataError
-from factmem.importers.contract import Found, ImportOptions
+from factmem.errors import FileFormatError, InvalidDataError
+from factmem.importers.contract import Found, ImportOptions, Problem
 from factmem.importers.sources import Limits, Source
 
 __all__ = ["SYSTEMS", "Reading", "System", "read_system", "system_named"]
@@ -81,7 +81,7 @@ class Reading:
     options: ImportOptions
 
     def __iter__(self) -> Iterator[Found]:
-        """Yield what is found, in the order of the source.
+        """Yield what is found, in the order of the source; of a source without anything, a `Problem`.
 
         Raises:
             FileFormatError: The source is damaged, unsafe, or not of the system. What was yielded before stays valid.
@@ -89,7 +89,13 @@ class Reading:
         module = importlib.import_module(f"factmem.importers.{self.system.module}")
         name = f"read_{self.system.name.replace('-', '_')}"
         read: Callable[[Source, ImportOptions], Iterator[Found]] = getattr(module, name)
-        return read(self.source, self.options)
+        empty = True
+        for found in read(self.source, self.options):
+            yield found
+            empty = False
+        if empty:
+            place = self.source.path.name
+            yield Problem(place, FileFormatError(f"nothing of {self.system.name} is in it: is it the right file?"))
 
     @property
     def share(self) -> float:

@@ -40,7 +40,7 @@ from factmem.facts import STATEMENT, MultipleFacts
 from factmem.media.parts import media_of
 from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
-from factmem.validators import check_fraction
+from factmem.validators import check_fraction, check_instance
 
 try:
     from google.adk.agents.callback_context import CallbackContext
@@ -213,10 +213,11 @@ class FactMemMemoryService(BaseMemoryService):
             are as many.
 
     Raises:
-        InvalidDataError: The minimum score is out of range.
+        InvalidDataError: The memory is not an `AgentMemory`, or the minimum score is out of range.
     """
 
     def __init__(self, memory: AgentMemory, *, top_k: int = 10, min_score: float = MIN_SCORE) -> None:
+        check_instance(memory, "memory", AgentMemory)
         check_fraction(min_score, "min_score")
         self.memory: Final = memory
         self.top_k: Final = top_k

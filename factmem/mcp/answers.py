@@ -44,7 +44,7 @@ __all__ = [
     "ValueArgument",
     "ValueTypeArgument",
     "awaited",
-    "concept_and_value",
+    "concept_and_values",
     "concise_schema",
     "fact_answer",
     "fact_answers",
@@ -122,9 +122,11 @@ TextArgument: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=20_000, description="A statement that can be understood by itself.")
 ]
 
-ValueArgument: TypeAlias = Annotated[
-    str, BeforeValidator(_json_text), WithJsonSchema({"description": "The value, as JSON of the concept's type."})
-]
+_VALUE: Final = (
+    "The value, as JSON of the concept's type (timedelta: seconds). With `multiple`, a list is several values."
+)
+
+ValueArgument: TypeAlias = Annotated[str, BeforeValidator(_json_text), WithJsonSchema({"description": _VALUE})]
 
 ValueTypeArgument: TypeAlias = Annotated[
     Annotated[str, AfterValidator(_type_name), WithJsonSchema({"type": "string", "enum": typed_names()})] | None,
@@ -157,13 +159,16 @@ def value_of(text: str, value_type: Any) -> Any:
     Raises:
         InvalidDataError: The value does not have the type.
     """
-    data: Json = json.loads(text)
+    return _decoded(json.loads(text), value_type)
+
+
+def _decoded(data: Json, value_type: Any) -> Any:
     if value_type is float and isinstance(data, int) and not isinstance(data, bool):
         data = _as_float(data)
     return decode_value(data, value_type)
 
 
-def concept_and_value(
+def concept_and_values(
     keyword: str,
     text: str,
     known: FactRecord[Any] | None,
@@ -171,8 +176,10 @@ def concept_and_value(
     type_name: str | None,
     multiple: bool,
     description: str,
-) -> tuple[Concept[Any, Any], Any]:
-    """Return the concept of a client's value, and the value decoded to the concept's type.
+) -> tuple[Concept[Any, Any], list[Any]]:
+    """Return the concept of a client's value, and the values that it stands for, decoded to the concept's type.
+
+    A list that is no value of the type, or of a new concept without one, is several values of a MULTIPLE concept.
 
     Args:
         keyword: The concept's key.
@@ -185,14 +192,26 @@ def concept_and_value(
     Raises:
         InvalidDataError: The value does not have the type, or the keyword is not legal.
     """
-    if type_name is not None:
-        value_type = scalar_named(type_name).type
-    else:
-        value_type = known.concept.value_type if known is not None else _type_of(json.loads(text))
     several = multiple or (known is not None and known.concept.fact_type is FactType.MULTIPLE)
     described = description or (known.concept.description if known is not None else "")
     make = Concept.multiple if several else Concept.single
-    return make(keyword, described, value_type), value_of(text, value_type)
+    data: Json = json.loads(text)
+    listed = data if several and isinstance(data, list) and data else None
+    if type_name is not None:
+        value_type = scalar_named(type_name).type
+    elif known is not None:
+        value_type = known.concept.value_type
+    else:
+        types = {_type_of(item) for item in ([data] if listed is None else listed)}
+        value_type = types.pop() if len(types) == 1 else float if types == {int, float} else object
+        return make(keyword, described, value_type), [_decoded(item, value_type) for item in listed or [data]]
+    concept = make(keyword, described, value_type)
+    try:
+        return concept, [_decoded(data, value_type)]
+    except InvalidDataError:
+        if listed is None:
+            raise
+        return concept, [_decoded(item, value_type) for item in listed]
 
 
 def _type_of(data: Json) -> Any:

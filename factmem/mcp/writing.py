@@ -31,7 +31,7 @@ from factmem.mcp.answers import (
     ValueArgument,
     ValueTypeArgument,
     awaited,
-    concept_and_value,
+    concept_and_values,
     fact_answers,
     value_of,
 )
@@ -118,11 +118,11 @@ class WritingTools:
         async def work(view: Memory) -> tuple[FactRecord[Any], ...]:
             about = await self._access.subject_to_write(view, subject)
             known = await view.list_records(concepts=[keyword], limit=1)
-            concept, typed = concept_and_value(
+            concept, values = concept_and_values(
                 keyword, value, next(iter(known), None), type_name=type, multiple=multiple, description=description
             )
             return await view.save(
-                concept.fact([typed], timestamp=said or dt.datetime.now(dt.UTC)),
+                concept.fact(values, timestamp=said or dt.datetime.now(dt.UTC)),
                 subject=about,
                 scope=self._access.scope_to_write(scope),
                 details=details,

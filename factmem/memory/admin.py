@@ -195,7 +195,12 @@ class Admin(ReadingPart):
         return await Exchange(self._context, self._backend).export(target)
 
     async def import_(
-        self, source: ImportSource, *, trust: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        source: ImportSource,
+        *,
+        trust: bool = False,
+        progress: Callable[[int], None] | None = None,
+        records: Mapping[str, str] | None = None,
     ) -> ImportReceipt:
         """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
@@ -209,6 +214,7 @@ class Admin(ReadingPart):
             trust: Keep the states of the source, for example of one's own backup. Assertions that an earlier
                 import quarantined are accepted.
             progress: A function that is called with the number of lines or entries read so far.
+            records: Ids of records of this memory, by the ids under which entries revise them.
 
         Returns:
             The numbers of new and of quarantined assertions.
@@ -218,7 +224,8 @@ class Admin(ReadingPart):
             InvalidDataError: The source holds another viewer's private facts, and is not trusted or this memory has a
                 viewer; or it is neither a file nor entries. Earlier entries are kept.
         """
-        return await Exchange(self._context, self._backend).import_(source, trust=trust, progress=progress)
+        exchange = Exchange(self._context, self._backend)
+        return await exchange.import_(source, trust=trust, progress=progress, records=records)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
         """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.

@@ -52,11 +52,14 @@ class ImportReceipt:
             They are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
             those that the file marks as believed.
         accepted: Number of assertions that an earlier import had quarantined and this one accepted.
+        private: Number of assertions of the source that are private to others, and counted in no other number: whether
+            they were new, and what waits, is for their owners to know.
     """
 
     imported: int
     quarantined: int
     accepted: int = 0
+    private: int = 0
 
 
 class Exchange(WritingPart):
@@ -73,14 +76,20 @@ class Exchange(WritingPart):
         return len(log)
 
     async def import_(
-        self, source: ImportSource, *, trust: bool, progress: Callable[[int], None] | None, converted: bool = False
+        self,
+        source: ImportSource,
+        *,
+        trust: bool,
+        progress: Callable[[int], None] | None,
+        records: Mapping[str, str] | None = None,
+        converted: bool = False,
     ) -> ImportReceipt:
         """See `Admin.import_`; facts that are converted keep their actors."""
         self._context.check_writable()
         from_file, reaches = _is_file(source), self._context.everybody.administers
         waiting: set[str] = set()
-        record_ids: dict[str, str] = {}
-        number = imported = accepted = 0
+        record_ids = dict(records or {})
+        number = imported = accepted = private = 0
         batches = _batches_in(source) if _is_file(source) else _batches_of(source)
         with contextlib.closing(batches):
             while read := await to_thread.run_sync(next, batches, ()):
@@ -95,7 +104,9 @@ class Exchange(WritingPart):
                     receipts = await self._writer.receipts(said)
                     pairs = zip(entries, receipts, strict=True)
                     record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
-                    imported += sum(receipt.new for receipt in receipts if reaches(receipt.recorded.assertion))
+                    seen = [receipt for receipt in receipts if reaches(receipt.recorded.assertion)]
+                    imported += sum(receipt.new for receipt in seen)
+                    private += len(receipts) - len(seen)
                     apart = await self._waiting(receipts)
                     now = [
                         apart.pop(receipt.recorded.id)
@@ -117,7 +128,7 @@ class Exchange(WritingPart):
                 len(waiting),
                 "" if trust else ", or import the file again with trust=True if it is your own",
             )
-        return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted)
+        return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted, private=private)
 
     def _anchored(self, said: Assertion, record_ids: Mapping[str, str], *, trust: bool) -> Assertion:
         """Return an assertion of a source under this tenant.

@@ -55,10 +55,18 @@ from factmem.recall import DeepSettings
 from factmem.recall.adopted_embedders import ForeignEmbedder, as_embedder
 from factmem.recall.embedders import BoundedEmbedder, default_embedder
 from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import log_source
 from factmem.recall.results import RecallMatches
 from factmem.recall.scoring import RecallSettings
-from factmem.records import FactDetails, FactRecord, Place
+from factmem.records import (
+    AssertionState,
+    FactDetails,
+    FactRecord,
+    LogEntry,
+    Place,
+    Recorded,
+)
 from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
@@ -68,7 +76,7 @@ from factmem.validators import check_instance, check_seconds
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["Memory", "subjects_named", "zone_of"]
+__all__ = ["Memory", "entries_of", "subjects_named", "withdraw", "zone_of"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -1131,6 +1139,17 @@ class Memory:
 def zone_of(memory: Memory) -> dt.tzinfo:
     """Return the time zone of a memory's clock, in which its days begin."""
     return memory._context.clock().tzinfo or dt.UTC
+
+
+async def entries_of(memory: Memory, part: LogPart) -> list[LogEntry]:
+    """Return the visible entries of a part of a memory's log, about whichever individuals."""
+    memory._backend.enter_loop()
+    return await memory._reader.everybody.log(part)
+
+
+async def withdraw(memory: Memory, entries: Sequence[Recorded], reason: str) -> None:
+    """Retract assertions of a memory."""
+    await memory._writer.change_states(entries, AssertionState.RETRACTED, reason)
 
 
 async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:

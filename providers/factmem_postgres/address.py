@@ -84,6 +84,12 @@ def _split(address: str) -> tuple[str, dict[str, str]]:
         pairs = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError:
         raise InvalidDataError(f"the address cannot be read: {_UNPARSABLE}", path="$.address") from None
+    known = {*_OPTIONS, "ssl", *(option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults())}
+    if "@" not in parts.query and (unknown := [name for name, _ in pairs if name not in known]):  # else a password
+        raise InvalidDataError(
+            f"the address has no option {', '.join(unknown)}; it has {', '.join(_OPTIONS)} and those of libpq",
+            path="$.address",
+        )
     for_libpq = urlencode([(name, value) for name, value in pairs if name not in _OPTIONS])
     return urlunsplit(parts._replace(query=for_libpq)), {name: value for name, value in pairs if name in _OPTIONS}
 

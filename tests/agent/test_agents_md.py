@@ -504,7 +504,7 @@ async def test_facts_over_the_limit_are_not_shown_and_not_retracted(memory: Memo
     facts = of(memory, file, limit=2)
     await memory.remember("x" * 5_000, subject=USER, scope=FAIR)
     await facts.sync()
-    assert "_4 more are too long or too many to be shown here._" in read(file)
+    assert "_4 more are too long, too many or flagged, and not shown here._" in read(file)
     assert await changed(facts) == []
     assert len(await memory.list_records()) == 6
 

@@ -82,7 +82,7 @@ def test_facts_of_one_user_are_not_said_to_be_nothing(cli: CommandLine) -> None:
     cli.data("--user", "nora", "remember", "I like tea.")
     assert "holds nothing that is public" in (err := cli.run("recall", "tea").err)
     assert "--user NAME" in err
-    assert "holds nothing that the viewer may see: bob" in cli.run("--user", "bob", "recall", "tea").err
+    assert "holds nothing that bob may see: name another store" in cli.run("--user", "bob", "recall", "tea").err
 
 
 def test_a_store_with_a_quarantine_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:

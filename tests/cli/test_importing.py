@@ -47,6 +47,19 @@ def test_a_bad_row_is_named_and_fails_the_command_but_not_the_other_rows(cli: Co
     assert "quarantine list" in done.err
 
 
+def test_what_is_private_is_named_with_its_users(cli: CommandLine, tmp_path: Path) -> None:
+    row = {"content": "A secret", "private": True, "source": "bo", "created_at": "2026-05-01T00:00:00"}
+    path = tmp_path / "memories.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    done = cli.run("import", "--from", "crewai", str(path))
+    assert "--user bo quarantine list" in done.err.replace("\n", " ")
+    done = cli.run("--user", "bo", "quarantine", "list")
+    assert "A secret" in done.out
+    assert cli.run("--user", "bo", "export", str(tmp_path / "bo.jsonl")).code == 0
+    done = cli.run("import", str(tmp_path / "bo.jsonl"), "--trust")
+    assert "0 new assertions and 1 private to others" in done.out.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

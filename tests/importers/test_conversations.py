@@ -30,6 +30,13 @@ def said(found: list[Any]) -> list[list[tuple[str, str]]]:
 # -- Histories of frameworks, by the frameworks themselves ----------------------------------------------------------
 
 
+def test_langchains_dumps_read_like_its_messages(tmp_path: Path) -> None:
+    said = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"]}
+    path = document(tmp_path / "history.json", [said | {"kwargs": {"content": "I like tea.", "type": "human"}}])
+    (talk,) = (item for item in found_in("langchain", path, dated=DATED) if isinstance(item, Dialogue))
+    assert [(one.role, one.content) for one in talk.conversation.messages] == [("user", "I like tea.")]
+
+
 async def test_langchain(mover: Mover, fixture: Fixture) -> None:
     """It keeps no times; a call of a tool is nobody's words, and an image is counted."""
     path = fixture("langchain") / "history.json"
@@ -94,7 +101,8 @@ def chatgpt_talk(**changes: Any) -> dict[str, Any]:
     nodes = [
         {"id": "root", "parent": None, "children": ["a"], "message": None},
         chatgpt_node("sys", "root", "system", ""),
-        chatgpt_node("a", "sys", "user", "I live in Lisbon."),
+        chatgpt_node("own", "sys", "user", {"content_type": "user_editable_context", "user_profile": "A nurse."}),
+        chatgpt_node("a", "own", "user", "I live in Lisbon."),
         chatgpt_node("b", "a", "assistant", {"content_type": "code", "text": "search()"}, recipient="browser"),
         chatgpt_node("c", "b", "assistant", "Nice.", metadata={"is_visually_hidden_from_conversation": True}),
         chatgpt_node("d", "c", "assistant", "A lovely place."),
@@ -122,6 +130,7 @@ async def test_chatgpt(mover: Mover, tmp_path: Path) -> None:
         [("user", "I live in Lisbon."), ("assistant", "A lovely place."), ("user", "Look at this.")],
     ]
     assert Lost("messages of branches that were edited away", 1) in found
+    assert Lost("custom instructions (they stand before each conversation)", 1) in found
     assert Skipped("nothing was said in them") in found
     report = await mover.move("chatgpt", archive)
     assert (report.conversations, report.imported, report.errors) == (1, 3, 0)

@@ -171,6 +171,26 @@ async def test_several_values_stand_beside_each_other() -> None:
         assert all(fact["multiple"] for fact in (await answer(client, "list"))["facts"])
 
 
+async def test_a_list_is_several_values_of_a_multiple_concept() -> None:
+    """Whether it is the first value or a later one; a list that the type holds is one value."""
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await answer(client, "save_fact", keyword="pets", value=["Rex", "Tom"], multiple=True)
+        await answer(client, "save_fact", keyword="pets", value=["Kit", "Ada"])
+        assert [fact["value"] for fact in (await answer(client, "load", keyword="pets"))["facts"]] == [
+            "Rex",
+            "Tom",
+            "Kit",
+            "Ada",
+        ]
+        await answer(client, "save_fact", keyword="sizes", value=[1, 2.5], multiple=True, type="float")
+        await answer(client, "save_fact", keyword="routes", value=["a", "b"], multiple=True, type="json")
+        await answer(client, "save_fact", keyword="order", value=["a", "b"])
+        values = {fact["keyword"]: fact["value"] for fact in (await answer(client, "list"))["facts"]}
+        assert (values["routes"], values["order"]) == (["a", "b"], ["a", "b"])
+        assert "sizes" in values
+        await refusal(client, "save_fact", keyword="pets", value=["Max", 1])
+
+
 async def test_a_concept_that_is_not_known_brings_up_similar_ones() -> None:
     async with opened() as memory, connected(memory) as client:
         await memory.save(SingleFact(CITY, "Oslo"))

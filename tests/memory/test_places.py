@@ -158,6 +158,19 @@ async def test_entries_of_another_store_are_believed_by_their_origin(memory: Mem
     assert {record.value for record in await memory.list_records()} == {"The roof leaks badly.", "The roof is fine."}
 
 
+async def test_an_import_counts_what_is_private_to_others_apart(tmp_path: Path) -> None:
+    """Neither that it came in nor that it was there is told to anybody but its owner."""
+    file = tmp_path / "export.jsonl"
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
+        ada = memory.for_user("ada")
+        await ada.remember("I live in Porto.", private=True)
+        assert await ada.admin.export(file) == 1
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as other:
+        for _ in range(2):
+            assert await other.admin.import_(file, trust=True) == ImportReceipt(imported=0, quarantined=0, private=1)
+        assert len(await other.for_user("ada").list_records()) == 1
+
+
 async def test_entries_of_somebody_else_are_refused(memory: Memory, clock: FakeClock) -> None:
     with pytest.raises(InvalidDataError, match="only the viewer's own"):
         await memory.admin.import_([entry("My safe is behind the painting.", "1", Origin.USER, clock, owner="bob")])

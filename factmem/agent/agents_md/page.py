@@ -240,7 +240,7 @@ _TITLE: Final = "## What is known"
 LONGEST_BULLET: Final = 4_000
 """Maximum length of a bullet, in characters; longer ones are left out of a page."""
 
-_LEFT_OUT: Final = re.compile(r"_\d+ more are too long or too many to be shown here\._")
+_LEFT_OUT: Final = re.compile(r"_\d+ more are too long(?:,| or) too many[^_]*_")
 
 _BULLET: Final = re.compile(r" {0,1}[-*+][ \t]+(?P<text>.*)")
 
@@ -376,7 +376,7 @@ def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_ou
             yield from (f"- {text}" for text in under)
     if left_out:
         yield ""
-        yield f"_{left_out} more are too long or too many to be shown here._"
+        yield f"_{left_out} more are too long, too many or flagged, and not shown here._"
 
 
 def _place(record: FactRecord[Any]) -> Place:

@@ -45,6 +45,14 @@ def test_an_address_that_cannot_be_read_is_refused_without_showing_it(address: s
     assert SECRET not in "".join(traceback.format_exception(refused.value))
 
 
+def test_an_unknown_option_is_named_unless_it_may_be_a_part_of_a_password(anyio_backend: str) -> None:
+    with pytest.raises(InvalidDataError, match="has no option poolsize; it has schema, pool_size, timeout"):
+        open_provider(f"postgresql://ada:{SECRET}@db/facts?poolsize=3&sslmode=require")
+    with pytest.raises(InvalidDataError, match="must look like") as refused:
+        open_provider(f"postgresql://ada:?{SECRET}=x@db/facts")
+    assert SECRET not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
