@@ -179,7 +179,7 @@ def concept_and_values(
 ) -> tuple[Concept[Any, Any], list[Any]]:
     """Return the concept of a client's value, and the values that it stands for, decoded to the concept's type.
 
-    A list that is no value of the type, or of a new concept without one, is several values of a MULTIPLE concept.
+    A list that the type does not fit, or of a new concept without one, is several values of a MULTIPLE concept.
 
     Args:
         keyword: The concept's key.

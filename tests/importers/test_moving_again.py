@@ -96,7 +96,7 @@ async def test_what_waits_may_end_without_trust(mover: Mover, tmp_path: Path) ->
 
 
 async def test_a_fact_of_another_place_leaves_the_old_one(mover: Mover, tmp_path: Path) -> None:
-    """Edges that were imported without their nodes are told of the right person once the nodes are there."""
+    """Edges imported without their nodes become facts about the right person once the nodes are there."""
     path = tmp_path / "graph.jsonl"
     await mover.move("graphiti", lines(path, [EDGE]), trust=True)
     report = await mover.move("graphiti", lines(path, [EDGE, *NODES]), trust=True)
@@ -131,7 +131,7 @@ async def test_private_rows_follow_their_own_records(mover: Mover, tmp_path: Pat
 
 
 async def test_ids_of_a_table_are_those_of_its_file(mover: Mover, tmp_path: Path) -> None:
-    """Row 1 of the rooms is no change of row 1 of the guests."""
+    """Row 1 of the rooms does not change row 1 of the guests."""
     row = {"id": "1", "timestamp": "2026-05-01", "origin": "user"}
     await mover.move("table", lines(tmp_path / "guests.jsonl", [row | {"value": "Eva"}]))
     report = await mover.move("table", lines(tmp_path / "rooms.jsonl", [row | {"value": "The barn"}]))

@@ -159,7 +159,7 @@ async def test_entries_of_another_store_are_believed_by_their_origin(memory: Mem
 
 
 async def test_an_import_counts_what_is_private_to_others_apart(tmp_path: Path) -> None:
-    """Neither that it came in nor that it was there is told to anybody but its owner."""
+    """Only their owner learns whether they were new."""
     file = tmp_path / "export.jsonl"
     async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
         ada = memory.for_user("ada")
