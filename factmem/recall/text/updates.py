@@ -148,7 +148,7 @@ def matter_of(text: str) -> Matter[str] | None:
 
 @attrs.frozen(kw_only=True)
 class _Frame:
-    """What a sentence says besides its value.
+    """The frame of a sentence: all but its value.
 
     Attributes:
         held: See `Matter.held`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, LiteralString
 from urllib.parse import parse_qs, urlsplit
 
 import anyio.to_thread
@@ -15,6 +16,9 @@ from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.postgres import connected
 from tests.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composed
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -80,6 +84,12 @@ async def test_a_standby_answers_reads_and_refuses_writes(servers: tuple[Postgre
             await memory.remember("The cellar is dry.")
 
 
+def _sql(text: LiteralString, *names: str) -> Composed:
+    from psycopg import sql
+
+    return sql.SQL(text).format(*map(sql.Identifier, names))
+
+
 @pytest.mark.parametrize("since", [0, 1, 4], ids=["nobody wrote since", "less than was lost", "more than was lost"])
 async def test_an_open_memory_follows_a_history_that_lost_its_end(address: str, since: int) -> None:
     """After a restored dump, or a failover to a standby that lacked the last commits, it forgets what is gone."""
@@ -90,14 +100,14 @@ async def test_an_open_memory_follows_a_history_that_lost_its_end(address: str, 
             tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
             names = [name for (name,) in tables]
             for name in names:
-                connection.execute(f"CREATE TEMP TABLE dump_{name} AS TABLE {schema}.{name}")
+                connection.execute(_sql("CREATE TEMP TABLE {0} AS TABLE {1}.{0}", name, schema))
             for number in range(3):
                 await memory.save(SingleFact(CITY, f"lost {number}"), subject=USER)
             assert await memory.recall("lost")
             with connection.transaction():
                 for name in names:
-                    connection.execute(f"DELETE FROM {schema}.{name}")
-                    connection.execute(f"INSERT INTO {schema}.{name} TABLE dump_{name}")
+                    connection.execute(_sql("DELETE FROM {1}.{0}", name, schema))
+                    connection.execute(_sql("INSERT INTO {1}.{0} TABLE pg_temp.{0}", name, schema))
         async with Memory(address, embedder=HashEmbedder()) as other:
             for number in range(since):
                 await other.save(SingleFact(CITY, f"new {number}"), subject=USER)
@@ -112,7 +122,7 @@ async def test_a_memory_whose_schema_was_dropped_begins_anew(address: str) -> No
         await memory.save(SingleFact(CITY, "Porto"), subject=USER)
         assert await memory.recall("Porto")
         with connected(address) as connection:
-            connection.execute(f"DROP SCHEMA {parse_qs(urlsplit(address).query)['schema'][0]} CASCADE")
+            connection.execute(_sql("DROP SCHEMA {} CASCADE", parse_qs(urlsplit(address).query)["schema"][0]))
         assert await memory.load(CITY, subject=USER) is None
         await memory.save(SingleFact(CITY, "Faro"), subject=USER)
         assert [match.record.value for match in await memory.recall("city")] == ["Faro"]
