@@ -397,7 +397,7 @@ class Writer(ReadingPart):
         """See `Memory.update`."""
         self._context.check_writable()
         previous = (await self._reader.current([record_id]))[0]
-        new: dict[str, Any] = {name: given[name] for name in _DETAILS if given.get(name) is not None}
+        new: dict[str, Any] = {name: item for name, item in given.items() if name in _DETAILS and item is not None}
         if "metadata" in new:
             new["metadata"] = _merged(previous, new["metadata"], given.get("merge", MetadataMerge.MERGE))
         origin, lasts, scope = given.get("origin"), given.get("revision_ttl"), given.get("scope")
