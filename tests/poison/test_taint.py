@@ -23,6 +23,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.conversations import read_conversations
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy
+from factmem.detection.redaction import redact
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.memory.context import Policies
@@ -118,7 +119,7 @@ async def test_no_lie_is_believed_because_the_assistant_repeats_it(
             await HOPS[hop](memory, lie, repeated, tmp_path)
             assert await believed(memory, lie) == [], repeated
             apart = [item for item in await memory.inbox.quarantine.list() if item.details.origin is Origin.ASSISTANT]
-            assert [item.value for item in apart] == [repeated]
+            assert [item.value for item in apart] == [redact(repeated).text]
             assert set(apart[0].details.flags) & set(REPEATS.values())
     if anyio_backend == "asyncio":
         promise(f"poisoning in several hops, {hop}", f"0 of {len(cases)} believed")
