@@ -66,6 +66,13 @@ async def _vectors(asked: Asked) -> object:
     return [said[number] for number in numbers]
 
 
+async def _vectors_since(asked: Asked) -> object:
+    await asked.memory.recall("green door")
+    numbers, _ = await to_thread.run_sync(asked.filled.provider.vectors_since, asked.caller.tenant, 0)
+    said = asked.filled.numbered(asked.caller.tenant)
+    return [said[number] for number in numbers]
+
+
 async def _scanned(asked: Asked) -> object:
     """Return the tokens of all revisions that the vector calls return numbers, products or rows for."""
     provider, tenant = asked.filled.provider, asked.caller.tenant
@@ -176,6 +183,7 @@ _SCANS: Final = Reads([Way(_scanned, Shows.KEPT, only=_of_tenant, engine=True)])
 _WORDS: Final[Mapping[str, Door]] = {
     "outlined": Reads([Way(_outlined, Shows.KEPT, only=_of_tenant, engine=True)]),
     "recorded": Reads([Way(_recorded, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "vectors_since": Reads([Way(_vectors_since, Shows.KEPT, only=_of_tenant, engine=True)]),
     "far": Neither("is the same for every store"),
     "newest": Neither("is the number of the store's newest entry, which only the engine reads"),
     "use_outlines": Neither("is one for the whole store"),
