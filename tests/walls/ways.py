@@ -105,8 +105,10 @@ class Asked:
         scopes = [scope for scope in SCOPES if caller.reaches(scope.within(caller.tenant))]
         scopes += [scope.within(None) for scope in (*caller.roots, *caller.exact)]
         scope, subject = chance.choice(scopes), chance.choice(list(filter(caller.reads, SUBJECTS)))
-        if seen and chance.random() < 0.7:
-            somewhere = chance.choice(seen)
+        # A read that names another individual shows what is public about that one.
+        named = [plant for plant in seen if caller.reads(plant.subject)]
+        if named and chance.random() < 0.7:
+            somewhere = chance.choice(named)
             scope, subject = somewhere.scope.within(None), plain(somewhere.subject)
         some = chance.sample(filled.world.plants, min(6, len(filled.world.plants)))
         near = [
