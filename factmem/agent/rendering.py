@@ -321,7 +321,8 @@ def _shorter(excerpt: Excerpt, length: int, asked: Set[str]) -> Excerpt:
     text, room = excerpt.text, length - 2 * len(_GAP)
     spans = sentence_spans(text)
     shared = [len(asked & Excerpt.of(text[slice(*span)]).terms) for span in spans]
-    nearest = sorted(spans, key=lambda span: -shared[spans.index(span)]) if any(shared) else [(0, len(text))]
+    in_order = sorted(zip(shared, spans, strict=True), key=lambda pair: -pair[0])
+    nearest = [span for _, span in in_order] if any(shared) else [(0, len(text))]
     start, end = nearest[0]
     if end - start > room:
         return _parts_of(excerpt, [(start, start + len(_cut(text[start:], room)) - 1)])

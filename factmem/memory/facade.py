@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 
 import anyio
 import attrs
@@ -48,7 +49,7 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
-from factmem.memory.writer import UNSET, Unset, Updates, Writer
+from factmem.memory.writer import Updates, Writer
 from factmem.observing import Observation
 from factmem.providers.registry import open_provider
 from factmem.recall import DeepSettings
@@ -80,6 +81,16 @@ __all__ = ["Memory", "entries_of", "subjects_named", "withdraw", "zone_of"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
+
+
+class _Unset(enum.Enum):
+    UNSET = "unset"
+
+
+Unset: TypeAlias = Literal[_Unset.UNSET]
+"""Type of an argument that was not given, where None has a meaning."""
+
+UNSET: Final = _Unset.UNSET
 
 _log = logging.getLogger("factmem")
 _BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import functools
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, assert_never
+from typing import Any, Final, TypedDict, TypeVar, assert_never
 
 import attrs
 from anyio import to_thread
@@ -77,7 +76,7 @@ from factmem.shapes import check_fits
 from factmem.value_types import JSON_SHAPE
 from factmem.values import Json, encode_value
 
-__all__ = ["UNSET", "Unset", "Updates", "Writer", "WritingPart"]
+__all__ = ["Updates", "Writer", "WritingPart"]
 
 _ROLLED_BACK: Final = "rolled back"
 """Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
@@ -274,16 +273,6 @@ _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionStat
 _MOST_LOGGED: Final = 10
 
 _UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
-
-
-class _Unset(enum.Enum):
-    UNSET = "unset"
-
-
-Unset: TypeAlias = Literal[_Unset.UNSET]
-"""Type of an argument that was not given, where None has a meaning."""
-
-UNSET: Final = _Unset.UNSET
 
 
 class Updates(TypedDict, total=False):
