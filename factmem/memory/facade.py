@@ -77,7 +77,7 @@ from factmem.validators import check_instance, check_seconds
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["Memory", "entries_of", "subjects_named", "withdraw", "zone_of"]
+__all__ = ["UNSET", "Memory", "Unset", "entries_of", "subjects_named", "withdraw", "zone_of"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
