@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -16,6 +16,7 @@ from factmem.errors import FactMemError
 from factmem.facts import Concept
 from factmem.testing import ScriptedModel
 from tests.conftest import Promise
+from tests.growth import cpu_seconds, grows_faster
 
 SEATS: Final = Concept.single("seats", "How many seats", int)
 HOBBY: Final = Concept.multiple("hobby", "What they like")
@@ -29,7 +30,8 @@ def fact(number: int, quote: str = "I like chess", value: object = "chess") -> d
     return {"quote": quote, "message": 1, **described, "value": value}
 
 
-ANSWERS: Final[dict[str, Callable[[int], dict[str, Any]]]] = {
+Answer: TypeAlias = Callable[[int], dict[str, Any]]
+ANSWERS: Final[dict[str, Answer]] = {
     "many facts": lambda size: {"facts": [fact(number) for number in range(size // 100)]},
     "many quotes that are nowhere": lambda size: {"facts": [fact(at, f"I like {at}") for at in range(size // 100)]},
     "many values": lambda size: {"hobby": [{"quote": "I like chess", "message": 1, "values": ["chess"] * (size // 8)}]},
@@ -50,24 +52,24 @@ async def read(text: str, answer: dict[str, Any]) -> Detection | None:
         return None
 
 
-async def seconds(text: str, answer: dict[str, Any]) -> float:
-    started = time.process_time()
-    await read(text, answer)
-    return time.process_time() - started
-
-
 @pytest.mark.slow
-async def test_an_answer_of_ten_megabytes_costs_at_most_in_proportion_to_one_of_one(
+def test_an_answer_of_ten_megabytes_costs_at_most_in_proportion_to_one_of_one(
     promise: Promise, pytestconfig: pytest.Config
 ) -> None:
     """Every form is read with --big, and else one in three."""
     big = pytestconfig.getoption("--big")
     slowest, forms = 0.0, list(ANSWERS.items()) if big else list(ANSWERS.items())[1::3]
-    await read(TEXT, {})
+    asyncio.run(read(TEXT, {}))
     for name, made in forms:
-        short, long = [await seconds(TEXT, made(size)) for size in (1_000_000, 10_000_000)]
-        assert long < 10 * max(short, 0.1), name
-        slowest = max(slowest, long)
+        costs: dict[int, float] = {}
+
+        def cost(size: int, made: Answer = made, costs: dict[int, float] = costs) -> float:
+            answer = made(size)
+            costs[size] = cpu_seconds(lambda: asyncio.run(read(TEXT, answer)))
+            return costs[size]
+
+        assert not grows_faster(cost, 1_000_000, 10_000_000, times=10, least=0.1), name
+        slowest = max(slowest, costs[10_000_000])
     promise("an answer of 10 MB", f"{slowest:.2f} s of CPU for the slowest of {len(forms)} forms")
 
 
@@ -80,12 +82,10 @@ async def test_items_beyond_what_the_text_can_hold_are_counted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "ab ", "a.", "é", "no "])
-async def test_quotes_are_found_in_time_linear_in_periodic_text(unit: str) -> None:
+def test_quotes_are_found_in_time_linear_in_periodic_text(unit: str) -> None:
     def taken(length: int) -> float:
         text = QuotableText(unit * (length // len(unit)))
-        started = time.process_time()
-        text.find(unit * (length // len(unit) // 2))
-        text.find(unit * (length // len(unit) // 2) + "x")
-        return time.process_time() - started
+        half = unit * (length // len(unit) // 2)
+        return cpu_seconds(lambda: (text.find(half), text.find(half + "x")))
 
-    assert taken(100_000) < 10 * max(taken(25_000), 0.0125)
+    assert not grows_faster(taken, 25_000, 100_000, times=10, least=0.0125)

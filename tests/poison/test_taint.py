@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file
+from tests.growth import cpu_seconds, grows_faster
 from tests.poison.lies import IN_PLAIN_WORDS, LIES, Lie
 from tests.poison.planting import USER, opened
 
@@ -322,12 +322,10 @@ def test_a_long_conversation_costs_linear_time(piece: str, big: bool) -> None:
 
     def cost(length: int) -> float:
         text = piece * (length // len(piece))
-        start = time.process_time()
-        repetitions(heard((U, text), (T, text), (A, text)))
-        return time.process_time() - start
+        return cpu_seconds(lambda: repetitions(heard((U, text), (T, text), (A, text))))
 
     cost(2_500)
-    assert cost(size) < 40 * max(cost(size // 8), 0.0025)
+    assert not grows_faster(cost, size // 8, size, times=40, least=0.0025)
 
 
 @pytest.mark.parametrize(

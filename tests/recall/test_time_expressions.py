@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
-import time
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.recall.text.times import TimeSpan, easter, times_in
+from tests.growth import cpu_seconds, grows_faster
 from tests.tables import rows
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
@@ -123,9 +123,10 @@ def test_a_range_that_would_begin_before_the_calendar_is_read_as_its_two_ends() 
     ],
 )
 def test_a_long_text_is_read_in_time_that_grows_with_its_length(part: str) -> None:
-    began = time.process_time()
-    times_in((part * 300_000)[:300_000], NOW)
-    assert time.process_time() - began < 2, "a fifth of a second if the time is linear"
+    def cost(length: int) -> float:
+        return cpu_seconds(lambda: times_in((part * length)[:length], NOW))
+
+    assert not grows_faster(cost, 30_000, 300_000, times=30, least=0.01)
 
 
 def test_of_many_times_the_first_are_read() -> None:

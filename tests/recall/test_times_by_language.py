@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import time
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from factmem.recall.text.times import times_and_rest, times_in
 from factmem.testing import FakeClock
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
+from tests.growth import cpu_seconds, grows_faster
 from tests.tables import sections
 
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
@@ -78,9 +78,10 @@ def test_the_readers_know_the_english_of_each_phrase(language: str) -> None:
     "part", ["letzte Woche im Mai und ", "vor zwei ", "zwischen ", "ayer de mayo ", "5月から", "年"]
 )
 def test_a_long_text_is_read_in_time_that_does_not_grow_with_its_length(part: str) -> None:
-    began = time.process_time()
-    times_in((part * 300_000)[:300_000], NOW)
-    assert time.process_time() - began < 2
+    def cost(length: int) -> float:
+        return cpu_seconds(lambda: times_in((part * length)[:length], NOW))
+
+    assert not grows_faster(cost, 30_000, 300_000, times=30, least=0.01)
 
 
 _WORDS: Final = """
