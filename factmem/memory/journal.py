@@ -145,7 +145,7 @@ class Job:
         id: Words with the same id are read together.
         kind: Kind of job.
         consolidate: Compare findings with known records.
-        infer: Details to infer, of `factmem.memory.pipeline.INFERRED`.
+        infer: Details to infer, of `factmem.memory.model_reader.INFERRED`.
         request: Facts to look for.
         merge: Treatment of the metadata of a record that is updated.
         trigger: Condition for reading, of a stream.

@@ -2,67 +2,51 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
-import hashlib
-import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate, Verifier
-from factmem.abc.analyst import Analysis, AnalysisRequest
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
-from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.detector import DropReason
 from factmem.abc.observer import Operation
-from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.abc.verifier import Claim, Confirmation
 from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
-from factmem.details import Treatment
-from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
     EmbedderError,
     FactMemError,
-    InvalidDataError,
     ModelAwayError,
     ModelError,
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import STATEMENT, Concept, FactType, MultipleFacts, SingleFact
-from factmem.fold import Current, Moment, fold, never_accepted, states_of
-from factmem.llm.asking import bounded_gather, metered
+from factmem.facts import STATEMENT, Concept
+from factmem.fold import Current, Moment, fold, states_of
+from factmem.llm.asking import metered
 from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import (
     Job,
     JobKind,
     Unit,
     cited_message,
-    detailed,
     in_order,
     is_read_again,
     is_words,
     message_of,
-    rebuilt,
     settled_state,
-    treatment_of,
     units_in,
 )
+from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read_words
 from factmem.memory.operations import operation
-from factmem.memory.reader import Reader
-from factmem.memory.scope_tree import ScopeInfo
-from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
@@ -83,36 +67,15 @@ from factmem.records import (
     Origin,
     Place,
     Recorded,
-    assertions_of,
 )
-from factmem.scopes import MemoryScope
 from factmem.shown_records import as_kept_apart, shown_record
-from factmem.values import canonical_bytes, encode_value
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["INFERRED", "Pipeline", "PipelinePart", "ReadUnit"]
-
-INFERRED: Final = ("scope", "categories", "importance")
-"""Details that an analyst infers where the caller gives none."""
-
-
-@attrs.frozen(kw_only=True)
-class ReadUnit:
-    """A unit of words that was read, before anything of it is applied.
-
-    Attributes:
-        unit: The words.
-        candidates: Assertions that were found, without their embeddings.
-        dropped: Number of findings that are not used, by reason.
-    """
-
-    unit: Unit
-    candidates: tuple[CandidateAssertion, ...]
-    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+__all__ = ["Pipeline", "PipelinePart"]
 
 
 def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
@@ -302,13 +265,6 @@ def _slot(said: Assertion) -> tuple[object, ...]:
 
 _log = logging.getLogger("factmem")
 
-_DEEPEST_PROPOSAL: Final = 32
-"""Maximum depth of a scope that a model proposes."""
-_AROUND: Final = 300
-"""Number of characters that a verifier is shown before and after a quote."""
-_MOST_ANSWERS: Final = 4_096
-"""Maximum number of a verifier's answers that a memory holds."""
-
 
 class Pipeline(WritingPart):
     """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
@@ -364,7 +320,7 @@ class Pipeline(WritingPart):
     @operation(Operation.READ)
     async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         with metered(self._backend.worker.spent):
-            found = await self._found(units)
+            found = await ModelReader(self._context, self._backend).read_all(units)
             if self._backend.four_verbs_only:
                 return [
                     await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
@@ -383,7 +339,7 @@ class Pipeline(WritingPart):
     async def _kept(self, found: ReadUnit) -> Remembered:
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
         keep = self._kept_words([found], Plan())
-        words = [_read_words(item) for item in found.unit.words if item.id in keep]
+        words = [read_words(item) for item in found.unit.words if item.id in keep]
         return await self._saved([*words, *found.candidates], found.unit.job, dropped=found.dropped)
 
     async def _saved(
@@ -451,7 +407,7 @@ class Pipeline(WritingPart):
         """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
         if self._backend.four_verbs_only:
-            return await self._saved(map(_read_words, unit.words), unit.job, failure=failure)
+            return await self._saved(map(read_words, unit.words), unit.job, failure=failure)
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left and not stays_pending:
@@ -500,240 +456,6 @@ class Pipeline(WritingPart):
             if row.recorded.record_id in ready or any(cited_message(item) in messages for item in row.details.evidence)
         ]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
-
-    async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
-        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
-
-        async def read(unit: Unit) -> ReadUnit | FactMemError:
-            try:
-                self._backend.worker.spent.check()
-                return await self._read(unit, in_use)
-            except FactMemError as error:
-                return error
-            except Exception as error:  # a custom detector may raise any error
-                return ModelError(f"the detector or analyst failed: {type(error).__name__}")
-
-        return await bounded_gather([partial(read, unit) for unit in units], self._backend.concurrency)
-
-    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
-        match unit.job.kind:
-            case JobKind.DETECT:
-                return await self._detected(unit)
-            case JobKind.KEEP:
-                return await self._analysed(unit, in_use)
-            case JobKind.CONSOLIDATE:
-                return ReadUnit(unit=unit, candidates=tuple(map(_read_words, unit.words)))
-
-    async def _detected(self, unit: Unit) -> ReadUnit:
-        conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
-        here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
-        request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
-        with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
-            detection = await self._backend.detector.detect(conversation, request)
-            call.record_result(len(detection.candidates))
-        positions = {
-            message_of(item.assertion.details): item.assertion.details
-            for item in unit.words
-            if not item.assertion.only_shown
-        }
-        shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
-        dropped = Counter(detection.dropped)
-        cited = [message_of(candidate.details) for candidate in detection.candidates]
-        dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
-        found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
-
-        def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
-            return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
-
-        doubtful = [item for item in found if _is_doubted(item) and not _repeats(positions[message_of(item.details)])]
-        left, unconfirmed = await self._verified(doubtful, asserted, conversation)
-        certain = [item for item in found if item not in doubtful]
-        said = [CandidateAssertion(it, removal=item.removed) for item in (*certain, *left) for it in asserted(item)]
-        if not self._context.policies.keep_words:
-            kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
-            quotes = [quote for details in kept for quote in details.evidence]
-            standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
-            said += map(CandidateAssertion, standing)
-        return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
-
-    async def _verified(
-        self,
-        doubted: Sequence[Candidate],
-        asserted: Callable[[Candidate], Sequence[Assertion]],
-        conversation: Conversation,
-    ) -> tuple[list[Candidate], Counter[DropReason]]:
-        """Return what is left of doubted values, without their doubt if they are believed, and counts of the others.
-
-        A value that somebody accepted or refused in the inbox is not asked about again. The others are asked in one
-        question. Without a verifier, if it fails, or once the budget is spent, they wait.
-
-        Args:
-            doubted: Candidates with a doubt; see `_is_doubted`.
-            asserted: Returns the assertions of a candidate.
-            conversation: The words that they were found in.
-        """
-        dropped: Counter[DropReason] = Counter()
-        left: list[Candidate] = []
-        asked: list[Candidate] = []
-        single = [value for candidate in doubted for value in _one_by_one(candidate)]
-        decided = _decisions_in(await self._of_everybody.log(LogPart(apart=True))) if single else {}
-        for item, said in [(value, said) for value in single for said in asserted(value)]:
-            match decided.get(_value_of(said)):
-                case None:
-                    asked.append(item)
-                case AssertionState.QUARANTINED:
-                    dropped[DropReason.WAITING_ALREADY] += 1
-                case AssertionState.RETRACTED:
-                    dropped[DropReason.REFUSED_BEFORE] += 1
-                case _:
-                    left.append(attrs.evolve(item, doubt=None))
-        askable = [item for item in asked if item.doubt is not None and item.doubt.askable]
-        left += [item for item in asked if item not in askable]
-        messages = _by_name(conversation)
-        answers = await self._answers([_claim_of(item, messages) for item in askable])
-        for candidate, answer in zip(askable, answers, strict=True):
-            match answer:
-                case Confirmation.YES:
-                    left.append(attrs.evolve(candidate, doubt=None))
-                case Confirmation.NO:
-                    dropped[DropReason.NOT_CONFIRMED] += 1
-                case Confirmation.UNCLEAR:
-                    left.append(candidate)
-                case _:
-                    assert_never(answer)
-        return left, dropped
-
-    async def _answers(self, claims: Sequence[Claim]) -> list[Confirmation]:
-        """Return the answers to claims: those known already, and those of one question about the others."""
-        unclear, known, verifier = Confirmation.UNCLEAR, self._backend.confirmations, self._backend.verifier
-        keys = [(self._context.viewer, _digest(claim)) for claim in claims]
-        new = {key: claim for key, claim in zip(keys, claims, strict=True) if key not in known}
-        if new and verifier is not None:
-            found = await self._asked(verifier, list(new.values()))
-            known.update(zip(new, found, strict=False))
-            while len(known) > _MOST_ANSWERS:
-                known.pop(next(iter(known)))
-        return [known.get(key, unclear) for key in keys]
-
-    async def _asked(self, verifier: Verifier, claims: Sequence[Claim]) -> Sequence[Confirmation]:
-        """Return a verifier's answers; none if it fails."""
-        try:
-            self._backend.worker.spent.check()
-            with nested(Operation.VERIFY, records_in=len(claims)) as call:
-                answers = await verifier.verify(claims)
-                call.record_result(len(answers))
-        except BudgetSpentError:
-            return ()
-        except Exception as error:  # a custom verifier may raise any error
-            kind = error if isinstance(error, FactMemError) else type(error).__name__
-            _log.warning("%d findings could not be verified and wait in quarantine: %s", len(claims), kind)
-            return ()
-        right = len(answers) == len(claims) and all(isinstance(item, Confirmation) for item in answers)
-        return answers if right else ()
-
-    def _standing(self, unit: Unit) -> Iterator[Assertion]:
-        """Yield the user's standing instructions in the words of a unit, which outlast the words."""
-        for item in unit.words:
-            said, details = item.assertion, item.assertion.details
-            if not (self._holds_facts(item) and _instructs(details)):
-                continue
-            (words,) = details.evidence
-            for start, end in instructions_in(words.quote):
-                at = words.start or 0
-                quote = attrs.evolve(words, quote=words.quote[start:end], start=at + start, end=at + end)
-                fact = STATEMENT.fact([quote.quote], timestamp=said.timestamp)
-                for standing in assertions_of(fact, said.place, attrs.evolve(details, evidence=(quote,))):
-                    yield attrs.evolve(standing, state=settled_state(item), actor=said.actor)
-
-    def _holds_facts(self, recorded: Recorded) -> bool:
-        """Return whether words are the user's, and are read for facts."""
-        treatment = treatment_of(recorded) or self._context.policies.origins.user
-        return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
-
-    def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
-        """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
-        origins = self._context.policies.origins
-
-        def treated(recorded: Recorded) -> Treatment | None:
-            own, origin = treatment_of(recorded), recorded.assertion.details.origin
-            if _repeats(recorded.assertion.details):
-                return _doubted(own or origins.of(origin)) if recorded.id in unit.ids else Treatment.IGNORE
-            if recorded.id in unit.ids:
-                return own
-            return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
-
-        return treated
-
-    def _asserted(
-        self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
-    ) -> tuple[Assertion, ...]:
-        place = Place(candidate.subject or unit.place.subject, unit.place.scope)
-        position = words.evidence[0].position
-        evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
-        repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
-        flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
-        found = attrs.evolve(candidate.details, evidence=evidence, flags=flags)
-        doubt = None if candidate.doubt is None else candidate.doubt.reason
-        details = attrs.evolve(detailed(unit.given_for(words), found), doubt=doubt)
-        fact = self._writer.dated(candidate.fact)
-        quarantined = candidate.quarantined or repeated or candidate.doubt is not None
-        if (
-            candidate.cleared is not None
-            and not quarantined
-            and (gone := _removals(candidate.cleared, place, details, fact.timestamp, here))
-        ):
-            return gone
-        # The words of a request to forget are not themselves removed.
-        removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
-        state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
-        return tuple(
-            attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
-            for said in assertions_of(fact, place, details, removed=removed)
-        )
-
-    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
-        analysis = await self._analysis(unit, in_use)
-        place = Place(unit.place.subject, self._proposed(analysis.scope, unit.place.scope))
-        said = [
-            attrs.evolve(item.assertion, place=place, details=_analysed_details(analysis, item.assertion.details))
-            for item in map(_read_words, unit.words)
-        ]
-        return ReadUnit(unit=unit, candidates=tuple(map(CandidateAssertion, said)))
-
-    async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
-        """Return the parts of an analysis of a unit's words that its job asks for, and no others."""
-        analyst, infer = self._backend.analyst, unit.job.infer
-        if not infer or analyst is None or in_use is None:
-            return Analysis()
-        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
-        asked = {name: name in infer for name in INFERRED}
-        request = AnalysisRequest(
-            **asked, scopes_in_use=tuple(map(str, in_use.scopes)), categories_in_use=tuple(in_use.categories)
-        )
-        with nested(Operation.ANALYSE, records_in=1):
-            analysis = await analyst.analyse(text, request)
-        nothing = Analysis()
-        return attrs.evolve(analysis, **{name: getattr(nothing, name) for name in INFERRED if not asked[name]})
-
-    def _proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
-        """Return the scope that a model proposes; the given one if the proposed path is illegal or too deep."""
-        if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
-            return otherwise
-        try:
-            return self._context.target(path)
-        except InvalidDataError:
-            return otherwise
-
-    def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
-        """Return the declared concepts, and those of records about a unit's subjects, which a detector is shown."""
-        subjects = {subject.key for subject in (*unit.job.request.subjects, unit.place.subject)}
-        said = ((row, row.recorded.assertion) for row in here)
-        newest = {it.keyword: row for row, it in said if it.place.subject.key in subjects}
-        newest.pop(STATEMENT.keyword, None)
-        declared = self._context.concepts
-        found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
-        return tuple((dict(declared) | found).values())
 
     async def _applied_or_single(
         self, found: Sequence[ReadUnit], *, tries: int = 5
@@ -821,7 +543,7 @@ class Pipeline(WritingPart):
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
             if not is_read_again(recorded)  # the words themselves stay as their first reading left them
-            and self._holds_facts(recorded)
+            and holds_facts(recorded, self._context.policies.origins)
             and message_of(recorded.assertion.details) not in forgotten
         )
 
@@ -923,125 +645,9 @@ class PipelinePart(WritingPart):
         return Pipeline(self._context, self._backend)
 
 
-def _is_doubted(candidate: Candidate) -> bool:
-    """Return whether a candidate would be believed but for its doubt: no answer lifts another quarantine."""
-    return candidate.doubt is not None and not candidate.quarantined and candidate.details.origin.trusted
-
-
-def _one_by_one(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield a candidate for each of its values, which are doubted one by one."""
-    match candidate.fact:
-        case SingleFact():
-            yield candidate
-        case MultipleFacts() as fact:
-            for value in fact.values:
-                yield attrs.evolve(candidate, fact=attrs.evolve(fact, values=(value,)))
-
-
-def _decisions_in(log: Sequence[LogEntry]) -> dict[tuple[object, ...], AssertionState]:
-    """Return the state of the newest assertion of each value that waited in quarantine before."""
-    states, apart = states_of(log), never_accepted(log)
-    decided: dict[tuple[object, ...], AssertionState] = {}
-    for entry in log:
-        if not isinstance(entry, Recorded) or entry.id not in states:
-            continue
-        said, state = entry.assertion, states[entry.id]
-        waited = said.state is AssertionState.QUARANTINED and said.details.origin is Origin.USER
-        if waited and (state is not AssertionState.RETRACTED or entry.id in apart):
-            decided[_value_of(said)] = state
-    return decided
-
-
-def _by_name(conversation: Conversation) -> Mapping[tuple[str | None, str | None], tuple[Message, str]]:
-    """Return each message, by conversation and id, with the text of the one before it, if that may be believed."""
-    found: dict[tuple[str | None, str | None], tuple[Message, str]] = {}
-    before = ""
-    for message in conversation.messages:
-        found.setdefault((conversation.id, message.id), (message, before))
-        before = message.content if message.origin.trusted else ""
-    return found
-
-
-def _claim_of(candidate: Candidate, messages: Mapping[tuple[str | None, str | None], tuple[Message, str]]) -> Claim:
-    """Return the claim of a candidate with one value."""
-    concept, (value,) = candidate.fact.concept, candidate.fact.values
-    evidence = candidate.details.evidence[0]
-    message, before = messages.get(cited_message(evidence), (None, ""))
-    data = encode_value(value, concept.value_type)
-    return Claim(
-        passage=evidence.quote if message is None else _passage(message.content, evidence),
-        answered=before[-_AROUND:],
-        speaker=evidence.speaker or evidence.role or "user",
-        said_at=candidate.fact.timestamp,
-        about="" if candidate.subject is None else candidate.subject.prompt_description,
-        concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
-        value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
-        removal=candidate.removed,
-    )
-
-
-def _passage(text: str, evidence: Evidence) -> str:
-    """Return the words around a quote, from one blank to another; a short text as a whole."""
-    start = text.find(evidence.quote) if evidence.start is None else evidence.start
-    end = max(start, 0) + len(evidence.quote) if evidence.end is None else evidence.end
-    first, last = max(start - _AROUND, 0), end + _AROUND
-    before = text[first:start] if first == 0 else text[first:start].partition(" ")[2]
-    after = text[end:last] if last >= len(text) else text[end:last].rpartition(" ")[0]
-    return f"{before}{text[max(start, 0) : end]}{after}"
-
-
-def _value_of(said: Assertion) -> tuple[object, ...]:
-    return (*said.track, canonical_bytes(said.data), said.removed)
-
-
-def _digest(claim: Claim) -> bytes:
-    return hashlib.sha256(repr(attrs.astuple(claim)).encode(errors="surrogatepass")).digest()
-
-
-def _instructs(details: FactDetails) -> bool:
-    """Return whether words hold a standing instruction."""
-    return EXPLICIT_INSTRUCTIONS.label in details.topics
-
-
 def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
     """Return the settings that the findings of one transaction share."""
     return (found.unit.job.consolidate, found.unit.job.merge)
-
-
-def _read_words(recorded: Recorded) -> CandidateAssertion:
-    """Return words that do not wait any more."""
-    return CandidateAssertion(attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded)))
-
-
-def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
-    """Return the caller's details, completed by the analysis, also key by key of the metadata."""
-    found = {"entities": analysis.entities, "dates": analysis.dates}
-    metadata = {name: list(items) for name, items in found.items() if items} | dict(given.metadata)
-    return attrs.evolve(
-        given,
-        categories=given.categories or analysis.categories,
-        topics=given.topics or analysis.topics,
-        importance=given.importance if analysis.importance is None else analysis.importance,
-        metadata=metadata,
-    )
-
-
-def _repeats(details: FactDetails) -> bool:
-    """Return whether words only repeat what nobody vouches for."""
-    return any(flag in REPEATS.values() for flag in details.flags)
-
-
-def _doubted(treatment: Treatment) -> Treatment:
-    """Return the treatment of words that are not believed: no model is shown them beside others."""
-    match treatment:
-        case Treatment.FACTS | Treatment.QUARANTINED_FACTS:
-            return Treatment.QUARANTINED_FACTS
-        case Treatment.STATEMENTS:
-            return Treatment.STATEMENTS
-        case Treatment.CONTEXT | Treatment.IGNORE:
-            return Treatment.IGNORE
-        case _:
-            assert_never(treatment)
 
 
 def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
@@ -1063,36 +669,3 @@ def _known_at(
     found = selected(corpus, Sight(viewer=viewer, reviewed=True), RecallFilter(places=places))
     pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
     return [(row, vector) for row, vector in pairs if row is not None]
-
-
-def _removals(
-    cleared: Concept[Any, Any], place: Place, details: FactDetails, said_at: dt.datetime, here: Sequence[Current]
-) -> tuple[Assertion, ...]:
-    """Return the removals of all known values of a concept at a place, of one owner.
-
-    Args:
-        cleared: Concept whose values are removed.
-        place: Place of the values.
-        details: Details of the removals; their owner is the owner of the removed facts.
-        said_at: Time when the removal was said.
-        here: Current records, at that place and elsewhere.
-    """
-    known = (row.recorded.assertion for row in here if row.recorded.assertion.keyword == cleared.keyword)
-    return tuple(
-        attrs.evolve(
-            said,
-            data=None if said.fact_type is FactType.SINGLE else said.data,
-            timestamp=said_at,
-            removed=True,
-            valid_from=None,
-            valid_to=None,
-            details=details,
-            revises=None,
-            revised=None,
-            job=None,
-            actor=None,
-            state=AssertionState.ACTIVE,
-        )
-        for said in known
-        if (said.place.key, said.details.owner) == (place.key, details.owner)
-    )

@@ -33,7 +33,8 @@ from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
-from factmem.memory.pipeline import INFERRED, PipelinePart
+from factmem.memory.model_reader import INFERRED
+from factmem.memory.pipeline import PipelinePart
 from factmem.memory.profiles import united
 from factmem.memory.screening import heard_as, off_loop
 from factmem.memory.taint import REPEATS, Heard, repetitions

@@ -1,0 +1,310 @@
+"""Reading of words by models: a detector finds facts in a unit, or an analyst completes its details."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, assert_never
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Candidate
+from factmem.abc.analyst import Analysis, AnalysisRequest
+from factmem.abc.detector import DropReason
+from factmem.abc.observer import Operation
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.consolidation.candidates import CandidateAssertion
+from factmem.details import Treatment
+from factmem.detection import OriginPolicy
+from factmem.detection.standing_instructions import instructions_in
+from factmem.detection.utterances import covers
+from factmem.errors import FactMemError, InvalidDataError, ModelError
+from factmem.facts import STATEMENT, Concept, FactType
+from factmem.fold import Current
+from factmem.llm.asking import bounded_gather
+from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
+from factmem.memory.reader import Reader
+from factmem.memory.scope_tree import ScopeInfo
+from factmem.memory.taint import REPEATS
+from factmem.memory.verification import Verification, is_doubted
+from factmem.memory.writer import WritingPart
+from factmem.observing import nested
+from factmem.recall import RecallFilter
+from factmem.recall.results import hydrate
+from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+
+__all__ = ["INFERRED", "ModelReader", "ReadUnit", "holds_facts", "read_words"]
+
+INFERRED: Final = ("scope", "categories", "importance")
+"""Details that an analyst infers where the caller gives none."""
+
+_DEEPEST_PROPOSAL: Final = 32
+"""Maximum depth of a scope that a model proposes."""
+
+
+@attrs.frozen(kw_only=True)
+class ReadUnit:
+    """A unit of words that was read, before anything of it is applied.
+
+    Attributes:
+        unit: The words.
+        candidates: Assertions that were found, without their embeddings.
+        dropped: Number of findings that are not used, by reason.
+    """
+
+    unit: Unit
+    candidates: tuple[CandidateAssertion, ...]
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+
+
+class ModelReader(WritingPart):
+    """Lets models read units of words. It writes nothing."""
+
+    @functools.cached_property
+    def _verification(self) -> Verification:
+        return Verification(self._context, self._backend)
+
+    async def read_all(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
+        """Read units, all of one owner, side by side; return what each holds, or the error."""
+        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
+
+        async def read(unit: Unit) -> ReadUnit | FactMemError:
+            try:
+                self._backend.worker.spent.check()
+                return await self._read(unit, in_use)
+            except FactMemError as error:
+                return error
+            except Exception as error:  # a custom detector may raise any error
+                return ModelError(f"the detector or analyst failed: {type(error).__name__}")
+
+        return await bounded_gather([partial(read, unit) for unit in units], self._backend.concurrency)
+
+    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
+        match unit.job.kind:
+            case JobKind.DETECT:
+                return await self._detected(unit)
+            case JobKind.KEEP:
+                return await self._analysed(unit, in_use)
+            case JobKind.CONSOLIDATE:
+                return ReadUnit(unit=unit, candidates=tuple(map(read_words, unit.words)))
+
+    async def _detected(self, unit: Unit) -> ReadUnit:
+        conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
+        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
+        here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
+        request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
+        with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
+            detection = await self._backend.detector.detect(conversation, request)
+            call.record_result(len(detection.candidates))
+        positions = {
+            message_of(item.assertion.details): item.assertion.details
+            for item in unit.words
+            if not item.assertion.only_shown
+        }
+        shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
+        dropped = Counter(detection.dropped)
+        cited = [message_of(candidate.details) for candidate in detection.candidates]
+        dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
+        found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+
+        def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
+            return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
+
+        doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
+        left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation)
+        certain = [item for item in found if item not in doubtful]
+        said = [CandidateAssertion(it, removal=item.removed) for item in (*certain, *left) for it in asserted(item)]
+        if not self._context.policies.keep_words:
+            kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
+            quotes = [quote for details in kept for quote in details.evidence]
+            standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
+            said += map(CandidateAssertion, standing)
+        return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
+
+    def _standing(self, unit: Unit) -> Iterator[Assertion]:
+        """Yield the user's standing instructions in the words of a unit, which outlast the words."""
+        for item in unit.words:
+            said, details = item.assertion, item.assertion.details
+            if not (holds_facts(item, self._context.policies.origins) and _instructs(details)):
+                continue
+            (words,) = details.evidence
+            for start, end in instructions_in(words.quote):
+                at = words.start or 0
+                quote = attrs.evolve(words, quote=words.quote[start:end], start=at + start, end=at + end)
+                fact = STATEMENT.fact([quote.quote], timestamp=said.timestamp)
+                for standing in assertions_of(fact, said.place, attrs.evolve(details, evidence=(quote,))):
+                    yield attrs.evolve(standing, state=settled_state(item), actor=said.actor)
+
+    def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
+        """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
+        origins = self._context.policies.origins
+
+        def treated(recorded: Recorded) -> Treatment | None:
+            own, origin = treatment_of(recorded), recorded.assertion.details.origin
+            if _repeats(recorded.assertion.details):
+                return _doubted(own or origins.of(origin)) if recorded.id in unit.ids else Treatment.IGNORE
+            if recorded.id in unit.ids:
+                return own
+            return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
+
+        return treated
+
+    def _asserted(
+        self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
+    ) -> tuple[Assertion, ...]:
+        place = Place(candidate.subject or unit.place.subject, unit.place.scope)
+        position = words.evidence[0].position
+        evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
+        repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
+        flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
+        found = attrs.evolve(candidate.details, evidence=evidence, flags=flags)
+        doubt = None if candidate.doubt is None else candidate.doubt.reason
+        details = attrs.evolve(detailed(unit.given_for(words), found), doubt=doubt)
+        fact = self._writer.dated(candidate.fact)
+        quarantined = candidate.quarantined or repeated or candidate.doubt is not None
+        if (
+            candidate.cleared is not None
+            and not quarantined
+            and (gone := _removals(candidate.cleared, place, details, fact.timestamp, here))
+        ):
+            return gone
+        # The words of a request to forget are not themselves removed.
+        removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
+        state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
+        return tuple(
+            attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
+            for said in assertions_of(fact, place, details, removed=removed)
+        )
+
+    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
+        analysis = await self._analysis(unit, in_use)
+        place = Place(unit.place.subject, self._proposed(analysis.scope, unit.place.scope))
+        said = [
+            attrs.evolve(item.assertion, place=place, details=_analysed_details(analysis, item.assertion.details))
+            for item in map(read_words, unit.words)
+        ]
+        return ReadUnit(unit=unit, candidates=tuple(map(CandidateAssertion, said)))
+
+    async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
+        """Return the parts of an analysis of a unit's words that its job asks for, and no others."""
+        analyst, infer = self._backend.analyst, unit.job.infer
+        if not infer or analyst is None or in_use is None:
+            return Analysis()
+        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
+        asked = {name: name in infer for name in INFERRED}
+        request = AnalysisRequest(
+            **asked, scopes_in_use=tuple(map(str, in_use.scopes)), categories_in_use=tuple(in_use.categories)
+        )
+        with nested(Operation.ANALYSE, records_in=1):
+            analysis = await analyst.analyse(text, request)
+        nothing = Analysis()
+        return attrs.evolve(analysis, **{name: getattr(nothing, name) for name in INFERRED if not asked[name]})
+
+    def _proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
+        """Return the scope that a model proposes; the given one if the proposed path is illegal or too deep."""
+        if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
+            return otherwise
+        try:
+            return self._context.target(path)
+        except InvalidDataError:
+            return otherwise
+
+    def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
+        """Return the declared concepts, and those of records about a unit's subjects, which a detector is shown."""
+        subjects = {subject.key for subject in (*unit.job.request.subjects, unit.place.subject)}
+        said = ((row, row.recorded.assertion) for row in here)
+        newest = {it.keyword: row for row, it in said if it.place.subject.key in subjects}
+        newest.pop(STATEMENT.keyword, None)
+        declared = self._context.concepts
+        found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
+        return tuple((dict(declared) | found).values())
+
+
+def holds_facts(recorded: Recorded, origins: OriginPolicy) -> bool:
+    """Return whether words are the user's, and are read for facts.
+
+    Args:
+        recorded: The words.
+        origins: The treatment of words that have none of their own.
+    """
+    treatment = treatment_of(recorded) or origins.user
+    return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
+
+
+def _instructs(details: FactDetails) -> bool:
+    """Return whether words hold a standing instruction."""
+    return EXPLICIT_INSTRUCTIONS.label in details.topics
+
+
+def read_words(recorded: Recorded) -> CandidateAssertion:
+    """Return words that do not wait any more."""
+    return CandidateAssertion(attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded)))
+
+
+def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
+    """Return the caller's details, completed by the analysis, also key by key of the metadata."""
+    found = {"entities": analysis.entities, "dates": analysis.dates}
+    metadata = {name: list(items) for name, items in found.items() if items} | dict(given.metadata)
+    return attrs.evolve(
+        given,
+        categories=given.categories or analysis.categories,
+        topics=given.topics or analysis.topics,
+        importance=given.importance if analysis.importance is None else analysis.importance,
+        metadata=metadata,
+    )
+
+
+def _repeats(details: FactDetails) -> bool:
+    """Return whether words only repeat what nobody vouches for."""
+    return any(flag in REPEATS.values() for flag in details.flags)
+
+
+def _doubted(treatment: Treatment) -> Treatment:
+    """Return the treatment of words that are not believed: no model is shown them beside others."""
+    match treatment:
+        case Treatment.FACTS | Treatment.QUARANTINED_FACTS:
+            return Treatment.QUARANTINED_FACTS
+        case Treatment.STATEMENTS:
+            return Treatment.STATEMENTS
+        case Treatment.CONTEXT | Treatment.IGNORE:
+            return Treatment.IGNORE
+        case _:
+            assert_never(treatment)
+
+
+def _removals(
+    cleared: Concept[Any, Any], place: Place, details: FactDetails, said_at: dt.datetime, here: Sequence[Current]
+) -> tuple[Assertion, ...]:
+    """Return the removals of all known values of a concept at a place, of one owner.
+
+    Args:
+        cleared: Concept whose values are removed.
+        place: Place of the values.
+        details: Details of the removals; their owner is the owner of the removed facts.
+        said_at: Time when the removal was said.
+        here: Current records, at that place and elsewhere.
+    """
+    known = (row.recorded.assertion for row in here if row.recorded.assertion.keyword == cleared.keyword)
+    return tuple(
+        attrs.evolve(
+            said,
+            data=None if said.fact_type is FactType.SINGLE else said.data,
+            timestamp=said_at,
+            removed=True,
+            valid_from=None,
+            valid_to=None,
+            details=details,
+            revises=None,
+            revised=None,
+            job=None,
+            actor=None,
+            state=AssertionState.ACTIVE,
+        )
+        for said in known
+        if (said.place.key, said.details.owner) == (place.key, details.owner)
+    )
