@@ -197,23 +197,20 @@ class _Clause:
         """Whether words are compared by their characters, for they take endings or stand without spaces."""
         return self._of.language.unspaced or self._of.language.orders_last
 
-    def is_replaced_by(self, newer: frozenset[str]) -> bool:
-        """Return whether words of a newer clause repeat this one but for its value."""
-        return any(True for _ in self.replaced(newer))
-
-    def replaced(self, newer: frozenset[str]) -> Iterator[Span]:
-        """Yield the place of the value, if words of a newer clause repeat all else."""
+    def replaced(self, newer: frozenset[str]) -> Sequence[Span]:
+        """Return the place of the value, if words of a newer clause repeat all else; none if they do not."""
         other = self.words - newer
         same = len(self.words) - len(other)
         if not 1 < same >= len(other) > 0:
-            return
+            return ()
         value = frozenset(term for term in self.terms if not self._is_in(term, newer))
         beside = (
             other - value if not self._in_pairs else {pair for pair in other if not set(pair) & set("".join(value))}
         )
+        if len(beside) > max(same // 4, same > _FEW):
+            return ()
         places = list(_united(self.places(value)))
-        if len(beside) <= max(same // 4, same > _FEW) and len(places) == 1:
-            yield from places
+        return places if len(places) == 1 else ()
 
     def _is_in(self, term: str, words: frozenset[str]) -> bool:
         if not self._in_pairs:
@@ -316,7 +313,7 @@ class Coverage:
         self._said: dict[frozenset[tuple[str, str]], _Told] = defaultdict(_Told)
         self._facts: list[_Value] = []
         self._former: list[tuple[_Individual, dt.datetime, frozenset[str]]] = []
-        self._changes: list[tuple[FactRecord[Any], frozenset[str]]] = []
+        self._changes: dict[tuple[str, str | None], list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
 
@@ -357,7 +354,8 @@ class Coverage:
             if changed and not text.language.finds("beside", text.lowered):
                 read = ReadableText(text.text)  # what stands in a letter or a quotation is another's
                 clauses = [clause for _, clauses in text.stated for clause in clauses]
-                self._changes += [(record, it.words) for it in clauses if read.structure_at(*it.span) is None]
+                words = [clause.words for clause in clauses if read.structure_at(*clause.span) is None]
+                self._changes[record.subject.key] += [(record.timestamp, of_clause) for of_clause in words]
 
     def add_newer(self, id: str, newer: FactRecord[Any]) -> None:
         """Take in that a newer statement overtakes one.
@@ -374,15 +372,15 @@ class Coverage:
         near = self._near(record)
         overtaking = self._newer.get(record.id, [])
         clauses = [clause for _, clauses in text.stated for clause in clauses]
-        if overtaking and not any(clause.is_replaced_by(words) for clause in clauses for words in overtaking):
+        if overtaking and not any(clause.replaced(words) for clause in clauses for words in overtaking):
             return None  # nobody knows which part still holds
-        newer = [*overtaking, *(words for by, words in self._changes if _is_later(by, record))]
+        later = [words for at, words in self._changes.get(record.subject.key, ()) if at > record.timestamp]
+        newer = [*overtaking, *later]
+        replaced = {clause: [place for words in newer for place in clause.replaced(words)] for clause in clauses}
         kept = [
             (span, clauses)
             for span, clauses in text.stated
-            if not all(
-                any(map(clause.is_replaced_by, newer)) or self._covers(clause, record, near) for clause in clauses
-            )
+            if not all(replaced[clause] or self._covers(clause, record, near) for clause in clauses)
         ]
         left = tuple(clause for _, clauses in kept for clause in clauses)
         count, after = sum(len(clause.terms) for clause in left), self.after.get(record.id)
@@ -393,7 +391,7 @@ class Coverage:
         for span, clauses in kept:
             rest += " " if rest else ""
             places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
-            places += [place for clause in clauses for words in newer for place in clause.replaced(words)]
+            places += [place for clause in clauses for place in replaced[clause]]
             former += [(start - span[0] + len(rest), end - span[0] + len(rest)) for start, end in places]
             rest += _OPEN_END.sub("", text.text[slice(*span)])
         return Excerpt(rest, tuple(_united(former)), left, after)
@@ -468,10 +466,6 @@ def _overlap(clause: _Clause, quote: Evidence, record: FactRecord[Any]) -> bool:
         start = str(record.value).find(quote.quote) + offset
         end = start + len(quote.quote)
     return start < clause.span[1] + offset and clause.span[0] + offset < end
-
-
-def _is_later(by: FactRecord[Any], record: FactRecord[Any]) -> bool:
-    return by.timestamp > record.timestamp and by.subject.key == record.subject.key
 
 
 def _pairs(word: str) -> set[str]:
