@@ -19,8 +19,12 @@ from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, FactMemError
 from factmem.event_loops import OneLoop
 from factmem.llm.asking import Spent
+from factmem.recall.embedders import embedded
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from factmem.abc import Consolidator, Detector, Reranker, Verifier
     from factmem.abc.analyst import Analyst
     from factmem.abc.embedder import Embedder
@@ -41,6 +45,9 @@ _MOST: Final = 1_000
 
 _LONGEST: Final = 30.0
 """Age in seconds after which the next read writes the counts."""
+
+_MOST_QUERIES: Final = 32
+"""Maximum number of queries whose embeddings are held."""
 
 
 @attrs.define(eq=False)
@@ -144,6 +151,7 @@ class Backend:
         reranking_cost: What the reranker has cost since the memory was opened.
         media_tried: Media that gave nothing to this process.
         confirmations: The verifier's answers so far, by viewer and digest of the claim. An erasure drops them.
+        asked: Embeddings of the latest queries. An erasure drops them.
         loop: The event loop that the memory is used in.
     """
 
@@ -164,6 +172,7 @@ class Backend:
     reranking_cost: Spent = attrs.field(factory=Spent, init=False)
     media_tried: dict[object, None] = attrs.field(factory=dict, init=False)
     confirmations: dict[tuple[str | None, bytes], Confirmation] = attrs.field(factory=dict, init=False)
+    asked: dict[str, NDArray[np.float32] | None] = attrs.field(factory=dict, init=False)
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 
     def enter_loop(self) -> None:
@@ -195,6 +204,21 @@ class Backend:
         """
         return log_of(self.provider) if self.four_verbs_only else cast("KeepsLog", self.provider)
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+        """Embed queries, each once while it is among the latest: a turn of an agent searches several times for one.
+
+        Raises:
+            EmbedderError: See `embedded`.
+        """
+        known = {text: self.asked[text] for text in texts if text in self.asked}
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known |= zip(new, await embedded(self.embedder, new, query=True), strict=True)
+            self.asked.update(known)
+            while len(self.asked) > _MOST_QUERIES:
+                self.asked.pop(next(iter(self.asked)))
+        return [known[text] for text in texts]
+
     async def erase(
         self, tenant: str | None, record_ids: Sequence[str] = (), *, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
@@ -205,6 +229,7 @@ class Backend:
         """
         receipt = await self.log().erase(record_ids, tenant=tenant, assertion_ids=assertion_ids)
         self.confirmations.clear()
+        self.asked.clear()
         await self.mirror.let_go()
         return receipt
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 from anyio import from_thread, to_thread
 
-from factmem.abc.embedder import Embedder
 from factmem.abc.outlines import number_of_id
 from factmem.abc.question_analyst import QuestionRequest
 from factmem.detection.redaction import redact
@@ -25,7 +24,6 @@ from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
 from factmem.recall import DeepSettings, RecallFilter
 from factmem.recall.deep import Hint, Look, Results, explored
-from factmem.recall.embedders import embedded as embed_texts
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Mirror
@@ -111,7 +109,7 @@ class Recaller(ReadingPart):
         texts = list(search.texts(query, happened))
         failure = None
         try:
-            found_for = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else ()
+            found_for = await self._backend.embed_queries(texts) if search.semantic else ()
             vectors = dict(zip(texts, found_for, strict=search.semantic))
             found = await self._ranked(search, query, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
@@ -201,7 +199,7 @@ class Recaller(ReadingPart):
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
             if not embedded:
                 return [None] * len(texts)
-            return from_thread.run(functools.partial(embed_texts, self._backend.embedder, texts, query=True))
+            return from_thread.run(self._backend.embed_queries, texts)
 
         return Asking(
             text=query,
@@ -220,7 +218,7 @@ class Recaller(ReadingPart):
         searches = Searches(
             search=search,
             corpus=self._reader.corpus,
-            embedder=self._backend.embedder if search.semantic else None,
+            embed=self._backend.embed_queries if search.semantic else None,
             concurrency=deep.concurrency,
         )
         found = await explored(
@@ -402,14 +400,14 @@ class Searches:
     Attributes:
         search: What is searched for, and among what; a hint never widens its filter.
         corpus: Returns the current records, with every vector if called with ``embedded=True``.
-        embedder: Makes the embeddings; None to rank by words alone.
+        embed: Makes the embeddings; None to rank by words alone.
         concurrency: Maximum number of concurrent searches.
         failure: The reason to rank by words alone; None without an error.
     """
 
     search: Search
     corpus: Callable[..., Awaitable[Corpus]]
-    embedder: Embedder | None
+    embed: Callable[[Sequence[str]], Awaitable[Sequence[NDArray[np.float32] | None]]] | None
     concurrency: int
     failure: str | None = attrs.field(init=False, default=None)
     _vectors: dict[str, NDArray[np.float32] | None] = attrs.field(init=False, factory=dict)
@@ -440,7 +438,7 @@ class Searches:
             corpus = await self.corpus(embedded=self.failure is None and self.search.needs_vectors)
         except EmbedderError as error:
             self.failure = self.search.without_meaning(error)
-            self.embedder, self._vectors, self._seen = None, {}, None
+            self.embed, self._vectors, self._seen = None, {}, None
             corpus = await self.corpus()
         if corpus is not self._seen:
             self._seen, self._found, self._allowed = corpus, {}, None
@@ -450,9 +448,8 @@ class Searches:
 
     async def _embed(self, texts: Iterable[str]) -> None:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        if self.embedder is None or not new:
-            return
-        self._vectors |= zip(new, await embed_texts(self.embedder, new, query=True), strict=True)
+        if self.embed is not None and new:
+            self._vectors |= zip(new, await self.embed(new), strict=True)
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""

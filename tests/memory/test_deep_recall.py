@@ -477,7 +477,7 @@ async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.M
         return query(self, *given)
 
     monkeypatch.setattr(type(search), "query", slow)
-    searches = Searches(search=search, corpus=memory._reader.corpus, embedder=None, concurrency=2)
+    searches = Searches(search=search, corpus=memory._reader.corpus, embed=None, concurrency=2)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
     assert list(await searches.found(looks)) == looks
     assert most == 2

@@ -276,3 +276,27 @@ async def test_texts_that_wait_for_a_model_are_submitted_as_they_are(provider: A
     async with opened(provider, ScriptedModel(well)) as memory:
         await (await memory.remember_many(SAME)).wait()
         assert len(words(await memory.list_records())) == 1
+
+
+async def test_a_question_is_embedded_once_however_often_it_is_searched_for(clock: FakeClock) -> None:
+    """A turn of an agent searches for facts, statements and replies; an embedder may be a paid service."""
+    asked: list[str] = []
+
+    class Asked(HashEmbedder):
+        async def embed_query(self, texts: Sequence[str]) -> NDArray[Any]:
+            asked.extend(texts)
+            return await super().embed(texts)
+
+    async with Memory(InMemoryProvider(clock=clock), embedder=Asked(), clock=clock) as memory:
+        (record,) = await memory.remember("I drink tea.")
+        for view in (memory, memory.for_user("ann")):
+            (match,) = await view.recall("Who drinks tea?", concepts=[STATEMENT])
+            assert match.record == record
+        assert asked == ["Who drinks tea?"]
+        for number in range(100):
+            await memory.recall(f"Who drinks tea number {number}?")
+        await memory.recall("Who drinks tea?")
+        assert asked.count("Who drinks tea?") == 2, "only the latest are held"
+        await memory.forget(record.id)
+        await memory.recall("Who drinks tea?")
+        assert asked.count("Who drinks tea?") == 3, "an erasure drops what was asked"
