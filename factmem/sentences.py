@@ -55,10 +55,11 @@ Span: TypeAlias = tuple[int, int]
 LINE_END: Final = lazy_pattern(r"\n\s*")
 SENTENCE_END: Final = lazy_pattern(
     r"[.!?…؟](?<![.!?…؟]{2})"  # the first of several
-    r"(?<!\b\w\w \d\.)(?<!\b\w\w \d\d\.)(?<!\b\w\w\w \d\.)(?<!\b\w\w\w \d\d\.)"  # not "am 21. November"
-    r"(?<!\b[DMS][rst]\.)(?<!\b(?:Dra|Mrs|Mme|Sra|Frl)\.)(?<!\bProf\.)(?<!\w [A-HJ-Z]\.)"  # nor "Dr. Lind", "K. Lind"
-    r"[.!?…؟]*+[\"'”’)\]]*+\s++(?!(?<=\d\.\s)[a-zà-ÿğışа-я])|[。！？｡।]++[」』”）]*+\s*+"
+    r"(?<!\b[DMS][rst]\.)(?<!\b(?:Dra|Mrs|Mme|Sra|Frl)\.)(?<!\bProf\.)(?<!\w [A-HJ-Z]\.)"  # not "Dr. Lind", "K. Lind"
+    r"[.!?…؟]*+[\"'”’)\]]*+\s++|[。！？｡।]++[」』”）]*+\s*+"
 )
+_NUMBERED: Final = lazy_pattern(r"(?<!\d)\d\d?\.\s+\Z")
+"""A sentence that ends with an ordinal: "on the 3.", in a language that writes them with a full stop."""
 
 _ENDING: Final = lazy_pattern(r"[.!?\n]")
 """Ends of sentences and lines in an ASCII text."""
@@ -366,7 +367,24 @@ def sentence_spans(text: str) -> Sequence[Span]:
     if text.isascii() and _ENDING.search(text.rstrip().rstrip("\"')]").rstrip(".!?")) is None:
         return tuple(_between(text, 0, len(text), set()))
     ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
+    numbered = {end for end in ends if _NUMBERED.search(text, max(end - 8, 0), end)}
+    if numbered and (months := _months_behind_ordinals(language_of(folded(text)).name)) is not None:
+        ends -= {end for end in numbered if text[end].islower() or _word_at(text, end) in months}
     return tuple(_between(text, 0, len(text), ends))
+
+
+@functools.cache
+def _months_behind_ordinals(language: str) -> frozenset[str] | None:
+    """Return the months of a language that writes ordinals with a full stop, as an unknown one may; else None."""
+    if not language:
+        return frozenset()
+    words = table("time_words")[language]
+    return frozenset(WORD.findall(folded(words["months"]))) if words.get("dotted") else None
+
+
+def _word_at(text: str, start: int) -> str:
+    found = WORD.match(text, start)
+    return folded(found[0]) if found else ""
 
 
 @functools.cache
@@ -456,13 +474,13 @@ def own_words(text: str, language: Language) -> int:
     colon or its line, or the greeting of a letter. A letter without words before it is somebody else's if it is signed.
 
     Args:
-        text: The text, folded.
+        text: The text.
         language: Its language.
     """
-    last = text.rstrip().rpartition("\n")[2]
+    last, lowered = text.rstrip().rpartition("\n")[2], folded(text)
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
     for start, end in sentence_spans(text) if _COLON.search(text) else ():
-        head, *behind = _COLON.split(text[start:end], maxsplit=1)
+        head, *behind = _COLON.split(lowered[start:end], maxsplit=1)
         orders = language.orders(head) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
         if cue and language.finds(cue, head) and (orders or is_question(head, language)):
@@ -480,13 +498,13 @@ def stated_spans(text: str, language: Language) -> Iterator[Span]:
     that are not the author's own are left out; see `own_words`.
 
     Args:
-        text: The text, folded.
+        text: The text.
         language: Its language.
     """
-    own = own_words(text, language)
+    own, lowered = own_words(text, language), folded(text)
     for start, end in sentence_spans(text):
         if start < own:
-            yield from _stated_in(text, (start, min(end, own)), language)
+            yield from _stated_in(lowered, (start, min(end, own)), language)
 
 
 def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
@@ -518,13 +536,14 @@ def tells(text: str) -> bool:
 @functools.lru_cache(_RECENT)
 def telling(text: str) -> int:
     """Return the bits of what a text tells, alone and in a conversation; see `ENOUGH`."""
-    lowered = folded(text[:_LONGEST])
+    said = text[:_LONGEST]
+    lowered = folded(said)
     if lowered.isascii() and _only_states(lowered) and _says_enough_anywhere(lowered):
         return ENOUGH
     language = language_of(lowered)
     asked = text.rstrip().endswith(QUESTION_MARKS)
-    asks = ASKS_SOMEBODY if asked and _asks_about_somebody(folded(text[-_LONGEST:]), language) else 0
-    pieces = [lowered[start:end] for start, end in stated_spans(lowered, language)]
+    asks = ASKS_SOMEBODY if asked and _asks_about_somebody(text[-_LONGEST:], language) else 0
+    pieces = [lowered[start:end] for start, end in stated_spans(said, language)]
     count = len(list(islice((word for piece in pieces for word in _content_words(piece, language)), _ENOUGH)))
     if says_enough(count, pieces, language):
         return ENOUGH | asks
@@ -533,8 +552,8 @@ def telling(text: str) -> int:
 
 
 def _asks_about_somebody(text: str, language: Language) -> bool:
-    """Return whether a folded text, which ends with a question, asks about others than its author: not "Shall I?"."""
-    asked = text[slice(*sentence_spans(text)[-1])]
+    """Return whether a text, which ends with a question, asks about others than its author: not "Shall I?"."""
+    asked = folded(text[slice(*sentence_spans(text)[-1])])
     last = _COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]
     rest = last.partition(" ")[2] or last  # "¿Cómo" is not "como"
     about = language.finds("you", asked) or any(True for _ in _content_words(asked, language))

@@ -105,7 +105,7 @@ class _Text:
     @functools.cached_property
     def stated(self) -> list[tuple[Span, list[_Clause]]]:
         """The sentences without questions and requests, each with its clauses."""
-        return [(span, list(self._clauses(span))) for span in stated_spans(self.lowered, self.language)]
+        return [(span, list(self._clauses(span))) for span in stated_spans(self.text, self.language)]
 
     @functools.cached_property
     def clauses(self) -> list[_Clause]:

@@ -556,7 +556,7 @@ def _asks(query: str) -> bool:
     """Return whether a query may ask for something: it has a word with content, a question or an order."""
     lowered = folded(query)
     language = language_of(lowered)
-    said = [lowered[slice(*span)] for span in sentence_spans(lowered)]
+    said = [lowered[slice(*span)] for span in sentence_spans(query)]
     return bool(content_words(lowered, language)) or any(
         is_question(it, language) or language.opens("orders", it) or language.ends("orders", it) for it in said
     )

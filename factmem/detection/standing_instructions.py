@@ -55,9 +55,10 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     language = language_of(lowered)
     if not language.may_hold(lowered, *_HINTS):
         return ()
+    typed = text
     for start, end in (*fenced(text), *quoted(text)):
-        lowered = lowered[:start] + _LETTER.sub("x", lowered[start:end]) + lowered[end:]
-    own = own_words(lowered, language)
+        typed = typed[:start] + _LETTER.sub("x", typed[start:end]) + typed[end:]
+    lowered, own = folded(typed), own_words(typed, language)
     return tuple(
         (start, end)
         for start, end in sentence_spans(text)

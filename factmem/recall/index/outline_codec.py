@@ -63,7 +63,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 14
+OUTLINE_VERSION: Final = 15
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
