@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, assert_never
@@ -24,9 +25,12 @@ from factmem.consolidation.questions import Fellow, Question, Shown, ask_all, la
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import ModelError
 from factmem.fold import Current
+from factmem.llm.local_models import called
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, LogEntry, merged_metadata
 
 __all__ = ["ASKED_TO_BE_FORGOTTEN", "Claims", "Decision", "Plan", "plan"]
+
+_log = logging.getLogger("factmem")
 
 
 def _may_merge(record: CurrentRecord, candidate: CandidateAssertion) -> bool:
@@ -387,7 +391,14 @@ class _Drafter:
         return wishes | others, tuple(refused)
 
     async def _approved(self, proposal: Proposal) -> bool:
-        return self.policy.approve is not None and await self.policy.approve(proposal)
+        """Return whether the policy approves; a function that fails does not."""
+        if self.policy.approve is None:
+            return False
+        try:
+            return bool(await called(self.policy.approve, proposal))
+        except Exception as error:
+            _log.warning("%d deletions were not approved: %s", proposal.deletions, type(error).__name__)
+            return False
 
     def _of_wishes(self, wishes: Mapping[int, Decision]) -> Proposal | None:
         """Return the proposal of wishes if they delete too much of all that is known in their partitions.

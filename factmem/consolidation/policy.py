@@ -31,8 +31,8 @@ class Proposal:
     removal: bool
 
 
-Approve: TypeAlias = Callable[[Proposal], Awaitable[bool]]
-"""Decides whether a proposal may be carried out."""
+Approve: TypeAlias = Callable[[Proposal], bool | Awaitable[bool]]
+"""Decides whether a proposal may be carried out; a plain function runs in a worker thread. One that fails refuses."""
 
 
 @attrs.frozen(kw_only=True)

@@ -15,12 +15,13 @@ from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
-from factmem.detection.utterances import QuotedWords
+from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.windows import Excerpt, Window
 from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
+from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
 
 __all__ = ["checked", "merged"]
@@ -146,7 +147,7 @@ class _Check:
         said = excerpt.utterance
         if said.origin is not Origin.USER and _is_instruction(finding):
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
-        label = self._label(finding)
+        label = self._label(finding, said)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
         meaning, evidence = self._best_meaning(finding, label, excerpt, places)
         return [
@@ -207,6 +208,7 @@ class _Check:
             later=self._later(excerpt),
             names=frozenset(word.text for word in words_of(label.replace("_", " "))),
             own=said.origin is Origin.USER,
+            of_another=self._is_of_another(said, self.task.subjects[label]),
             said_on=said.timestamp.date(),
         )
         return made
@@ -265,12 +267,21 @@ class _Check:
         values = _values([words], STATEMENT, "", dropped)
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
-    def _label(self, finding: Extraction) -> str:
-        """Return the label of a finding's subject; the first one if it names none."""
+    def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
+        """Return whether an individual is not the one who said a message, in a talk of several people with names."""
+        talk = (item.utterance for item in self.window.excerpts)
+        names = {other.speaker for other in talk if other.origin is Origin.USER} - {None}
+        if len(names) < 2 or said.origin is not Origin.USER or said.speaker is None:
+            return False
+        return subject.individual_name is not None and not _is_called(subject, said.speaker)
+
+    def _label(self, finding: Extraction, said: Utterance) -> str:
+        """Return the label of a finding's subject; if it names none, that of the speaker, or the first one."""
         labels = list(self.task.subjects)
         wanted = (finding.about or "").strip().casefold()
         if not wanted or not self.task.several_subjects:
-            return labels[0]
+            speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
+            return next(speakers, labels[0])
         if (label := next((label for label in labels if label.casefold() == wanted), None)) is None:
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
         return label
@@ -286,6 +297,12 @@ class _Check:
         if not (labels := [asked[label] for label in named if label in asked]):
             raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         return tuple(labels)
+
+
+def _is_called(subject: MemorySubject, name: str) -> bool:
+    """Return whether a name has a word of the name of an individual."""
+    own, others = (words_of(text.replace("_", " ")) for text in (subject.individual_name or "", name))
+    return not {word.text for word in own}.isdisjoint(word.text for word in others)
 
 
 def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[Any]:

@@ -47,6 +47,7 @@ __all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
 
 _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
+_BY_ANOTHER: Final = "said by somebody else"
 _NOT_A_REQUEST: Final = "not a plain request to forget"
 _LONG: Final = 6
 """A text of this number of words is compared as a statement."""
@@ -71,6 +72,8 @@ def doubt_of_request(citation: Citation) -> Doubt | None:
     judge = _Judge(STATEMENT, citation)
     if (reading := judge.reading) is None or not citation.passage.words:
         return Doubt(_UNREAD, askable=True)
+    if citation.of_another:
+        return Doubt(_BY_ANOTHER, askable=True)
     if structure := reading.structure(judge.quoted):
         return Doubt(structure, askable=True)
     return None if reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
@@ -129,6 +132,8 @@ class _Judge:
             return Doubt(NOT_SAID, askable=True)
         if self._is_nowhere(value):
             return Doubt(_NOWHERE, askable=False)
+        if self.citation.of_another:
+            return Doubt(_BY_ANOTHER, askable=True)
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
         if self.is_statement(value):

@@ -176,6 +176,7 @@ class Citation:
         later: the next message of the same speaker, if there is one.
         names: words that name the subject of the fact.
         own: whether the message is the user's, who speaks of themselves.
+        of_another: whether the fact is about somebody else than the one of several speakers who said it.
         said_on: the day of the message, if it is known.
     """
 
@@ -186,6 +187,7 @@ class Citation:
     later: str = attrs.field(default="", repr=False)
     names: frozenset[str] = frozenset()
     own: bool = True
+    of_another: bool = False
     said_on: dt.date | None = None
 
     @functools.cached_property

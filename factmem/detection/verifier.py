@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 from anyio import to_thread
@@ -19,10 +19,10 @@ __all__ = ["ModelVerifier"]
 
 @attrs.frozen(kw_only=True)
 class ModelVerifier:
-    """A `Verifier` that asks a language model one question for all claims.
+    """A `Verifier` that asks a language model about all claims: in one question, or in several if they do not fit.
 
-    The claims stand in an order that does not depend on that of the findings. What does not fit into the question is
-    unclear, as is a claim without an answer or with two. Secrets are redacted before the model sees anything.
+    The claims stand in an order that does not depend on that of the findings. A claim that is too long for a question
+    is unclear, as is one without an answer or with two. Secrets are redacted before the model sees anything.
 
     Attributes:
         model: the language model.
@@ -32,31 +32,35 @@ class ModelVerifier:
 
     async def verify(self, claims: Sequence[Claim]) -> Sequence[Confirmation]:
         """See `factmem.abc.Verifier.verify`."""
-        shown, content = await to_thread.run_sync(self._question, claims)
+        questions = await to_thread.run_sync(list, self._questions(claims))
         answers = [Confirmation.UNCLEAR] * len(claims)
-        if not shown:
-            return answers
-        (found,) = await inquire(self.model, "verify", content)
-        said: dict[int, set[Confirmation]] = {}
-        for item in found["claims"]:
-            said.setdefault(item["number"], set()).add(Confirmation(item["answer"]))
-        for number, given in said.items():
-            if 0 < number <= len(shown) and len(given) == 1:
-                answers[shown[number - 1]] = given.pop()
+        found = await inquire(self.model, "verify", *(content for _, content in questions))
+        for (shown, _), answer in zip(questions, found, strict=True):
+            said: dict[int, set[Confirmation]] = {}
+            for item in answer["claims"]:
+                said.setdefault(item["number"], set()).add(Confirmation(item["answer"]))
+            for number, given in said.items():
+                if 0 < number <= len(shown) and len(given) == 1:
+                    answers[shown[number - 1]] = given.pop()
         return answers
 
-    def _question(self, claims: Sequence[Claim]) -> tuple[list[int], str]:
-        """Return the places of the claims that fit, in the order shown, and the document."""
-        room, shown = self.model.max_chars, list[int]()
-        passages: dict[str, list[str]] = {}
-        for place in sorted(range(len(claims)), key=lambda place: _digest(claims[place])):
-            words, claim = _words(claims[place]), _claim(len(shown) + 1, claims[place])
-            length = len(claim) + (0 if words in passages else len(section("passage", [words])))
-            if length <= room:
-                room -= length
-                passages.setdefault(words, []).append(claim)
-                shown.append(place)
-        return shown, document(*(section("passage", [words, *lines]) for words, lines in passages.items()))
+    def _questions(self, claims: Sequence[Claim]) -> Iterator[tuple[list[int], str]]:
+        """Yield questions: the places of the claims of each, in the order shown, and the document."""
+        left = sorted(range(len(claims)), key=lambda place: _digest(claims[place]))
+        while left:
+            room, shown = self.model.max_chars, list[int]()
+            passages: dict[str, list[str]] = {}
+            for place in left:
+                words, claim = _words(claims[place]), _claim(len(shown) + 1, claims[place])
+                length = len(claim) + (0 if words in passages else len(section("passage", [words])))
+                if length <= room:
+                    room -= length
+                    passages.setdefault(words, []).append(claim)
+                    shown.append(place)
+            if not shown:
+                return
+            yield shown, document(*(section("passage", [words, *lines]) for words, lines in passages.items()))
+            left = [place for place in left if place not in shown]
 
 
 def _words(claim: Claim) -> str:

@@ -59,7 +59,10 @@ async def ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> An
 async def _ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
     with nested(Operation.ASK, records_in=1) as call:
         meter(questions=1)
-        found = await model.ask(prompt, answer)
+        with metered() as own:
+            found = await model.ask(prompt, answer)
+        if not own.requests:  # a model that is not of this package counts none
+            meter(requests=1)
         call.record_result(1)
         return found
 

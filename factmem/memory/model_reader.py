@@ -116,9 +116,11 @@ class ModelReader(WritingPart):
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
 
         doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
-        left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation)
+        current = [row.recorded.assertion for row in here]
+        left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation, current)
         certain = [item for item in found if item not in doubtful]
-        said = [CandidateAssertion(it, removal=item.removed) for item in (*certain, *left) for it in asserted(item)]
+        in_order_said = sorted((*certain, *left), key=_place_of)  # of one message, the last value wins
+        said = [CandidateAssertion(it, removal=item.removed) for item in in_order_said for it in asserted(item)]
         if not self._context.policies.keep_words:
             kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
             quotes = [quote for details in kept for quote in details.evidence]
@@ -234,6 +236,12 @@ def holds_facts(recorded: Recorded, origins: OriginPolicy) -> bool:
     """
     treatment = treatment_of(recorded) or origins.user
     return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
+
+
+def _place_of(candidate: Candidate) -> tuple[int, int]:
+    """Return the position of the message that a candidate quotes, and the start of the quote."""
+    quote = candidate.details.evidence[0]
+    return quote.position or 0, quote.start or 0
 
 
 def _instructs(details: FactDetails) -> bool:

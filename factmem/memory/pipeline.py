@@ -92,6 +92,8 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
     for statement in planned.statements:
         match statement:
             case Append(assertion=said) if (recorded := waiting.get(said.fingerprint)) is not None:
+                if said.details.doubt is not None:
+                    continue  # it is no doubt about the words
                 stand[recorded.id] = said.state
                 if said.details != recorded.assertion.details:
                     revised = attrs.evolve(said, revises=recorded.record_id, revised=recorded.seq)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 import attrs
@@ -43,21 +43,25 @@ class Verification(ReadingPart):
         doubted: Sequence[Candidate],
         asserted: Callable[[Candidate], Sequence[Assertion]],
         conversation: Conversation,
+        current: Iterable[Assertion],
     ) -> tuple[list[Candidate], Counter[DropReason]]:
         """Return what is left of doubted values, without their doubt if they are believed, and counts of the others.
 
-        A value that somebody accepted or refused in the inbox is not asked about again. The others are asked in one
-        question. Without a verifier, if it fails, or once the budget is spent, they wait.
+        A value that somebody refused in the inbox is not asked about again, nor is one that they accepted, as long as
+        it is current. The others are asked together. Without a verifier, if it fails, or once the budget is spent, they
+        wait.
 
         Args:
             doubted: Candidates with a doubt; see `is_doubted`.
             asserted: Returns the assertions of a candidate.
             conversation: The words that they were found in.
+            current: The current assertions of their scope.
         """
         dropped: Counter[DropReason] = Counter()
         left: list[Candidate] = []
         asked: list[Candidate] = []
         single = [value for candidate in doubted for value in _one_by_one(candidate)]
+        holding = set(map(_value_of, current))
         decided = _decisions_in(await self._of_everybody.log(LogPart(apart=True))) if single else {}
         for item, said in [(value, said) for value in single for said in asserted(value)]:
             match decided.get(_value_of(said)):
@@ -67,8 +71,10 @@ class Verification(ReadingPart):
                     dropped[DropReason.WAITING_ALREADY] += 1
                 case AssertionState.RETRACTED:
                     dropped[DropReason.REFUSED_BEFORE] += 1
-                case _:
+                case _ if _value_of(said) in holding:
                     left.append(attrs.evolve(item, doubt=None))
+                case _:
+                    asked.append(item)
         askable = [item for item in asked if item.doubt is not None and item.doubt.askable]
         left += [item for item in asked if item not in askable]
         messages = _by_name(conversation)

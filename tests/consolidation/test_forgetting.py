@@ -97,15 +97,22 @@ async def test_a_plan_that_deletes_most_of_what_was_shown_is_refused_and_everyth
     assert (proposal.deletions, proposal.among, proposal.removal) == (3, 4, False)
 
 
-@pytest.mark.parametrize("approved", [True, False])
-async def test_the_approver_is_shown_the_records_and_decides(world: World, approved: bool) -> None:
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("approved", [True, False, None])
+async def test_the_approver_is_shown_the_records_and_decides(world: World, approved: bool | None, plain: bool) -> None:
+    """One that fails does not approve."""
     seen: list[Proposal] = []
 
-    async def approve(proposal: Proposal) -> bool:
+    def decide(proposal: Proposal) -> bool:
         seen.append(proposal)
+        if approved is None:
+            raise OSError("the form is closed")
         return approved
 
-    world.policy = attrs.evolve(world.policy, approve=approve)
+    async def approve(proposal: Proposal) -> bool:
+        return decide(proposal)
+
+    world.policy = attrs.evolve(world.policy, approve=decide if plain else approve)
     known = await world.save(world.says(PARIS), world.says("the user lives in Rome"))
     candidates = await world.candidates(world.says(BERLIN, minute=1))
     await world.consolidate(candidates, world.always(Action.DELETE, Action.DELETE))

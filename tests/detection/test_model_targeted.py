@@ -180,6 +180,29 @@ async def test_one_question_asks_for_all_concepts(read: Callable[..., Any]) -> N
     assert "What they like to do" in prompt.content
 
 
+TALK = [Message(content="I booked 12 seats.", name="Ada"), Message(content="I booked 5 seats.", name="Bo B")]
+ADA, BO = (MemorySubject("user", individual_name=name) for name in ("ada", "bo"))
+
+
+def booked(number: int, seats: int, about: MemorySubject | None) -> dict[str, Any]:
+    label = {} if about is None else {"about": str(about)}
+    return {"quote": f"I booked {seats} seats", "message": number, "value": seats, **label}
+
+
+async def test_what_one_of_several_people_says_is_no_plain_fact_about_another(read: Callable[..., Any]) -> None:
+    swapped = found(booked(1, 12, BO), booked(2, 5, ADA), booked(2, 5, BO))
+    reading = await read(TALK, asked(SEATS, subjects=(ADA, BO)), swapped)
+    judged = [(item.subject, item.doubt and item.doubt.reason) for item in reading.detection.candidates]
+    assert judged == [(BO, "said by somebody else"), (ADA, "said by somebody else"), (BO, None)]
+    (alone,) = (await read(TALK[1:], asked(SEATS, subjects=(ADA,)), found(booked(1, 5, None)))).detection.candidates
+    assert alone.doubt is None, "the only speaker is the user, whatever their name"
+
+
+async def test_a_fact_that_names_nobody_is_about_its_speaker(read: Callable[..., Any]) -> None:
+    reading = await read(TALK, asked(SEATS, subjects=(ADA, BO)), found(booked(1, 12, None), booked(2, 5, None)))
+    assert [(item.subject, item.doubt) for item in reading.detection.candidates] == [(ADA, None), (BO, None)]
+
+
 async def test_about_whom_a_fact_is_comes_from_the_subjects_asked_for(read: Callable[..., Any]) -> None:
     ann, firm = MemorySubject("user").individual("ann"), MemorySubject("firm")
     quoted = {"quote": "12 seats", "message": 1}

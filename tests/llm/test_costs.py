@@ -104,6 +104,21 @@ async def test_no_request_is_sent_once_a_budget_is_spent(budget: Budget, most: i
         assert len(server.requests) == most
 
 
+async def test_a_model_that_counts_nothing_itself_is_counted_and_held_to_its_budget() -> None:
+    class Own:
+        max_chars, asked = 8_000, 0
+
+        async def ask(self, prompt: Any, answer: Any) -> Any:
+            self.asked += 1
+            return answer.model_validate({field.alias or name: [] for name, field in answer.model_fields.items()})
+
+    model, costs, reading = Own(), CostReport(), Background(budget=Budget(requests=2))
+    async with Memory("memory:", model=model, embedder=HashEmbedder(), background=reading, observers=[costs]) as memory:
+        for talk in TALKS:
+            await memory.remember(talk)
+    assert (model.asked, costs.total.requests) == (2, 2)
+
+
 @pytest.mark.parametrize("wrong", [{"tokens": 0}, {"requests": -1}, {"tokens": 1.5}])
 def test_a_budget_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):

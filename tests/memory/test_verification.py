@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import pytest
@@ -18,6 +18,7 @@ from factmem.abc.verifier import Claim, Confirmation
 from factmem.agent.rendering import rendered
 from factmem.detection.verifier import ModelVerifier
 from factmem.errors import InvalidDataError, ModelUnavailableError, RecordNotFoundError
+from factmem.facts import STATEMENT
 from factmem.llm import Budget, CostReport, InstructorModel
 from factmem.llm.asking import meter
 from factmem.memory.background import Remembered
@@ -360,15 +361,70 @@ async def test_what_a_model_does_not_answer_plainly_is_unclear(
     assert sorted(answers, key=str) == sorted(expected, key=str)
 
 
-async def test_claims_that_do_not_fit_into_a_question_are_unclear() -> None:
+async def test_claims_that_do_not_fit_into_a_question_are_asked_in_another() -> None:
     def script(prompt: Any, answer: type[Any]) -> dict[str, Any]:
         return {"claims": [{"number": number, "answer": "yes"} for number in range(1, 200)]}
 
     claims = [Claim(passage=f"{number} " * 40, said_at=NOON, value=str(number)) for number in range(100)]
+    endless = Claim(passage="so " * 2_000, said_at=NOON, value="so")
     model = ScriptedModel(script, max_chars=2_000)
-    answers = await ModelVerifier(model).verify(claims)
-    assert 5 < answers.count(YES) < 20
-    assert len(model.prompts[0].content) <= 2_200
+    assert await ModelVerifier(model).verify([*claims, endless]) == [YES] * 100 + [UNCLEAR]
+    assert max(len(prompt.content) for prompt in model.prompts) <= 2_200
+    asked = "".join(prompt.content for prompt in model.prompts)
+    assert [asked.count(f">{number}<") for number in range(100)] == [1] * 100
+
+
+async def test_the_words_of_a_message_stay_whatever_is_doubted_about_a_finding_that_repeats_them() -> None:
+    words = "Always answer in French."
+    async with memory_of(Finding(STATEMENT, (words,)), Answering(UNCLEAR)) as memory:
+        await told(memory, words)
+        assert [record.value for record in await memory.list_records(concepts=[STATEMENT])] == [words]
+        assert (await memory.recall("French"))[0].record.value == words
+
+
+async def test_of_two_values_in_a_message_the_last_one_stands_whichever_had_to_be_confirmed() -> None:
+    text = "We live in Oslo, my wife says. Since Friday I live in Bergen."
+
+    @attrs.frozen
+    class Both:
+        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+            (message,) = conversation.messages
+            found = [("Oslo", LISTED), ("Bergen", None)]
+            return Detection(
+                candidates=[
+                    Candidate(
+                        fact=CITY.fact([value], timestamp=NOON),
+                        details=FactDetails(evidence=(_cited(message, value),)),
+                        doubt=doubt,
+                    )
+                    for value, doubt in found
+                ]
+            )
+
+    def _cited(message: Message, value: str) -> Evidence:
+        start = message.content.index(value)
+        return Evidence(
+            quote=value, conversation_id="c", message_id=message.id, role="user", start=start, end=start + len(value)
+        )
+
+    async with memory_of(cast("Finding", Both()), Answering(YES)) as memory:
+        await memory.remember(Conversation(messages=[Message(content=text, id="m", timestamp=NOON)], id="c"))
+        fact = await memory.load(CITY)
+        assert fact is not None
+        assert fact.value == "Bergen"
+
+
+async def test_what_was_accepted_once_is_asked_about_again_after_it_was_replaced() -> None:
+    verifier = Answering(UNCLEAR)
+    async with memory_of(Finding(CITY, ("Nice",)), verifier) as memory:
+        outcome = await told(memory, "They say Ann lives in Nice.")
+        await memory.inbox.quarantine.accept(*(record.id for record in outcome.waiting))
+        assert not (await told(memory, "They say Ann lives in Nice, too.", id="m2")).waiting
+        await memory.save(CITY.fact(["Lyon"], timestamp=NOON + dt.timedelta(seconds=1)))
+        assert (await told(memory, "They say Ann lives in Nice, again.", id="m3")).waiting
+        fact = await memory.load(CITY)
+        assert fact is not None
+        assert fact.value == "Lyon"
 
 
 async def test_another_model_is_asked_over_the_wire_and_its_cost_is_reported() -> None:
