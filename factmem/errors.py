@@ -173,7 +173,15 @@ class NewerVersionError(CodecError):
 
 
 class ConceptConflictError(FactMemError, TypeError):
-    """Raised when a place already holds another fact type or value type under a keyword."""
+    """Raised when a place already holds another fact type or value type under a keyword.
+
+    Attributes:
+        keyword: the keyword.
+    """
+
+    def __init__(self, message: str, *, keyword: str = "") -> None:
+        super().__init__(message)
+        self.keyword = keyword
 
 
 class RecordNotFoundError(FactMemError, LookupError):

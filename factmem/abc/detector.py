@@ -255,6 +255,7 @@ class DropReason(enum.Enum):
     NOT_CONFIRMED = "a verifier says that its words do not state it"
     REFUSED_BEFORE = "the same value was refused in the inbox"
     WAITING_ALREADY = "the same value waits in the inbox already"
+    OTHER_TYPE = "its place holds another type under its keyword"
 
 
 @attrs.frozen

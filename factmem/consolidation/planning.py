@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, assert_never
 
@@ -318,6 +318,7 @@ async def plan(
     *,
     log: Sequence[LogEntry],
     leave_out: Collection[str] = frozenset(),
+    flags: Callable[[str], Collection[str]] = lambda text: (),
 ) -> Plan:
     """Plan the effect of candidates on known records.
 
@@ -343,6 +344,7 @@ async def plan(
         leave_out: ids of assertions to ignore: the pending words that the candidates were found in. A candidate
             that is such words itself, fingerprint and all, is appended as it is; the caller lets the
             words stand instead.
+        flags: returns the flags of a text; see `lawful`.
     """
     candidates = [_dated_removal(candidate) if candidate.forgets else candidate for candidate in candidates]
     survey = await to_thread.run_sync(Survey.of, candidates, known, log, leave_out)
@@ -350,7 +352,7 @@ async def plan(
     questions = await to_thread.run_sync(questions_about, fresh, survey, policy)
     said = await ask_all(consolidator, questions, policy.concurrency) if consolidator is not None else {}
     answers = {
-        number: lawful(answer, questions[number].novelty)
+        number: lawful(answer, questions[number].novelty, flags)
         for number, answer in sorted(said.items())
         if isinstance(answer, Verdicts)
     }

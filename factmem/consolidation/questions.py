@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -23,7 +23,9 @@ from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
 from factmem.llm.asking import bounded_gather
+from factmem.patterns import lazy_pattern
 from factmem.records import Assertion, MetadataMerge, merged_metadata
+from factmem.sentences import WORD, folded, language_of
 from factmem.validators import check_text
 
 __all__ = ["LONGEST_REASON", "Fellow", "Question", "Shown", "ask_all", "lawful", "questions_about"]
@@ -179,6 +181,11 @@ LONGEST_REASON: Final = 300
 _SLACK: Final = 200
 """Maximum length of an updated text beyond that of the two that it unites, in characters."""
 
+_NUMBER: Final = lazy_pattern(r"[1-9]\d*")
+_ADDRESS: Final = lazy_pattern(r"[\w.-]+@[\w.-]+|\w+://[^\s/]+|www\.[\w.-]+")
+_STEM: Final = 5
+"""Number of letters by which names are compared, for their endings differ."""
+
 
 async def ask_all(
     consolidator: Consolidator, questions: Mapping[int, Question], concurrency: int
@@ -207,16 +214,21 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
     return answer
 
 
-def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
+def lawful(answer: Verdicts, novelty: Novelty, flags: Callable[[str], Collection[str]]) -> Verdicts:
     """Return the part of an answer that can be followed.
 
     A number that was not shown is ignored. An update is a keep if its text is missing, says nothing, cannot be stored,
-    or is much longer than the known and the new text together; the new statement, which would be part of it, is
-    inserted then. A reason is cut to `LONGEST_REASON`.
+    is much longer than the known and the new text together, or says what neither says; the new statement, which would
+    be part of it, is inserted then. A reason is cut to `LONGEST_REASON`.
+
+    Args:
+        answer: the answer.
+        novelty: what was asked.
+        flags: returns the flags of a text, of which an update must not have other ones.
     """
     shown = range(len(novelty.known))
     known = {
-        number: _lawful(verdict, len(novelty.text) + len(novelty.known[number].text) + _SLACK)
+        number: _lawful(verdict, (novelty.text, novelty.known[number].text), flags)
         for number, verdict in answer.known.items()
         if type(number) is int and number in shown and isinstance(verdict, Verdict)
     }
@@ -227,7 +239,7 @@ def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
     return Verdicts(insert=spoiled or answer.insert is not False, known=known)
 
 
-def _lawful(verdict: Verdict, longest: int) -> Verdict:
+def _lawful(verdict: Verdict, sources: Sequence[str], flags: Callable[[str], Collection[str]]) -> Verdict:
     reason = _storable(verdict.reason)
     short = attrs.evolve(verdict, text=None, reason=reason[:LONGEST_REASON] if reason else None)
     if not isinstance(verdict.action, Action):  # another's code may answer anything
@@ -235,13 +247,27 @@ def _lawful(verdict: Verdict, longest: int) -> Verdict:
     match verdict.action:
         case Action.UPDATE:
             text = (_storable(verdict.text) or "").strip()
-            if any(char.isalnum() for char in text) and len(text) <= longest:
+            short_enough = any(map(str.isalnum, text)) and len(text) <= sum(map(len, sources)) + _SLACK
+            if short_enough and not _invents(text, sources) and {*flags(text)} <= {*flags("\n".join(sources))}:
                 return attrs.evolve(short, text=text)
             return attrs.evolve(short, action=Action.KEEP)
         case Action.KEEP | Action.DELETE:
             return short
         case _:
             assert_never(verdict.action)
+
+
+def _invents(text: str, sources: Sequence[str]) -> bool:
+    """Return whether a text has a number, an address or a name that its sources lack, in any inflection."""
+    said, lowered = "\n".join(sources), folded(text)
+    if any(set(part.findall(lowered)) - set(part.findall(folded(said))) for part in (_NUMBER, _ADDRESS)):
+        return True
+    language, known = language_of(lowered), {word[:_STEM] for word in WORD.findall(folded(said))}
+    if language.capitals:
+        return False  # its nouns look like names
+    words = WORD.findall(text)[1:]
+    others = {folded(word) for word in words if word[0].isupper()} - language.everyday
+    return not {word[:_STEM] for word in others} <= known
 
 
 def _storable(text: object) -> str | None:

@@ -18,6 +18,7 @@ from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
+from factmem.detection.flags import flags_in
 from factmem.detection.utterances import covers
 from factmem.errors import (
     BudgetSpentError,
@@ -114,7 +115,7 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
 def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
     candidates = [candidate for item in found for candidate in item.candidates]
-    wishes = [item.assertion for item in candidates if item.forgets]
+    wishes = [item.assertion for item in candidates if item.forgets and item.counts]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
         of_slots[_slot(wish)].append(wish)
@@ -153,7 +154,8 @@ def _words_taken_back(
     states = states_of(log)
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
+    appended = (item.assertion for item in statements if isinstance(item, Append))
+    removals = [said for said in appended if said.removed and said.state is AssertionState.ACTIVE]
     removed: dict[tuple[object, ...], int] = {}
     for said in removals:
         removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
@@ -259,6 +261,16 @@ def _outcomes_of(
         )
         for number, item in enumerate(findings)
     }
+
+
+def _without(read: ReadUnit, keyword: str) -> ReadUnit:
+    """Return a unit without the findings of a keyword, which are counted as dropped; the same one if it has none."""
+    kept = tuple(item for item in read.candidates if item.assertion.keyword != keyword)
+    lost = len(read.candidates) - len(kept)
+    if not lost:
+        return read
+    dropped = Counter(read.dropped) + Counter({DropReason.OTHER_TYPE: lost})
+    return attrs.evolve(read, candidates=kept, dropped=dict(dropped))
 
 
 def _slot(said: Assertion) -> tuple[object, ...]:
@@ -417,7 +429,7 @@ class Pipeline(WritingPart):
                 StateRequest.of(
                     recorded,
                     state=AssertionState.FAILED,
-                    reason=f"{failure}: {error}" if isinstance(error, ModelError) else failure,
+                    reason=f"{failure}: {error}",
                     expected=AssertionState.PENDING,
                 )
                 for recorded in left
@@ -470,7 +482,10 @@ class Pipeline(WritingPart):
                 middle = len(found) // 2
                 first = await self._applied_or_single(found[:middle])
                 return first | await self._applied_or_single(found[middle:])
-            (unit,) = (item.unit for item in found)
+            (read,) = found
+            unit = read.unit
+            if isinstance(error, ConceptConflictError) and (rest := _without(read, error.keyword)) is not read:
+                return await self._applied_or_single([rest])
             if not isinstance(error, StateConflictError | RecordNotFoundError):
                 return {unit.job.id: error}
             left = await self._left_of(unit)
@@ -602,7 +617,9 @@ class Pipeline(WritingPart):
         consolidator = self._backend.consolidator if job.consolidate else None
         log = await self._log_of(wanted)
         with nested(Operation.CONSOLIDATE, records_in=len(candidates)) as call:
-            planned = await plan(candidates, known, consolidator, policy, log=log, leave_out=frozenset(words))
+            planned = await plan(
+                candidates, known, consolidator, policy, log=log, leave_out=frozenset(words), flags=flags_in
+            )
             call.record_result(len(planned.statements))
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)

@@ -133,7 +133,8 @@ def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactTyp
     scope = said.place.scope.within(None)
     return ConceptConflictError(
         f"{said.place.subject} in {scope} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
-        "use the same type or another keyword, or convert what is there (Admin.convert)"
+        "use the same type or another keyword, or convert what is there (Admin.convert)",
+        keyword=said.keyword,
     )
 
 

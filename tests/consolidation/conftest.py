@@ -50,6 +50,7 @@ class World:
     provider: InMemoryProvider
     policy: ConsolidationPolicy = attrs.field(factory=lambda: ConsolidationPolicy(threshold=0.5))
     embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
+    flags: Callable[[str], Sequence[str]] = lambda text: ()
 
     def answering(self, answer: Callable[[Novelty], Verdicts]) -> ScriptedConsolidator:
         """Return a consolidator with these answers."""
@@ -116,7 +117,7 @@ class World:
         leave_out: frozenset[str] = frozenset(),
     ) -> Plan:
         known, log = await self.known(), await self.whole_log()
-        return await plan(candidates, known, consolidator, self.policy, log=log, leave_out=leave_out)
+        return await plan(candidates, known, consolidator, self.policy, log=log, leave_out=leave_out, flags=self.flags)
 
     async def consolidate(
         self, candidates: Sequence[CandidateAssertion], consolidator: Consolidator | None = None

@@ -265,7 +265,7 @@ def test_of_a_hostile_answer_no_more_is_left_than_is_lawful(seed: int, shown: in
         return
     if not isinstance(answer, Verdicts) or answer.known is None:
         return
-    left = lawful(answer, novelty)
+    left = lawful(answer, novelty, lambda text: ())
     assert all(type(number) is int and 0 <= number < shown for number in left.known)
     for verdict in left.known.values():
         assert (verdict.text is not None) == (verdict.action is Action.UPDATE)

@@ -414,6 +414,39 @@ async def test_of_two_values_in_a_message_the_last_one_stands_whichever_had_to_b
         assert fact.value == "Bergen"
 
 
+async def test_a_doubted_wish_to_forget_takes_nothing_back_while_it_waits() -> None:
+    @attrs.frozen
+    class Wishing(Finding):
+        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+            found = await super().detect(conversation, request)
+            wishes = "forget" in conversation.messages[-1].content
+            doubt = LISTED if wishes else None
+            return Detection(candidates=[attrs.evolve(item, removed=wishes, doubt=doubt) for item in found.candidates])
+
+    said = ["I live in Oslo.", "I will never forget my time in Oslo."]
+    async with memory_of(Wishing(CITY, ("Oslo",)), Answering(UNCLEAR)) as memory:
+        for number, text in enumerate(said):
+            outcome = await told(memory, text, id=f"m{number}")
+        assert outcome.waiting
+        assert sorted(str(record.value) for record in await memory.list_records()) == sorted(["Oslo", *said])
+
+
+async def test_a_finding_of_another_type_than_its_place_holds_costs_no_other_finding() -> None:
+    number: Concept[Any, Any] = Concept.single("city", "How many cities", int)
+
+    @attrs.frozen
+    class Both(Finding):
+        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+            likes = await Finding(LIKES, ("tea",), None).detect(conversation, request)
+            return Detection(candidates=[*(await super().detect(conversation, request)).candidates, *likes.candidates])
+
+    async with memory_of(Both(number, (3,), None), False) as memory:
+        await memory.save(CITY.fact(["Oslo"], timestamp=NOON))
+        outcome = await told(memory)
+        assert (outcome.failure, outcome.dropped) == (None, {DropReason.OTHER_TYPE: 1})
+        assert {str(record.value) for record in await memory.list_records()} == {"Oslo", "tea", "Places: Oslo, Bergen."}
+
+
 async def test_what_was_accepted_once_is_asked_about_again_after_it_was_replaced() -> None:
     verifier = Answering(UNCLEAR)
     async with memory_of(Finding(CITY, ("Nice",)), verifier) as memory:
