@@ -256,6 +256,7 @@ class DropReason(enum.Enum):
     REFUSED_BEFORE = "the same value was refused in the inbox"
     WAITING_ALREADY = "the same value waits in the inbox already"
     OTHER_TYPE = "its place holds another type under its keyword"
+    NOT_APPROVED = "to forget all that it asks for needs an approval"
 
 
 @attrs.frozen

@@ -309,6 +309,11 @@ class Plan:
     refused: tuple[Proposal, ...] = ()
     failures: tuple[ModelError, ...] = ()
 
+    @property
+    def refuses_wishes(self) -> bool:
+        """Whether no wish to forget was carried out, for lack of approval."""
+        return any(proposal.removal for proposal in self.refused)
+
 
 async def plan(
     candidates: Sequence[CandidateAssertion],
@@ -327,12 +332,13 @@ async def plan(
     and whether it is new at all. A wish to forget a statement is compared with everything said before it in its
     partition, typed facts too, the most similar first; exact matches are meant without a question.
 
-    - Nothing is erased: deleted, merged or withdrawn records are retracted, and their words stay in the log. - A record
-    changes once. A wish to forget goes first, then the first candidate wins. - A candidate that no record states
-    afterwards is inserted, whatever the consolidator decides. So is one about which it fails: a `ModelError` costs the
-    comparison, not the fact. - Words never change those of a higher trust (user, assistant, others), and words that are
-    not believed change nothing: such a part of an answer is refused. A record is never updated by words of another
-    origin. - A candidate that was recorded before, in whatever state, has no effect; nor has a wish that was met.
+    - Nothing is erased: deleted, merged or withdrawn records are retracted, and their words stay in the log.
+    - A record changes once. A wish to forget goes first, then the first candidate wins.
+    - A candidate that no record states afterwards is inserted, whatever the consolidator decides. So is one about which
+      it fails: a `ModelError` costs the comparison, not the fact. An error about a wish to forget is raised.
+    - Words never change those of a higher trust (user, assistant, others), and words that are not believed change
+      nothing: such a part of an answer is refused. A record is never updated by words of another origin.
+    - A candidate that was recorded before, in whatever state, has no effect; nor has a wish that was met.
 
     Args:
         candidates: the candidates, in the order said; see `without_duplicates`.
@@ -345,12 +351,18 @@ async def plan(
             that is such words itself, fingerprint and all, is appended as it is; the caller lets the
             words stand instead.
         flags: returns the flags of a text; see `lawful`.
+
+    Raises:
+        ModelError: the consolidator failed to say what a wish to forget means.
     """
     candidates = [_dated_removal(candidate) if candidate.forgets else candidate for candidate in candidates]
     survey = await to_thread.run_sync(Survey.of, candidates, known, log, leave_out)
     fresh = [candidate for candidate in candidates if candidate.assertion.fingerprint not in survey.heard]
     questions = await to_thread.run_sync(questions_about, fresh, survey, policy)
     said = await ask_all(consolidator, questions, policy.concurrency) if consolidator is not None else {}
+    for number, answer in said.items():
+        if isinstance(answer, ModelError) and fresh[number].forgets:
+            raise answer
     answers = {
         number: lawful(answer, questions[number].novelty, flags)
         for number, answer in sorted(said.items())

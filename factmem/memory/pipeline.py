@@ -113,9 +113,12 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
 
 
 def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
-    """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
+    """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean.
+
+    There are none if the wishes were refused.
+    """
     candidates = [candidate for item in found for candidate in item.candidates]
-    wishes = [item.assertion for item in candidates if item.forgets and item.counts]
+    wishes = [item.assertion for item in candidates if item.forgets and item.counts and not planned.refuses_wishes]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
         of_slots[_slot(wish)].append(wish)
@@ -271,6 +274,13 @@ def _without(read: ReadUnit, keyword: str) -> ReadUnit:
         return read
     dropped = Counter(read.dropped) + Counter({DropReason.OTHER_TYPE: lost})
     return attrs.evolve(read, candidates=kept, dropped=dict(dropped))
+
+
+def _without_wishes(read: ReadUnit) -> ReadUnit:
+    """Return a unit with its wishes to forget counted as dropped."""
+    refused = sum(item.forgets and item.counts for item in read.candidates)
+    dropped = Counter(read.dropped) + Counter({DropReason.NOT_APPROVED: refused})
+    return attrs.evolve(read, dropped=dict(dropped))
 
 
 def _slot(said: Assertion) -> tuple[object, ...]:
@@ -527,6 +537,8 @@ class Pipeline(WritingPart):
         candidates = await self._candidates(found)
         places = {item.assertion.place.key for item in candidates}
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
+        if planned.refuses_wishes:
+            found = list(map(_without_wishes, found))
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in planned.statements):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
@@ -621,6 +633,13 @@ class Pipeline(WritingPart):
                 candidates, known, consolidator, policy, log=log, leave_out=frozenset(words), flags=flags_in
             )
             call.record_result(len(planned.statements))
+        for proposal in planned.refused:
+            _log.warning(
+                "%s would retract %d of %d records, and was refused: see ConsolidationPolicy.approve",
+                "what is to be forgotten" if proposal.removal else "what is new",
+                proposal.deletions,
+                proposal.among,
+            )
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
         return planned

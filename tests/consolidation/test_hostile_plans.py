@@ -21,6 +21,7 @@ from factmem.consolidation.candidates import CandidateAssertion, partition_of
 from factmem.consolidation.planning import Claims, Plan
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.consolidation.survey import CurrentRecord
+from factmem.errors import ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current, Moment, fold
 from factmem.providers import TrackIndex
@@ -151,7 +152,11 @@ async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World,
         batch = await hostile_batch(world, dice)
         log, outside = await world.whole_log(), await seen_outside(world, batch)
         standing = await standing_in(world)
-        planned = await world.plan(batch, world.answering(partial(hostile, dice)))
+        try:
+            planned = await world.plan(batch, world.answering(partial(hostile, dice)))
+        except ModelError:
+            assert any(item.forgets for item in batch), "only a wish to forget must not be lost in silence"
+            continue
         await world.provider.append(planned.statements)
         after = await world.whole_log()
         assert await seen_outside(world, batch) == outside

@@ -9,9 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin
+from factmem import AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin, Policies
+from factmem.abc import Prompt
+from factmem.abc.detector import DropReason
 from factmem.detection import OriginPolicy, Treatment
-from factmem.errors import RecordNotFoundError
+from factmem.errors import ModelUnavailableError, RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
@@ -141,6 +143,47 @@ async def test_a_statement_that_is_asked_to_be_forgotten_is_retracted_and_restor
         assert (await known(memory))["statement"] == ["tea is good"]
         await memory.remember(wish, subject=USER)
         assert (await known(memory))["statement"] == ["tea is good"], "a request that was applied is not applied twice"
+
+
+async def test_a_wish_that_the_model_cannot_place_is_no_lost_wish(provider: AgentMemoryProvider) -> None:
+    """It is filed as a dead letter, whose retry carries it out."""
+    away = True
+
+    def script(prompt: Prompt, answer: type[Any]) -> dict[str, Any]:
+        if answer.__name__ == "ConsolidationAnswer":
+            if away:
+                raise ModelUnavailableError("away")
+            return {"known": [{"number": 0, "action": "delete"}], "insert": False}
+        return well(prompt, answer)
+
+    wish = talk("Forget that sugar is in it.", id="wish", start=BEGAN + dt.timedelta(days=1))
+    async with opened(provider, ScriptedModel(script), policies=Policies()) as memory:
+        await memory.remember(Message(content="There is sugar in the tea.", timestamp=BEGAN), subject=USER)
+        outcome = await memory.remember(wish, subject=USER)
+        assert outcome.failure == "ModelUnavailableError"
+        away = False
+        (letter,) = await memory.inbox.dead_letters.list()
+        (retried,) = await memory.inbox.dead_letters.retry(letter.id)
+        assert [(change.kind, change.record.value) for change in retried.changes] == [
+            (ChangeKind.DELETED, "There is sugar in the tea.")
+        ]
+
+
+async def test_a_wish_that_takes_too_much_is_counted_and_its_words_stay(provider: AgentMemoryProvider) -> None:
+    def script(prompt: Prompt, answer: type[Any]) -> dict[str, Any]:
+        if answer.__name__ == "ConsolidationAnswer":
+            return {"known": [{"number": number, "action": "delete"} for number in range(4)], "insert": False}
+        return well(prompt, answer)
+
+    known_texts = [f"Note {number} is about tea." for number in range(4)]
+    wish = "Forget that you know anything."
+    async with opened(provider, ScriptedModel(script), policies=Policies()) as memory:
+        for text in known_texts:
+            await memory.remember(Message(content=text, timestamp=BEGAN), subject=USER, consolidate=False)
+        outcome = await memory.remember(talk(wish, id="wish", start=BEGAN + dt.timedelta(days=1)), subject=USER)
+        assert [change.kind for change in outcome.changes] == [ChangeKind.CREATED], "the words of the wish"
+        assert outcome.dropped == {DropReason.NOT_APPROVED: 1}
+        assert sorted((await known(memory))["statement"]) == sorted([*known_texts, wish])
 
 
 async def test_secrets_neither_leave_the_process_nor_reach_the_store(provider: AgentMemoryProvider) -> None:
