@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any, Final, TypeVar
 
 import attrs
 
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import MEMORY_ROLE, Conversation
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.chat_history import HistoryFormat, spoken
 from factmem.agent.plugin import format_of
 from factmem.agent.rendering import written
 from factmem.errors import InvalidDataError, ModelError
 from factmem.facts import Concept
+from factmem.fold import Moment, fold
 from factmem.hidden_characters import escaped
+from factmem.recall.index.source import outside_log
+from factmem.recall.results import hydrate
+from factmem.records import FactRecord, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 __all__ = ["FactRetrievalCompression", "Fallback", "keep_history"]
@@ -45,10 +52,11 @@ class FactRetrievalCompression:
     """Compression of a long history into the facts of given concepts.
 
     These messages are kept: instructions, memory blocks, the user's first message (the task) and last message (the
-    question), and function calls without a result. All others are replaced by one message of the assistant, with the
-    facts as escaped data and the number of tool results.
+    question), those of which a finding is doubted, and function calls without a result. All others are replaced by one
+    message of the assistant, with the facts as escaped data and the number of tool results.
 
-    Nothing is stored. Tool results and documents never become facts.
+    Facts are those that still hold at the end: not replaced, nor asked to be forgotten. Nothing is stored. Tool results
+    and documents never become facts.
 
     Attributes:
         detector: Detector of the facts.
@@ -72,27 +80,41 @@ class FactRetrievalCompression:
         """
         form = format_of(history)
         messages = spoken(form, history)
-        request = DetectionRequest(subjects=self.subjects, concepts=self.concepts)
+        request = DetectionRequest(subjects=self.subjects, concepts=self.concepts, topics=(EXPLICIT_INSTRUCTIONS,))
         try:
             found = (await self.detector.detect(Conversation(messages=messages), request)).candidates
         except ModelError as error:
             _log.warning("a history could not be compressed to its facts: %s", type(error).__name__)
             found = ()
-        believed = [candidate for candidate in found if self._is_wanted(candidate)]
-        if not believed:
+        records = self._held([candidate for candidate in found if _is_believed(candidate)])
+        if not records:
             return list(await self.fallback(history))
+        doubted = {candidate.details.evidence[0].position for candidate in found if not _is_believed(candidate)}
+        places = [number for number, native in enumerate(history) for _ in form.messages(native)]
+        stay = {places[position] for position in doubted if position is not None and messages[position].role == "user"}
         tool_results = sum(message.role == "tool" for message in messages)
-        return _compressed(form, history, form.summary(self._summary(believed, tool_results)))
+        return _compressed(form, history, form.summary(self._summary(records, tool_results)), stay)
 
-    def _is_wanted(self, candidate: Candidate) -> bool:
-        wanted = any(candidate.fact.concept.keyword == concept.keyword for concept in self.concepts)
-        return wanted and not candidate.quarantined and not candidate.removed
+    def _held(self, found: Sequence[Candidate]) -> list[FactRecord[Any]]:
+        """Return the facts that hold after all findings."""
+        log: list[Recorded] = []
+        for candidate in found:
+            subject = candidate.subject or self.subjects[0]
+            if (cleared := candidate.cleared) is not None:
+                log = [
+                    it for it in log if (it.assertion.keyword, it.assertion.place.subject) != (cleared.keyword, subject)
+                ]
+            place = Place(subject, MemoryScope.CROSS_PRODUCT)
+            said = assertions_of(candidate.fact, place, candidate.details, removed=candidate.removed)
+            log += [outside_log(assertion, len(log) + number) for number, assertion in enumerate(said, start=1)]
+        now = max((recorded.recorded_at for recorded in log), default=dt.datetime.now(dt.UTC))
+        concepts = {concept.keyword: concept for concept in self.concepts}
+        return [hydrate(row, concepts) for row in fold(log, Moment(now=now))]
 
-    def _summary(self, found: Sequence[Candidate], tool_results: int) -> str:
+    def _summary(self, records: Sequence[FactRecord[Any]], tool_results: int) -> str:
         parts = []
         for concept in self.concepts:
-            matching = [candidate for candidate in found if candidate.fact.concept.keyword == concept.keyword]
-            lines = [line for candidate in matching for line in _lines(candidate)]
+            lines = [self._line(record) for record in records if record.concept.keyword == concept.keyword]
             if lines:
                 name, description = escaped(concept.keyword), escaped(concept.description)
                 facts = "\n".join(dict.fromkeys(lines))
@@ -101,23 +123,25 @@ class FactRetrievalCompression:
             [f'<compressed_history tool_results="{tool_results}">', _HEADING, *parts, "</compressed_history>"]
         )
 
-
-def _lines(candidate: Candidate) -> list[str]:
-    fact = candidate.fact
-    about = "" if candidate.subject is None else f' about="{escaped(str(candidate.subject))}"'
-    return [
-        f'<fact{about} said="{fact.timestamp:%Y-%m-%d}">{escaped(written(value, fact.concept.value_type))}</fact>'
-        for value in fact.values
-    ]
+    def _line(self, record: FactRecord[Any]) -> str:
+        about = f' about="{escaped(str(record.subject))}"' if len(self.subjects) > 1 else ""
+        value = escaped(written(record.value, record.concept.value_type))
+        return f'<fact{about} said="{record.timestamp:%Y-%m-%d}">{value}</fact>'
 
 
-def _compressed(form: HistoryFormat[NativeT], history: Sequence[NativeT], summary: NativeT) -> list[NativeT]:
+def _is_believed(candidate: Candidate) -> bool:
+    return candidate.doubt is None and not candidate.quarantined
+
+
+def _compressed(
+    form: HistoryFormat[NativeT], history: Sequence[NativeT], summary: NativeT, stay: Set[int]
+) -> list[NativeT]:
     roles = [{message.role for message in form.messages(native)} for native in history]
     of_user = [number for number, spoken_as in enumerate(roles) if "user" in spoken_as]
     waiting = _unanswered(form, history)
     first = {number for number, spoken_as in enumerate(roles) if spoken_as & (_INSTRUCTIONS | {MEMORY_ROLE})}
     first |= set(of_user[:1])
-    last = set(of_user[-1:]) - first
+    last = {*of_user[-1:], *stay} - first
     kept = range(len(history))
     return [
         *(history[number] for number in kept if number in first),

@@ -40,6 +40,21 @@ async def test_facts_replace_the_messages() -> None:
     assert (len(compressed), history) == (4, LONG)
 
 
+async def test_only_what_still_holds_is_a_fact() -> None:
+    said = ["I live in Oslo.", "I have a cat and a bad knee.", "I live in Rome.", "Forget that I have a cat."]
+    history = [SYSTEM, user("Help me."), *(user(text) for text in said), assistant("Sure."), QUESTION]
+    (summary,) = [it["content"] for it in await compression().compress(history) if it["role"] == "assistant"]
+    assert [text in summary for text in (">Rome<", ">Oslo<", ">cat<")] == [True, False, False]
+
+
+async def test_a_message_whose_finding_is_doubted_stays() -> None:
+    doubted = user("Bo asked whether I live in Paris.")
+    history = [SYSTEM, user("Help me."), user("I have a cat."), doubted, assistant("Sure."), QUESTION]
+    compressed = await compression().compress(history)
+    assert texts(compressed)[3:] == texts([doubted, QUESTION])
+    assert "Paris" not in compressed[2]["content"]
+
+
 async def test_a_rendered_block_is_kept_and_not_read_for_facts() -> None:
     async with memory_over() as memory:
         await memory.remember("I live in Rome.", subject=USER)
