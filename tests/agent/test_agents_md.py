@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import ChangeKind, Memory, MemoryScope, MultipleFacts, SingleFact
+from factmem import ChangeKind, Memory, MemoryScope, Message, MultipleFacts, SingleFact
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.sources import AgentsMdText, Limits
@@ -500,11 +500,27 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(view, file, scope="/product/other").write()
 
 
+async def test_small_talk_stays_out_and_what_was_written_here_stays(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    for said in ("Thanks!", "Where is the config?", "Write me a poem about owls.", "We use ruff.", "Never use tabs."):
+        await memory.remember(Message(content=said), subject=USER, scope=FAIR)
+    await memory.remember(Message(content="Sure, here you are.", role="assistant"), subject=USER, scope=FAIR)
+    await facts.sync()
+    text = read(file)
+    assert [said in text for said in ("Thanks", "config", "owls", "Sure", "We use ruff.", "Never use tabs.")] == [
+        *[False] * 4,
+        *[True] * 2,
+    ]
+    file.write_text(text.replace("- We use ruff.", "- We use ruff.\n- OK"), encoding="utf-8")
+    await facts.sync()
+    assert "\n- OK" in read(file)
+
+
 async def test_facts_over_the_limit_are_not_shown_and_not_retracted(memory: Memory, file: Path) -> None:
     facts = of(memory, file, limit=2)
     await memory.remember("x" * 5_000, subject=USER, scope=FAIR)
     await facts.sync()
-    assert "_4 more are too long, too many or flagged, and not shown here._" in read(file)
+    assert "_4 more are too long, too many, flagged or small talk, and not shown here._" in read(file)
     assert await changed(facts) == []
     assert len(await memory.list_records()) == 6
 

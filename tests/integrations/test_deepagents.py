@@ -281,7 +281,7 @@ async def test_the_overview_keeps_to_its_budget_and_says_so() -> None:
         await call(memory, lambda opened: opened.save(many, subject=USER, scope="/agent/clerk"))
         files = await in_thread(lambda: files_of(FactMemBackend(memory)))
         assert len(files["/AGENTS.md"]) < 1_500
-        assert "more are too long, too many or flagged, and not shown here" in files["/AGENTS.md"]
+        assert "more are too long, too many, flagged or small talk, and not shown here" in files["/AGENTS.md"]
         assert files[MINE].count("a pet") == 100
 
 

@@ -17,6 +17,7 @@ from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import Span, scanned
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
 from factmem.agent.agents_md.page import Edits, Page, applied, bullets_in, page_of, reconciled
+from factmem.agent.rendering import belongs_in_file
 from factmem.changes import Change
 from factmem.errors import CodecError, InvalidDataError, StateConflictError
 from factmem.facts import Concept
@@ -215,11 +216,14 @@ class AgentsMdFacts:
         return _State(path, content, text, block, **await self._known())
 
     async def _known(self) -> dict[str, Any]:
-        records = await self.memory.view(reviewed=True).list_records(scope=self.scope, subjects=self.subjects)
+        known = await self.memory.view(reviewed=True).list_records(scope=self.scope, subjects=self.subjects)
+        records = [record for record in known if belongs_in_file(record)]
         scope = MemoryScope.parse(self.scope) if isinstance(self.scope, str) else self.scope
         homes = [Place(subject, scope or MemoryScope.CROSS_PRODUCT) for subject in self.subjects]
-        page = await to_thread.run_sync(lambda: page_of(records, homes, limit=self.limit))
-        return {"records": {record.id: record for record in records}, "page": page}
+        page = await to_thread.run_sync(
+            lambda: page_of(records, homes, limit=self.limit, more=len(known) - len(records))
+        )
+        return {"records": {record.id: record for record in known}, "page": page}
 
     async def _applied(self, state: _State) -> tuple[Change, ...]:
         edits = await to_thread.run_sync(self._edits, state)

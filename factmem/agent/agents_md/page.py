@@ -376,7 +376,7 @@ def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_ou
             yield from (f"- {text}" for text in under)
     if left_out:
         yield ""
-        yield f"_{left_out} more are too long, too many or flagged, and not shown here._"
+        yield f"_{left_out} more are too long, too many, flagged or small talk, and not shown here._"
 
 
 def _place(record: FactRecord[Any]) -> Place:

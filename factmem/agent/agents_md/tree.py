@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.agents_md.page import LONGEST_BULLET, Edits, Page, applied, bullets_in, one_line, page_of, reconciled
-from factmem.agent.rendering import rendered
+from factmem.agent.rendering import belongs_in_file, rendered
 from factmem.agent.run import MemoryRun
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, ReadOnlyError
@@ -78,11 +78,12 @@ class MemoryFiles:
         Args:
             memory: The run's memory, in its event loop.
         """
-        run, loading = self.run, self.run.config.loading
+        run = self.run
         view, subjects = run.view(memory), self._subjects
         records = await view.list_records(subjects=subjects)
-        strongest = await view.view(reviewed=True).list_records(subjects=subjects, strongest=True, limit=loading.limit)
-        return await to_thread.run_sync(self._tree, records, strongest)
+        strongest = await view.view(reviewed=True).list_records(subjects=subjects, strongest=True)
+        guiding = itertools.islice(filter(belongs_in_file, strongest), self.run.config.loading.limit)
+        return await to_thread.run_sync(self._tree, records, list(guiding))
 
     def _tree(self, records: Sequence[FactRecord[Any]], strongest: Sequence[FactRecord[Any]]) -> MemoryTree:
         run, loading = self.run, self.run.config.loading
