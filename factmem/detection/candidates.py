@@ -253,18 +253,18 @@ class _Check:
 
     def _forgotten(self, forgotten: Forgotten, citation: Citation, dropped: _Drops) -> _Meaning:
         """Return the value, the concept or, in words, the memory to be forgotten."""
-        doubt = doubt_of_request(citation)
         concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
         concept = None if concept == STATEMENT else concept
         if concept is not None and forgotten.value is not None:
             values = _valid([forgotten.value], concept, citation.quoted)
             if values and is_said(values[0], concept, citation):
-                return _Meaning(concept, {doubt: values}, removed=True)
+                return _Meaning(concept, {doubt_of_request(citation): values}, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
         if says_nothing(words) or not is_said(words, STATEMENT, citation):
             words = citation.quoted
         values = _values([words], STATEMENT, "", dropped)
+        doubt = doubt_of_request(citation, concept or STATEMENT)
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:

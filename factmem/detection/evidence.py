@@ -67,16 +67,22 @@ def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doub
     return _Judge(concept, citation).doubt(value)
 
 
-def doubt_of_request(citation: Citation) -> Doubt | None:
-    """Return why a quote does not plainly ask to forget something; None if it does."""
-    judge = _Judge(STATEMENT, citation)
+def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT) -> Doubt | None:
+    """Return why a quote does not plainly ask to forget something; None if it does.
+
+    Args:
+        citation: the quote.
+        concept: the concept of which all values are to be forgotten, if that is asked for: its sentence has to name it.
+    """
+    judge = _Judge(concept, citation)
     if (reading := judge.reading) is None or not citation.passage.words:
         return Doubt(_UNREAD, askable=True)
     if citation.of_another:
         return Doubt(_BY_ANOTHER, askable=True)
     if structure := reading.structure(judge.quoted):
         return Doubt(structure, askable=True)
-    return None if reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
+    named = concept == STATEMENT or reading.topic.places(reading.words, *judge.sentence)
+    return None if named and reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
 
 
 def is_said(value: Any, concept: Concept[Any, Any], citation: Citation) -> bool:

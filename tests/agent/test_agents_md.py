@@ -511,7 +511,7 @@ async def test_small_talk_stays_out_and_what_was_written_here_stays(memory: Memo
         *[False] * 4,
         *[True] * 2,
     ]
-    file.write_text(text.replace("- We use ruff.", "- We use ruff.\n- OK"), encoding="utf-8")
+    await anyio.to_thread.run_sync(file.write_text, text.replace("- We use ruff.", "- We use ruff.\n- OK"))
     await facts.sync()
     assert "\n- OK" in read(file)
 

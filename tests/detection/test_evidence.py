@@ -265,6 +265,21 @@ def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
     assert is_said("Oslo", CITY, citation) is ("Oslo" in text)
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Forget where I live.", True),
+        ("Please forget my city.", True),
+        ("Vergiss meine Stadt.", True),
+        ("Please forget my last order.", False),
+        ("I always forget my keys.", False),
+    ],
+)
+def test_all_values_of_a_concept_are_forgotten_at_once_only_where_it_is_named(text: str, plain: bool) -> None:
+    citation = Citation(text=ReadableText(text), quote=(0, len(text)))
+    assert (doubt_of_request(citation, CITY) is None) is plain
+
+
 VALUES: Final[list[tuple[Any, Concept[Any, Any]]]] = [
     ("Oslo", CITY),
     (34, AGE),
@@ -294,7 +309,7 @@ def test_no_words_make_the_judge_fail(
     quote = (start, data.draw(st.integers(start + 1, len(text))))
     citation = Citation(text=ReadableText(text), quote=quote, asked="Where?", names=frozenset({subject}))
     assert doubt_of(*value, citation) is None or text
-    assert doubt_of_request(citation) is None or text
+    assert doubt_of_request(citation, value[1]) is None or text
 
 
 # Through the detector
