@@ -36,6 +36,8 @@ CUES: Final[Mapping[str, str]] = _DATA["cues"]
 """Lists of cues, with their reasons."""
 _IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")
 _BEFORE: Final = ("condition", "that")
+_OF_QUESTIONS: Final = ("past", "deny")
+"""Cues of a question whose short answer says nothing plainly."""
 _THEMES: Final = ("averse", "past")
 """Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
@@ -447,8 +449,9 @@ class Reading:
         first = next(before, -1) + 1
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
-        if "past" not in self.topic.themes:
-            others |= self._within("past", asked, first, marks[0]) - self._within("allowed", asked, first, marks[0])
+        allowed = self._within("allowed", asked, first, marks[0])
+        for name in {*_OF_QUESTIONS} - self.topic.themes:
+            others |= self._within(name, asked, first, marks[0]) - allowed
         rest = clause[1] + 1, self.passage.sentence(*clause)[1]
         alone = bool(self.entries("verbs", *clause)) or not any(
             self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition")

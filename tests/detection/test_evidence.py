@@ -216,6 +216,7 @@ def test_what_nobody_said_is_never_asked(text: str, value: Any, concept: Concept
         ("Where do you live?", "Oslo", "Oslo", CITY, True),
         ("Wo wohnst du?", "In Bremen.", "Bremen", CITY, True),
         ("Where does your sister live?", "In Oslo, I think.", "Oslo", CITY, False),
+        ("Where do you not want to live?", "Oslo", "Oslo", CITY, False),
         ("", "Oslo", "Oslo", CITY, False),
         ("Do you smoke?", "Yes, I do.", True, SMOKES, True),
         ("Do you smoke?", "No.", True, SMOKES, False),
