@@ -8,10 +8,12 @@ from factmem.abc.detector import Candidate, Detection, DetectionExample, Detecti
 from factmem.abc.model import Prompt
 from factmem.abc.observer import MemoryObserver, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
 from factmem.abc.reranker import Reranker
-from factmem.abc.verifier import Verifier
+from factmem.abc.verifier import Claim, Confirmation, Verifier
 
 __all__ = [
     "Candidate",
+    "Claim",
+    "Confirmation",
     "Consolidator",
     "Detection",
     "DetectionExample",
