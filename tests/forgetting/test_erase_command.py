@@ -65,6 +65,24 @@ def test_words_can_be_looked_for_without_erasing_anything(run: Run) -> None:
     assert run("load", "pin")[1]["value"] == word("pin")
 
 
+def test_a_short_word_to_look_for_proves_nothing(run: Run) -> None:
+    run("save", "city", "Oslo")
+    code, said = run("forget", "--verify", "--text", "Rome")
+    assert (code, said["verified"]["clean"], said["verified"]["unsearched"]) == (1, False, 1)
+    code, said = run("forget", "--verify", "--text", "Oslo")
+    assert (code, len(said["verified"]["said_by"])) == (1, 1)
+
+
+@pytest.mark.parametrize("words", [(), ("--expired",)])
+def test_verify_with_nothing_to_search_for_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert run("forget", "--verify", *words)[0] == 1
+
+
+def test_where_no_record_matches_nothing_is_verified(run: Run) -> None:
+    code, said = run("forget", "--concept", "pin", "--verify", "--yes")
+    assert (code, said["records"], "verified" in said) == (0, 0, False)
+
+
 def test_words_to_look_for_need_verify(run: Run) -> None:
     assert run("forget", "--text", word("pin"))[0] == 1
 
