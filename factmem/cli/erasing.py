@@ -14,7 +14,7 @@ from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
 from factmem.cli.output import console, print_records
 from factmem.cli.session import FAILED, Session, ending_at_once
-from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.json_form import attributes, record_json
 from factmem.values import Json
 
@@ -59,6 +59,7 @@ async def forget(
         dry_run: Show what would be erased, and erase nothing.
         yes: Erase without asking.
     """
+    from factmem.abc.capabilities import KeepsFiles
     from factmem.memory import verify_erased
     from factmem.providers.registry import open_provider
 
@@ -80,6 +81,10 @@ async def forget(
             provider=provider, subject=selection.subject, scope=selection.scope, read_only=dry_run
         ) as memory,
     ):
+        if verify and not isinstance(provider, KeepsFiles):
+            raise CapabilityError(
+                f"{session.shown_address} keeps no files that could be searched: leave out --verify; nothing was erased"
+            )
         if expired or (verify and not chosen):
             doomed: Erasure | None = None
             traces = await memory.admin.traces(texts=text) if text else None

@@ -78,6 +78,15 @@ def test_verify_with_nothing_to_search_for_is_refused(run: Run, words: tuple[str
     assert run("forget", "--verify", *words)[0] == 1
 
 
+@pytest.mark.parametrize("address", ["sqlite-vec"], indirect=True)
+def test_verify_on_a_store_without_files_erases_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("save", "pin", word("pin"))
+    with monkeypatch.context() as patch:
+        patch.setattr("factmem.abc.capabilities.KeepsFiles", Path)
+        assert run("forget", "--concept", "pin", "--verify", "--yes")[0] == 1
+    assert run("load", "pin")[1]["value"] == word("pin")
+
+
 def test_where_no_record_matches_nothing_is_verified(run: Run) -> None:
     code, said = run("forget", "--concept", "pin", "--verify", "--yes")
     assert (code, said["records"], "verified" in said) == (0, 0, False)

@@ -176,6 +176,19 @@ async def test_old_revisions_are_erased_and_the_present_one_is_not(opened: Opene
     assert (await memory.admin.expire(revisions=dt.timedelta(seconds=1))).superseded == 0
 
 
+@pytest.mark.parametrize(("first", "second", "left"), [(365, 365, ["Lisbon"]), (365, 100, ["Oslo", "Lisbon"])])
+async def test_old_revisions_that_end_before_a_later_one_are_erased(
+    memory: Memory, clock: FakeClock, first: int, second: int, left: list[str]
+) -> None:
+    """One that outlives all later ones is current again when they end."""
+    await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()), ttl=first * DAY)
+    clock.advance(DAY)
+    await memory.save(SingleFact(CITY, "Lisbon", timestamp=clock()), ttl=second * DAY)
+    clock.advance(40 * DAY)
+    assert (await memory.admin.expire(revisions=10 * DAY)).superseded == 2 - len(left)
+    assert [item.value for item in await memory.history(CITY)] == left
+
+
 async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, clock: FakeClock) -> None:
     for number in range(4):
         await memory.save(
