@@ -315,7 +315,8 @@ async def rotate_key(
 ) -> None:
     """Encrypt a store with another key.
 
-    The address of the store names the present key. An interrupted rotation is continued with --resume.
+    The address of the store names the present key. An interrupted rotation is continued with --resume, and with an
+    address that names the new one.
 
     Options:
         key_env: Environment variable with the new key.
@@ -325,8 +326,11 @@ async def rotate_key(
         resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto.key_file import RotatesKeys
+    from factmem.crypto.keys import named
     from factmem.providers.registry import open_provider
 
+    if resume and (key_env or passphrase_env or os_keyring):
+        raise InvalidDataError("--resume takes no new key: the address of the store names the one to continue with")
     key = None if resume else _key_source(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     provider = open_provider(session.address)
     async with provider:
@@ -337,8 +341,12 @@ async def rotate_key(
                 "encrypted:facts?key_env=FACTMEM_KEY"
             )
         with progress("encrypting", quiet=session.as_json) as advance:
-            await provider.rotate(key, progress=advance)
-    session.show_line({"rotated": True}, "the store has its new key; the old one no longer opens it")
+            rotated = await provider.rotate(key, progress=advance)
+    if key is not None:
+        line = f"{named(key)} opens the store from now on, and no other key does"
+    else:
+        line = "the rotation is finished" if rotated else "no rotation was interrupted: the store keeps its key"
+    session.show_line({"rotated": rotated}, line)
 
 
 def _key_source(

@@ -43,7 +43,19 @@ def test_rotating_leaves_the_old_key_nothing(cli: CommandLine, encrypted: str, m
     assert cli.data("--store", f"{encrypted}FACTMEM_KEY", "rotate-key", "--key-env", "NEXT_KEY") == {"rotated": True}
     assert cli.data("--store", f"{encrypted}NEXT_KEY", "load", "pet")["value"] == "cat"
     assert cli.error("--store", f"{encrypted}FACTMEM_KEY", "load", "pet")["type"] == "WrongKeyError"
-    assert cli.data("--store", f"{encrypted}NEXT_KEY", "rotate-key", "--resume") == {"rotated": True}
+
+
+def test_resuming_where_nothing_was_interrupted_changes_nothing_and_says_so(cli: CommandLine, encrypted: str) -> None:
+    words = ["--store", f"{encrypted}FACTMEM_KEY", "rotate-key", "--resume"]
+    assert cli.data(*words) == {"rotated": False}
+    assert "keeps its key" in cli.run(*words).out
+
+
+def test_resuming_takes_no_new_key(cli: CommandLine, encrypted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXT_KEY", SecretKey.generate().to_text())
+    words = ["rotate-key", "--resume", "--key-env", "NEXT_KEY"]
+    assert cli.error("--store", f"{encrypted}FACTMEM_KEY", *words)["type"] == "InvalidDataError"
+    assert cli.data("--store", f"{encrypted}FACTMEM_KEY", "load", "pet")["value"] == "cat"
 
 
 def test_rotating_needs_one_new_key_and_an_encrypted_store(cli: CommandLine, encrypted: str) -> None:
