@@ -125,7 +125,7 @@ def _json_or_text(text: str) -> Json:
     return value
 
 
-_CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!=|=|>|<)(?P<value>.+)", re.DOTALL)
+_CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!?=(?!=)|[<>](?![=<>]))(?P<value>.+)", re.DOTALL)
 
 
 def condition(text: str) -> MetadataCondition:
@@ -134,7 +134,9 @@ def condition(text: str) -> MetadataCondition:
 
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise typer.BadParameter(f"{text!r} is not a condition such as tier=gold, score>5 or tier!=gold")
+        raise typer.BadParameter(
+            f"{text!r} is not a condition such as tier=gold, tier!=gold, score>5 or score<9 (no other sign)"
+        )
     operators = {">": MetadataOperator.GREATER_THAN, "<": MetadataOperator.LESS_THAN}
     sign = found["sign"]
     try:
@@ -254,7 +256,7 @@ class Selection:
         category: Only records with this category.
         source: Only records from this source.
         topic: Only records with this topic.
-        metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata.
+        metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata; a value in "quotes" is a text.
         pattern: Only records whose value matches this regular expression.
         since: Only what was said at this date or later.
         until: Only what was said up to this date, inclusive.

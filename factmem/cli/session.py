@@ -409,6 +409,8 @@ _COMMAND_LINE_TERMS: Final = (
         "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",
     ),
     ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
+    ("no path of a store (at $.path)", "no path of a store"),
+    ("no path of a store (at $.root)", "no path of a store"),
 )
 """Python terms in error messages, and the words for them on the command line."""
 
