@@ -409,6 +409,7 @@ _COMMAND_LINE_TERMS: Final = (
         "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",
     ),
     ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
+    ("open it with accept_older=True", "add accept_older=yes to the options of its address"),
     ("no path of a store (at $.path)", "no path of a store"),
     ("no path of a store (at $.root)", "no path of a store"),
 )

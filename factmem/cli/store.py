@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -336,9 +337,8 @@ async def rotate_key(
     async with provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
-                f"{session.shown_address} is not encrypted and has no key: export it with  "
-                f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
-                "encrypted:facts?key_env=FACTMEM_KEY"
+                f"{session.shown_address} is not encrypted and has no key: copy the whole of it into a store that is, "
+                f"with  factmem move {shlex.quote(session.shown_address)} 'encrypted:facts?key_env=FACTMEM_KEY'"
             )
         with progress("encrypting", quiet=session.as_json) as advance:
             rotated = await provider.rotate(key, progress=advance)

@@ -66,7 +66,7 @@ class KeyTable:
             self._catch_up()
             if self._roots is None:
                 raise RolledBackStoreError(
-                    "the file with the store's keys is missing: restore it; without it nothing can be read"
+                    "store.keys, the file with the store's keys, is missing: restore it; without it nothing can be read"
                 )
             return self._roots
 
@@ -193,4 +193,6 @@ def _opened(payload: bytes, roots: Roots) -> _UnitKey:
         unit, key = json.loads(content)
         return _UnitKey(unit=tuple(unit), epoch=epoch, key=base64.b64decode(key))
     except ValueError:
-        raise TamperedStoreError("the file with the store's keys was changed: restore it from a backup") from None
+        raise TamperedStoreError(
+            "store.keys, the store's file of keys, was changed: restore it from a backup"
+        ) from None

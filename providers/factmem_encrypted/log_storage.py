@@ -450,7 +450,7 @@ class EncryptedLogStorage(LogStorage):
     def _refuse_without_keys(self) -> None:
         if self._manifest.begun() or self._files.names():
             raise RolledBackStoreError(
-                "the file with the store's keys is missing: restore it; without it nothing can be read"
+                "store.keys, the file with the store's keys, is missing: restore it; without it nothing can be read"
             )
 
     def _refuse_without_manifest(self) -> None:

@@ -406,7 +406,7 @@ class SealedCodec(PageCodec):
         if starts_in_clear(path):
             raise DowngradedStoreError(
                 f"{path.name} is a plain database, and an encrypted one was asked for: open it with sqlite-vec:, "
-                "or export it and import it into a new store"
+                "or copy the whole of it into a new store with `factmem move`"
             )
         size = path.stat().st_size if path.exists() else 0
         if size or self._keys.exists() or self._is_sealed():

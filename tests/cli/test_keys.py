@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,6 @@ import pytest
 from factmem.crypto import SecretKey
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import CommandLine
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -61,4 +60,22 @@ def test_resuming_takes_no_new_key(cli: CommandLine, encrypted: str, monkeypatch
 def test_rotating_needs_one_new_key_and_an_encrypted_store(cli: CommandLine, encrypted: str) -> None:
     error = cli.error("--store", f"{encrypted}FACTMEM_KEY", "rotate-key")
     assert error["type"] == "InvalidDataError"
-    assert cli.error("rotate-key", "--key-env", "FACTMEM_KEY")["type"] == "CapabilityError"
+    error = cli.error("rotate-key", "--key-env", "FACTMEM_KEY")
+    assert (error["type"], f"factmem move {cli.store}" in error["message"]) == ("CapabilityError", True)
+
+
+def test_an_encrypted_address_of_a_plain_store_names_move(cli: CommandLine, encrypted: str, tmp_path: Path) -> None:
+    cli.data("save", "pet", "cat")
+    for kind, plain in (("encrypted-sqlite", cli.store), ("encrypted", tmp_path / "plain")):
+        if kind == "encrypted":
+            cli.data("--store", f"file:{plain}", "save", "pet", "cat")
+        error = cli.error("--store", f"{kind}:{plain}?key_env=FACTMEM_KEY", "load", "pet")
+        assert (error["type"], "factmem move" in error["message"]) == ("DowngradedStoreError", True)
+
+
+def test_a_store_without_its_seal_names_the_option_of_the_address(cli: CommandLine, encrypted: str) -> None:
+    address = encrypted.replace("encrypted:", "encrypted-sqlite:").replace("vault", "vault.db") + "FACTMEM_KEY"
+    cli.data("--store", address, "save", "pet", "cat")
+    Path(address.removeprefix("encrypted-sqlite:").partition("?")[0] + ".seal").unlink()
+    assert "add accept_older=yes" in cli.error("--store", address, "load", "pet")["message"]
+    assert cli.data("--store", f"{address}&accept_older=yes", "load", "pet")["value"] == "cat"
