@@ -135,7 +135,8 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
     """Show the records and ask whether to erase them.
 
     Raises:
-        StateConflictError: By the time of the answer, newer revisions would be erased.
+        StateConflictError: By the time of the answer, newer revisions would be erased; or, with --json, the answer is
+            not yes.
         typer.Exit: The answer is not yes.
     """
     _print_some(console(stderr=True), doomed)
@@ -143,6 +144,9 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
     if not answer:
         session.note("\nNo answer: add --yes to erase without being asked.")
     if answer.strip().lower() not in ("y", "yes"):
+        if session.as_json:
+            print(file=sys.stderr)
+            raise StateConflictError("nothing was erased: add --yes")
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
     if _seen(await memory.forget(*(record.id for record in doomed), dry_run=True)) != _seen(doomed):

@@ -18,7 +18,7 @@ import typer
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.subjects import MemorySubject
-from factmem.value_types import JSON_SHAPE, Scalar, scalar_named
+from factmem.value_types import JSON_SHAPE, UNITS, Scalar, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -89,16 +89,13 @@ def _moment(text: str) -> tuple[dt.datetime, bool]:
     return found, len(text.strip()) <= len("2026-05-01")
 
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
 def duration(text: str) -> dt.timedelta:
     """Parse a time to live: a number and a unit, such as ``30d``, ``12h`` or ``90s``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower(), re.ASCII)
     if found is None:
         raise typer.BadParameter(f"{text!r} is not a duration such as 90s, 45m, 12h, 30d or 2w")
     try:
-        length = dt.timedelta(**{_UNITS[found[2]]: float(found[1])})
+        length = dt.timedelta(seconds=float(found[1]) * UNITS[found[2]])
         ends = dt.datetime.now(dt.UTC) + length
     except OverflowError:
         raise typer.BadParameter(

@@ -568,12 +568,15 @@ async def move(
         target: Address of the store to copy it into.
     """
     from factmem.memory.moves import move as move_store
+    from factmem.providers.memory import InMemoryProvider
     from factmem.providers.registry import open_provider, without_secrets
 
     if source == target:
         raise InvalidDataError("the source and the target are the same address: name another target")
     organizations = None if session.organization is None else [session.organization]
     async with open_provider(source) as here, open_provider(target) as there:
+        if isinstance(there, InMemoryProvider):
+            raise InvalidDataError(f"{target} ends with this command: name a target that stays, such as facts.db")
         with progress("moving", quiet=session.as_json) as advance:
             receipt = await move_store(here, there, organizations=organizations, progress=advance)
     data = attrs.asdict(receipt) | {"arrived": receipt.arrived, "source": source, "target": target}

@@ -104,6 +104,13 @@ def test_it_asks_before_it_erases(run: Run) -> None:
     assert run("load", "pin")[0] == 1
 
 
+def test_a_refusal_is_an_error_as_json(run: Run, address: str) -> None:
+    run("save", "pin", word("pin"))
+    done = CliRunner().invoke(app, ["--store", address, "--json", "forget", "--concept", "pin"], input="")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert json.loads(done.stderr.splitlines()[-1])["error"]["type"] == "StateConflictError"
+
+
 def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The output gives the state and the next step."""
     monkeypatch.setattr("factmem.memory.facade.default_embedder", DenseEmbedder)
