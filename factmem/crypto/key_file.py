@@ -40,6 +40,7 @@ __all__ = [
     "Roots",
     "RotatesKeys",
     "locked_roots",
+    "opening",
     "pending_rotation",
     "unlocked_roots",
 ]
@@ -183,6 +184,16 @@ def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
         TamperedStoreError: The key fits, but the wrapped roots were changed.
         CorruptStoreError: The document cannot be read.
     """
+    return _opened_by(document, keyring)[1]
+
+
+def opening(document: bytes, keyring: Keyring) -> Keyring:
+    """Return a keyring with the key that opens a document as its current one; see `unlocked_roots`."""
+    return attrs.evolve(keyring, current=_opened_by(document, keyring)[0])
+
+
+def _opened_by(document: bytes, keyring: Keyring) -> tuple[str, Roots]:
+    """Return the id in the keyring of the key that opens a document, and the roots."""
     store, slots = _read(document)
     unavailable: KeyUnavailableError | None = None
     for id, recipe, check, sealed in slots:
@@ -194,7 +205,7 @@ def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
                 unavailable = unavailable or error
                 continue
             if key is not None and hmac.compare_digest(_check(key, context), check):
-                return Roots(store, _opened(key, sealed, context))
+                return name, Roots(store, _opened(key, sealed, context))
     if unavailable is not None:
         raise unavailable
     tried = list(dict.fromkeys(map(named, keyring.sources.values())))

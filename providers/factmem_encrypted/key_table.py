@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from factmem.abc.log_storage import LogName, LogStorage, Position
-from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
+from factmem.crypto.key_file import Roots, locked_roots, opening, unlocked_roots
 from factmem.crypto.keys import Keyring
 from factmem.crypto.sealing import KEY_BYTES
 from factmem.errors import RolledBackStoreError, TamperedStoreError
@@ -140,8 +140,8 @@ class KeyTable:
 
     @property
     def keyring(self) -> Keyring:
-        """The keyring that opens the keys."""
-        return self._keyring
+        """The keyring, with the key that opens the keys now as its current one."""
+        return opening(self._storage.scan(_LOG, limit=1).payloads[0], self._keyring)
 
     def rekey(self, roots: Roots, keyring: Keyring) -> None:
         """Replace the roots, for another keyring alone."""

@@ -167,7 +167,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
                     store.reopen_to_write()
                 # Until the WAL is empty, the file itself holds the old pages.
                 store.write(_empty_log)
-                store.write(partial(self._sealed.end_rotation, keyring=self._keyring))
+                store.write(self._sealed.end_rotation)
         return rotates
 
 

@@ -168,6 +168,24 @@ async def test_a_store_whose_key_has_another_id_opens_and_rotates_by_the_key_alo
     assert (await opens(path, new), await numbers_in(path, third)) == (False, set(range(COUNT + 1)))
 
 
+async def test_a_rotation_is_finished_with_the_key_that_it_began_with(path: Path) -> None:
+    """Also by a process whose keyring names the former key as its current one."""
+    new, steps = SecretKey.generate(), list[int]()
+
+    def dies(done: int, pieces: int) -> None:
+        steps.append(done)
+        if len(steps) == 2:
+            raise InterruptedError
+
+    async with opened_sealed(path) as provider:
+        with pytest.raises(InterruptedError):
+            await provider.rotate(new, progress=dies)
+    async with opened_sealed(path, Keyring({"default": KEY, "next": new}, "default")) as provider:
+        assert await provider.rotate()
+        await append(provider, [COUNT])
+    assert (await opens(path, KEY), await numbers_in(path, new)) == (False, set(range(COUNT + 1)))
+
+
 async def test_a_rotation_that_was_not_interrupted_is_not_continued(path: Path) -> None:
     async with opened_sealed(path) as provider:
         assert not await provider.rotate()
