@@ -63,8 +63,8 @@ def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:
         what: the argument's name, for the error's path.
 
     Raises:
-        InvalidDataError: it is empty or not a path, holds a NUL or characters that file names cannot encode, or its
-            ``~`` names an unknown user.
+        InvalidDataError: it is empty or not a path, holds a NUL or characters that file names cannot encode, its ``~``
+            names an unknown user, or it is the root of the file system.
     """
     try:
         written = os.fspath(path)
@@ -79,6 +79,10 @@ def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:
     if not legal:
         raise InvalidDataError("a path holds a NUL or a lone surrogate", path=f"$.{what}")
     try:
-        return Path(written).expanduser()
+        found = Path(written).expanduser()
     except RuntimeError:
         raise InvalidDataError("the ~ of the path names an unknown user", path=f"$.{what}") from None
+    found = found if found.name else found.absolute()  # "." has a name as an absolute path only
+    if not found.name:
+        raise InvalidDataError(f"{found} is the root of a file system, and no path of a store", path=f"$.{what}")
+    return found

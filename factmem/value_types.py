@@ -25,6 +25,7 @@ from factmem.subjects import MemorySubject
 __all__ = [
     "JSON_SHAPE",
     "SCALARS",
+    "UNITS",
     "Scalar",
     "ScalarKind",
     "WrongTypeError",
@@ -157,9 +158,15 @@ def _parse_moment(text: str) -> dt.datetime:
         raise ValueError("outside the years that UTC can express") from None
 
 
+UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+"""Seconds of the units that a length of time may be written with."""
+
+
 def _parse_seconds(text: str) -> dt.timedelta:
+    """Parse a number of seconds, or of another unit, such as ``90m``, ``12h`` or ``30d``."""
+    unit = text.strip()[-1:].lower()
     try:
-        return dt.timedelta(seconds=float(text))
+        return dt.timedelta(seconds=float(text.strip()[:-1]) * UNITS[unit] if unit in UNITS else float(text))
     except OverflowError:
         raise ValueError("too long") from None
 

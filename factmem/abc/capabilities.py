@@ -174,6 +174,9 @@ class EmbedderIdentity:
     name: str
     dimension: int
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.dimension} dimensions)"
+
 
 @runtime_checkable
 class KeepsLog(Protocol):

@@ -71,7 +71,7 @@ def parsed_value(text: str, wanted: Scalar) -> Any:
         return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
     except (ValueError, OverflowError, RecursionError):
         raise InvalidDataError(
-            f"the value is not a valid {wanted.shape}: give {wanted.words}, or choose another type"
+            f"the value is not a valid {wanted.shape} ({wanted.words}): correct it, or choose another type"
         ) from None
 
 
@@ -89,4 +89,4 @@ def typed_value(text: str, value_type: Any) -> Any:
             data = read(text)
             check_fits(data, shape)
             return decode_value(data, value_type)
-    raise InvalidDataError(f"the value is not of the concept's type: give {words_for(shape)}")
+    raise InvalidDataError(f"the value is not of the concept's type ({words_for(shape)})")

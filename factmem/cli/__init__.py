@@ -16,6 +16,7 @@ def main() -> None:
 
     Exit codes: 0 success, 1 an error that is explained on stderr, 2 wrong usage, 130 interrupted, 141 broken pipe.
     """
+    _open_closed_streams()
     _spare_startup()
     try:
         from factmem.cli.app import app
@@ -25,6 +26,13 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     app(prog_name="factmem")
+
+
+def _open_closed_streams() -> None:
+    """Open what the parent process closed, as of a service, to nowhere: else the store's file could take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))  # the lowest free number: its own
 
 
 def _spare_startup() -> None:

@@ -14,7 +14,7 @@ from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
 from factmem.cli.output import console, print_records
 from factmem.cli.session import FAILED, Session, ending_at_once
-from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.json_form import attributes, record_json
 from factmem.values import Json
 
@@ -59,6 +59,7 @@ async def forget(
         dry_run: Show what would be erased, and erase nothing.
         yes: Erase without asking.
     """
+    from factmem.abc.capabilities import KeepsFiles
     from factmem.memory import verify_erased
     from factmem.providers.registry import open_provider
 
@@ -69,6 +70,7 @@ async def forget(
         "--revisions needs --expired: add it": revisions is not None and not expired,
         "name records and filters, or give --expired: not both": expired and chosen,
         "--verify searches after the erasure: leave out --dry-run": verify and dry_run,
+        "--verify has nothing to search for: name records, or the words with --text": verify and not (chosen or text),
     }
     for sentence, there in contradictions.items():
         if there:
@@ -79,9 +81,13 @@ async def forget(
             provider=provider, subject=selection.subject, scope=selection.scope, read_only=dry_run
         ) as memory,
     ):
+        if verify and not isinstance(provider, KeepsFiles):
+            raise CapabilityError(
+                f"{session.shown_address} keeps no files that could be searched: leave out --verify; nothing was erased"
+            )
         if expired or (verify and not chosen):
             doomed: Erasure | None = None
-            traces = await memory.admin.traces(texts=text or ()) if verify else None
+            traces = await memory.admin.traces(texts=text) if text else None
             receipt: Erasure | ExpiryReceipt = await memory.admin.expire(revisions=_days(revisions), dry_run=dry_run)
         else:
             doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
@@ -91,7 +97,7 @@ async def forget(
             if doomed and not yes:
                 await _confirm(session, memory, doomed)
             named = [record.id for record in doomed]
-            traces = await memory.admin.traces(*named, texts=text or ()) if verify else None
+            traces = await memory.admin.traces(*named, texts=text or ()) if verify and (named or text) else None
             receipt = await memory.forget(*named) if named else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, dry_run=dry_run)
@@ -129,7 +135,8 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
     """Show the records and ask whether to erase them.
 
     Raises:
-        StateConflictError: By the time of the answer, newer revisions would be erased.
+        StateConflictError: By the time of the answer, newer revisions would be erased; or, with --json, the answer is
+            not yes.
         typer.Exit: The answer is not yes.
     """
     _print_some(console(stderr=True), doomed)
@@ -137,6 +144,9 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
     if not answer:
         session.note("\nNo answer: add --yes to erase without being asked.")
     if answer.strip().lower() not in ("y", "yes"):
+        if session.as_json:
+            print(file=sys.stderr)
+            raise StateConflictError("nothing was erased: add --yes")
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
     if _seen(await memory.forget(*(record.id for record in doomed), dry_run=True)) != _seen(doomed):
@@ -193,8 +203,8 @@ def _show(
             {"path": str(file.path), "bytes": file.size, **attributes(file, "words", "names", "marks", "vectors")}
             for file in report.files
         ]
-        verified = attributes(report, "clean", "searched", "left_out", "too_short", "said_by", "said_elsewhere")
-        data["verified"] = {**verified, "files": files}
+        verified = attributes(report, "clean", "searched", "left_out", "too_short", "unsearched")
+        data["verified"] = {**verified, **attributes(report, "said_by", "said_elsewhere"), "files": files}
 
     def render(out: Console) -> None:
         out.print(line)
@@ -222,9 +232,12 @@ def _print_report(out: Console, report: ErasureReport, session: Session) -> None
                 f"{file.names} of names"
             )
     if not any(file.found for file in report.files):
-        out.print("Nothing of it was found.")
+        out.print("Nothing of it was found." if report.searched else "Nothing is proved of the files.")
     if report.too_short:
         out.print(f"{counted(report.too_short, 'word or name is', 'words or names are')} too short to search for.")
+    if report.unsearched:
+        named = counted(report.unsearched, "text was", "texts were")
+        out.print(f"{named} looked for in the records alone: give a longer one to search the files for.")
     if report.said_elsewhere:
         others = counted(
             report.said_elsewhere, "record that is not shown here holds", "records that are not shown here hold"

@@ -18,7 +18,7 @@ import typer
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.subjects import MemorySubject
-from factmem.value_types import JSON_SHAPE, Scalar, scalar_named
+from factmem.value_types import JSON_SHAPE, UNITS, Scalar, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -89,16 +89,13 @@ def _moment(text: str) -> tuple[dt.datetime, bool]:
     return found, len(text.strip()) <= len("2026-05-01")
 
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
 def duration(text: str) -> dt.timedelta:
     """Parse a time to live: a number and a unit, such as ``30d``, ``12h`` or ``90s``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower(), re.ASCII)
     if found is None:
         raise typer.BadParameter(f"{text!r} is not a duration such as 90s, 45m, 12h, 30d or 2w")
     try:
-        length = dt.timedelta(**{_UNITS[found[2]]: float(found[1])})
+        length = dt.timedelta(seconds=float(found[1]) * UNITS[found[2]])
         ends = dt.datetime.now(dt.UTC) + length
     except OverflowError:
         raise typer.BadParameter(
@@ -125,7 +122,7 @@ def _json_or_text(text: str) -> Json:
     return value
 
 
-_CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!=|=|>|<)(?P<value>.+)", re.DOTALL)
+_CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!?=(?!=)|[<>](?![=<>]))(?P<value>.+)", re.DOTALL)
 
 
 def condition(text: str) -> MetadataCondition:
@@ -134,7 +131,9 @@ def condition(text: str) -> MetadataCondition:
 
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise typer.BadParameter(f"{text!r} is not a condition such as tier=gold, score>5 or tier!=gold")
+        raise typer.BadParameter(
+            f"{text!r} is not a condition such as tier=gold, tier!=gold, score>5 or score<9 (no other sign)"
+        )
     operators = {">": MetadataOperator.GREATER_THAN, "<": MetadataOperator.LESS_THAN}
     sign = found["sign"]
     try:
@@ -254,7 +253,7 @@ class Selection:
         category: Only records with this category.
         source: Only records from this source.
         topic: Only records with this topic.
-        metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata.
+        metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata; a value in "quotes" is a text.
         pattern: Only records whose value matches this regular expression.
         since: Only what was said at this date or later.
         until: Only what was said up to this date, inclusive.

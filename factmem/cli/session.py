@@ -409,6 +409,13 @@ _COMMAND_LINE_TERMS: Final = (
         "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",
     ),
     ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
+    ("all-minilm-l6-v2-int8 (384 dimensions)", "minilm"),
+    ("multilingual-e5-small-4bit+passage, centred (384 dimensions)", "multilingual"),
+    ("wordllama-l2-supercat-256 (256 dimensions)", "wordllama"),
+    ("open it with that embedder, or embed it again with Admin.reembed() or", "name that one with --embedder, or run"),
+    ("open it with accept_older=True", "add accept_older=yes to the options of its address"),
+    ("no path of a store (at $.path)", "no path of a store"),
+    ("no path of a store (at $.root)", "no path of a store"),
 )
 """Python terms in error messages, and the words for them on the command line."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -315,7 +316,8 @@ async def rotate_key(
 ) -> None:
     """Encrypt a store with another key.
 
-    The address of the store names the present key. An interrupted rotation is continued with --resume.
+    The address of the store names the present key. An interrupted rotation is continued with --resume, and with an
+    address that names the new one.
 
     Options:
         key_env: Environment variable with the new key.
@@ -325,20 +327,26 @@ async def rotate_key(
         resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto.key_file import RotatesKeys
+    from factmem.crypto.keys import named
     from factmem.providers.registry import open_provider
 
+    if resume and (key_env or passphrase_env or os_keyring):
+        raise InvalidDataError("--resume takes no new key: the address of the store names the one to continue with")
     key = None if resume else _key_source(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     provider = open_provider(session.address)
     async with provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
-                f"{session.shown_address} is not encrypted and has no key: export it with  "
-                f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
-                "encrypted:facts?key_env=FACTMEM_KEY"
+                f"{session.shown_address} is not encrypted and has no key: copy the whole of it into a store that is, "
+                f"with  factmem move {shlex.quote(session.shown_address)} 'encrypted:facts?key_env=FACTMEM_KEY'"
             )
         with progress("encrypting", quiet=session.as_json) as advance:
-            await provider.rotate(key, progress=advance)
-    session.show_line({"rotated": True}, "the store has its new key; the old one no longer opens it")
+            rotated = await provider.rotate(key, progress=advance)
+    if key is not None:
+        line = f"{named(key)} opens the store from now on, and no other key does"
+    else:
+        line = "the rotation is finished" if rotated else "no rotation was interrupted: the store keeps its key"
+    session.show_line({"rotated": rotated}, line)
 
 
 def _key_source(
@@ -560,12 +568,15 @@ async def move(
         target: Address of the store to copy it into.
     """
     from factmem.memory.moves import move as move_store
+    from factmem.providers.memory import InMemoryProvider
     from factmem.providers.registry import open_provider, without_secrets
 
     if source == target:
         raise InvalidDataError("the source and the target are the same address: name another target")
     organizations = None if session.organization is None else [session.organization]
     async with open_provider(source) as here, open_provider(target) as there:
+        if isinstance(there, InMemoryProvider):
+            raise InvalidDataError(f"{target} ends with this command: name a target that stays, such as facts.db")
         with progress("moving", quiet=session.as_json) as advance:
             receipt = await move_store(here, there, organizations=organizations, progress=advance)
     data = attrs.asdict(receipt) | {"arrived": receipt.arrived, "source": source, "target": target}

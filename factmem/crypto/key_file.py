@@ -17,14 +17,21 @@ import contextlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.crypto.keys import Keyring, KeySource, Recipe, recipe_from, recipe_to
+from factmem.crypto.keys import Keyring, KeySource, Recipe, named, recipe_from, recipe_to
 from factmem.crypto.sealing import KEY_BYTES, Context, SealBrokenError, seal, unseal
-from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, TamperedStoreError, WrongKeyError
+from factmem.errors import (
+    CorruptStoreError,
+    DowngradedStoreError,
+    KeyUnavailableError,
+    NewerVersionError,
+    TamperedStoreError,
+    WrongKeyError,
+)
 from factmem.store_findings import Finding, FindingKind
 
 __all__ = [
@@ -33,6 +40,7 @@ __all__ = [
     "Roots",
     "RotatesKeys",
     "locked_roots",
+    "opening",
     "pending_rotation",
     "unlocked_roots",
 ]
@@ -166,32 +174,45 @@ def locked_roots(roots: Roots, keyring: Keyring) -> bytes:
 
 
 def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
-    """Open a store's roots with the key of a keyring that fits.
+    """Open a store's roots with the key of a keyring that fits: first the one of the same id, then any other.
 
     Raises:
         WrongKeyError: No key fits.
-        KeyUnavailableError: The key that should fit is not available.
+        KeyUnavailableError: No key fits, and one is not available.
         NewerVersionError: A newer factmem wrote the document.
         DowngradedStoreError: The document names a construction or a cost that factmem never uses.
         TamperedStoreError: The key fits, but the wrapped roots were changed.
         CorruptStoreError: The document cannot be read.
     """
+    return _opened_by(document, keyring)[1]
+
+
+def opening(document: bytes, keyring: Keyring) -> Keyring:
+    """Return a keyring with the key that opens a document as its current one; see `unlocked_roots`."""
+    return attrs.evolve(keyring, current=_opened_by(document, keyring)[0])
+
+
+def _opened_by(document: bytes, keyring: Keyring) -> tuple[str, Roots]:
+    """Return the id in the keyring of the key that opens a document, and the roots."""
     store, slots = _read(document)
+    unavailable: KeyUnavailableError | None = None
     for id, recipe, check, sealed in slots:
-        source = keyring.sources.get(id)
-        key = source.wrapping_key(recipe) if source is not None else None
         context = _context(store, id, recipe)
-        if key is not None and hmac.compare_digest(_check(key, context), check):
-            return Roots(store, _opened(key, sealed, context))
-    ids = [id for id, *_ in slots]
-    if known := [id for id in ids if id in keyring.sources]:
-        raise WrongKeyError(
-            f"the key given as {_named(known)} is not the one that this store was made with: nothing was changed"
-        )
-    raise WrongKeyError(
-        f"this store was made with the key {_named(ids)}, and the keyring has {_named(keyring.sources)} only: "
-        "nothing was changed"
-    )
+        for name in sorted(keyring.sources, key=lambda name: name != id):
+            try:
+                key = keyring.sources[name].wrapping_key(recipe)
+            except KeyUnavailableError as error:
+                unavailable = unavailable or error
+                continue
+            if key is not None and hmac.compare_digest(_check(key, context), check):
+                return name, Roots(store, _opened(key, sealed, context))
+    if unavailable is not None:
+        raise unavailable
+    tried = list(dict.fromkeys(map(named, keyring.sources.values())))
+    verb = "does" if len(tried) == 1 else "do"
+    ids = ", ".join(repr(id) for id, *_ in slots if id not in keyring.sources)
+    whose = f", whose key has the id {ids}" if ids else ""
+    raise WrongKeyError(f"{' and '.join(tried)} {verb} not open this store{whose}: nothing was changed")
 
 
 def _opened(key: bytes, sealed: bytes, context: Context) -> tuple[Root, ...]:
@@ -251,10 +272,6 @@ def _context(store: str, slot: str, recipe: Recipe) -> Context:
     return ("roots", KEY_FILE_VERSION, _SUITE, store, slot, json.dumps(recipe_to(recipe), sort_keys=True))
 
 
-def _named(ids: Iterable[str]) -> str:
-    return ", ".join(map(repr, ids)) or "none"
-
-
 def _unreadable() -> CorruptStoreError:
     return CorruptStoreError("the keys of this store cannot be read: restore its key file from a backup")
 
@@ -265,13 +282,15 @@ class RotatesKeys(Protocol):
 
     async def rotate(
         self, key: Keyring | KeySource | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    ) -> bool:
         """Change the key of the store, and seal everything again with fresh keys.
+
+        Return whether a rotation was done or finished: False if there was none to continue.
 
         From the first moment on, the new key opens the whole store and the old one nothing. A rotation may be
         interrupted at any point, even by a kill: the store then works as before, and calling this without a key, with
         the store opened by the new one, continues it. Other processes need the new key at once; if their keyring has it
-        already, they are not affected.
+        already, under any id, they are not affected.
 
         Args:
             key: New key; None continues an interrupted rotation, if there is one.

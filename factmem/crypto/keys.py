@@ -411,13 +411,28 @@ class OsKeyringKey(KeySource):
             raise KeyUnavailableError(f"what the system's keyring holds is not a key: {_HOW_TO_MAKE}") from None
 
 
+def named(source: KeySource) -> str:
+    """Return words for a key in errors: where it was taken from."""
+    match source:
+        case EnvironmentKey():
+            return f"the key in {source.variable}"
+        case EnvironmentPassphrase():
+            return f"the passphrase in {source.variable}"
+        case OsKeyringKey():
+            return f"the key of {source.service!r} in the system's keyring"
+        case Passphrase():
+            return "the passphrase given"
+        case _:
+            return "the key given"
+
+
 def _frozen(sources: Mapping[str, KeySource]) -> Mapping[str, KeySource]:
     return MappingProxyType(dict(sources))
 
 
 @attrs.frozen
 class Keyring:
-    """Keys by id. A store names the keys that open it by id; these ids are stored in clear.
+    """Keys by id. A store names the key that opens it by id, in clear. That one is tried first, and then the others.
 
     Attributes:
         sources: Sources of the keys by id.

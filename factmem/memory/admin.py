@@ -373,7 +373,8 @@ class Admin(ReadingPart):
                 visible statements: their beginnings are asked, and their ends searched.
 
         Raises:
-            InvalidDataError: There are too few statements, or no questions.
+            InvalidDataError: There are too few statements or no questions, an answer is the text of no visible record,
+                or all weights find the answers equally well.
             EmbedderError: The embedder failed.
         """
         embedder = self._backend.embedder
@@ -391,7 +392,8 @@ class Admin(ReadingPart):
             found = await recaller.recall(question, await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
-        return await by_questions(embedder, questions, find)
+        texts = {str(record.value) for record in await self._reader.list_records(limit=None)}
+        return await by_questions(embedder, questions, texts, find)
 
     async def _log_of(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:
         """Return what the visible log has on some records, which may be named by their ids in the quarantine.

@@ -11,7 +11,7 @@ With questions whose answers are known, the weights that find them best are take
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
@@ -76,21 +76,31 @@ async def measured(embedder: Embedder, texts: Sequence[str]) -> Calibration:
 
 
 async def by_questions(
-    embedder: Embedder, questions: Mapping[str, str], find: Callable[[str, Calibration], Awaitable[Sequence[str]]]
+    embedder: Embedder,
+    questions: Mapping[str, str],
+    texts: Collection[str],
+    find: Callable[[str, Calibration], Awaitable[Sequence[str]]],
 ) -> Calibration:
     """Return the calibration with which the answers of questions are found best.
 
     Args:
         embedder: The embedder.
         questions: The text of the record that answers each question.
+        texts: The texts of all records.
         find: Returns the texts of the first records that recall finds.
 
     Raises:
-        InvalidDataError: There are no questions.
+        InvalidDataError: There are no questions, an answer is the text of no record, or all weights find the answers
+            equally well.
         EmbedderError: The embedder failed.
     """
     if not questions:
         raise InvalidDataError("a calibration by questions needs questions: none is given")
+    if missing := [str(number) for number, answer in enumerate(questions.values(), 1) if answer not in texts]:
+        raise InvalidDataError(
+            f"{len(missing)} of {len(questions)} answers (number {', '.join(missing[:10])}) are the text of no visible "
+            "record: give each text as list_records() has it"
+        )
     asked = await embedded(embedder, list(questions), query=True)
     said = await embedded(embedder, list(questions.values()))
     pairs = [(a, b) for a, b in zip(asked, said, strict=True) if a is not None and b is not None]
@@ -101,6 +111,10 @@ async def by_questions(
     for weight in WEIGHTS:
         calibration = Calibration(lexical_weight=weight, unrelated=unrelated)
         found = [(await find(question, calibration), answer) for question, answer in questions.items()]
-        ranks[weight] = fmean(1 / (texts.index(answer) + 1) if answer in texts else 0.0 for texts, answer in found)
+        ranks[weight] = fmean(1 / (first.index(answer) + 1) if answer in first else 0.0 for first, answer in found)
+    if max(ranks.values()) - min(ranks.values()) < _ALIKE:
+        raise InvalidDataError(
+            "these questions tell nothing, for every weight finds their answers equally well: give more or harder ones"
+        )
     best = [weight for weight, rank in ranks.items() if rank >= max(ranks.values()) - _ALIKE]
     return Calibration(lexical_weight=round(fmean(best), 2), unrelated=unrelated)

@@ -91,7 +91,7 @@ def folded(text: str) -> str:
 
 def pieces(text: str) -> Iterator[str]:
     """Split a text into significant pieces: a file may hold a part of it, or split it between two pages."""
-    whole = unicodedata.normalize("NFC", text.strip())
+    whole = _composed(text)
     starts = range(0, max(1, len(whole) - _PIECE // 2), _PIECE)
     for start in starts:
         end = len(whole) if start == starts[-1] else start + _PIECE
@@ -226,6 +226,7 @@ class Traces:
         marks: Ids of records, and the digests by which a store distinguishes values.
         vectors: Float32 numbers of the embeddings.
         too_short: Number of words and names too short to be distinguished from other content.
+        short: Those of them that the caller named. Records alone can be asked for them.
         said_by: Ids of other visible records that hold some of the words, too.
         tenant: Organization of the records.
     """
@@ -235,6 +236,7 @@ class Traces:
     marks: frozenset[bytes] = frozenset()
     vectors: tuple[bytes, ...] = ()
     too_short: int = 0
+    short: frozenset[str] = frozenset()
     said_by: tuple[str, ...] = ()
     tenant: str | None = None
 
@@ -264,6 +266,7 @@ def traces_of(
     said = {*texts, *filter(None, reasons), *(text for recorded in gone for text in said_in(recorded))}
     named = {name for recorded in gone for name in names_in(recorded)} - said
     words = frozenset(text for text in said if is_distinctive(text))
+    short = frozenset(texts) - words
     others = [entry for entry in entries if isinstance(entry, Recorded) and entry.id not in ids]
     return Traces(
         words=words,
@@ -271,7 +274,8 @@ def traces_of(
         marks=frozenset(mark for recorded in gone for mark in _marks(recorded)) - _shared_marks(others, gone),
         vectors=tuple(vector.astype("<f4").tobytes() for vector in vectors),
         too_short=sum(not is_distinctive(text) for text in said | named),
-        said_by=_said_by(words, others),
+        short=short,
+        said_by=_said_by(words, short, others),
         tenant=tenant,
     )
 
@@ -311,17 +315,26 @@ def _shared_marks(others: Sequence[Recorded], gone: Sequence[Recorded]) -> set[b
     return {mark for recorded in others for mark in _marks(recorded)}
 
 
-def _said_by(words: Collection[str], others: Sequence[Recorded]) -> tuple[str, ...]:
-    """Return the ids of the records, in any state, that hold some words entirely."""
+def _said_by(words: Collection[str], short: Collection[str], others: Sequence[Recorded]) -> tuple[str, ...]:
+    """Return the ids of the records, in any state, that hold some words entirely, or some short ones as words."""
+    whole = "|".join(re.escape(_composed(text)) for text in short if text.strip())
+    as_words = re.compile(rf"(?<!\w)(?:{whole})(?!\w)")
     starts: list[int] = []
     blob = bytearray()
-    for recorded in others if words else ():
+    rows: set[int] = set()
+    for row, recorded in enumerate(others if words or whole else ()):
         starts.append(len(blob))
-        said = "\n".join(said_in(recorded))
-        blob += unicodedata.normalize("NFC", said).encode(errors="replace") + b"\0"
-    scanner = Scanner({unicodedata.normalize("NFC", text.strip()).encode(errors="replace"): None for text in words})
-    rows = {bisect.bisect_right(starts, start) - 1 for start, _, _ in scanner.matches(bytes(blob))}
+        said = unicodedata.normalize("NFC", "\n".join(said_in(recorded)))
+        blob += said.encode(errors="replace") + b"\0"
+        if whole and as_words.search(said):
+            rows.add(row)
+    scanner = Scanner({_composed(text).encode(errors="replace"): None for text in words})
+    rows |= {bisect.bisect_right(starts, start) - 1 for start, _, _ in scanner.matches(bytes(blob))}
     return tuple(dict.fromkeys(others[row].record_id for row in sorted(rows)))
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text.strip())
 
 
 class _Kind(enum.Enum):
@@ -366,6 +379,7 @@ class ErasureReport:
         searched: Number of pieces looked for, each in all of its forms.
         left_out: Number of pieces not looked for, since remaining records hold them as well.
         too_short: Number of words and names too short to be distinguished from other content.
+        unsearched: Number of those that the caller named. No file was searched for them, the records were.
         said_by: See `Traces.said_by`.
         said_elsewhere: Number of further records that hold some of the words, such as private ones of another user.
     """
@@ -374,13 +388,18 @@ class ErasureReport:
     searched: int
     left_out: int = 0
     too_short: int = 0
+    unsearched: int = 0
     said_by: tuple[str, ...] = ()
     said_elsewhere: int = 0
 
     @property
     def clean(self) -> bool:
-        """Whether no trace is left, neither in a file nor in another record."""
-        return not (self.said_by or self.said_elsewhere or any(file.found for file in self.files))
+        """Whether no trace is left, neither in a file nor in another record.
+
+        False as well where that is not proved: nothing was looked for, or not each of the caller's texts.
+        """
+        proved = self.searched and not self.unsearched
+        return bool(proved) and not (self.said_by or self.said_elsewhere or any(file.found for file in self.files))
 
 
 async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> ErasureReport:
@@ -392,7 +411,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
 
     The search covers all partitions of the store: it is for users who may read its files. Content of
     another organization is found as well. A short word (fewer than 6 bytes, a number of fewer than 10
-    digits) is not looked for: it occurs by chance.
+    digits) is not looked for in files: it occurs by chance. If the caller named it, records are asked for it as a word.
 
     Args:
         provider: Provider of the store.
@@ -408,7 +427,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
     rows = (await provider.vectors(traces.tenant))[1] if traces.vectors else None
     needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
     left = [entry for entry in log if isinstance(entry, Recorded)]
-    holding = set(await to_thread.run_sync(_said_by, traces.words, left))
+    holding = set(await to_thread.run_sync(_said_by, traces.words, traces.short, left))
     files = await provider.files()
     found = await to_thread.run_sync(partial(_searched, files, needles))
     return ErasureReport(
@@ -416,6 +435,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
         searched=len(needles),
         left_out=left_out,
         too_short=traces.too_short,
+        unsearched=len(traces.short),
         said_by=traces.said_by,
         said_elsewhere=len(holding.difference(traces.said_by)),
     )

@@ -180,7 +180,7 @@ class Memory:
             memory that exceeds the limit, the least recently read tenants are dropped, and read from the store again
             when they are needed, with the same results. The most recent one stays, whatever its size. Of a provider
             that keeps no vectors, what was dropped is also embedded again.
-        clock: Returns the present.
+        clock: Returns the present. A store that this memory opens records by it; a provider that is given has its own.
 
     Raises:
         UnknownProviderError: The address names no installed provider.
@@ -250,7 +250,7 @@ class Memory:
         declared = listed("concepts", concepts, Concept)
         schemas = schemas_of(profiles)
         owns_store = provider is None
-        provider = provider or open_provider(address or "")
+        provider = provider or open_provider(address or "", clock=clock)
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
         policies = _with_origins_of(detector, policies)

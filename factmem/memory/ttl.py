@@ -185,23 +185,29 @@ def _too_old(item: Recorded, now: dt.datetime, revisions: dt.timedelta | None) -
 
 
 def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
-    """Return the revisions of a record that are needed neither as evidence nor when a later one expires."""
+    """Return the revisions of a record that are needed neither as evidence nor when all later ones have expired."""
     if not counting:
         return []
-    lasting = [place for place, item in enumerate(counting) if _lasts(item)]
-    below = counting[: lasting[-1]] if lasting else ()
+    below: list[Recorded] = []
+    last = dt.datetime.min.replace(tzinfo=dt.UTC)
+    for item in reversed(counting):
+        end = _supersedes_until(item)
+        if end <= last:
+            below.append(item)
+        last = max(last, end)
     newest = counting[-1]
     value = None if newest.assertion.removed else canonical_bytes(newest.assertion.data)
     same = [item for item in counting if value is not None and _says(item, value)]
     # An update takes over the evidence of the revision before.
     updated = max((item.seq for item in same if item.assertion.revises is not None), default=0)
     needed = {item.id for item in same if item.seq >= updated}
-    return [item for item in below if item.id not in needed]
+    return [item for item in reversed(below) if item.id not in needed]
 
 
-def _lasts(item: Recorded) -> bool:
-    """Return whether revisions that this one supersedes stay superseded."""
-    return item.assertion.details.expires_at is None or item.assertion.revises is not None
+def _supersedes_until(item: Recorded) -> dt.datetime:
+    """Return the end of the time in which earlier revisions are superseded by this one; an update's never ends."""
+    end = None if item.assertion.revises is not None else item.assertion.details.expires_at
+    return end or dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
 def _says(item: Recorded, value: bytes) -> bool:

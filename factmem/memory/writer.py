@@ -168,14 +168,16 @@ def _restore_requests(
         reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: A record is neither retracted nor removed, or it would still not be current.
+        RecordNotFoundError: There is no such record, it is neither retracted nor removed, or it would still not be
+            current.
     """
     states, logs = states_of(log), by_record(log)
+    if missing := sum(id not in logs for id in record_ids):
+        raise RecordNotFoundError(f"{missing} of the ids name no visible record, or an erased one: see list_records()")
     removals: list[StateRequest] = []
     restored: list[StateRequest] = []
-    missing = 0
     for id in record_ids:
-        of_record = logs.get(id, [])
+        of_record = logs[id]
         taken, (ends, has_value) = _last_taken(of_record), _end(of_record, states)
         missing += not (taken or ends)
         removals += [_request(entry, states[entry.id], AssertionState.RETRACTED, reason) for entry in ends]
@@ -183,9 +185,7 @@ def _restore_requests(
             retracted = AssertionState.RETRACTED
             restored += [_request(entry, retracted, AssertionState.ACTIVE, reason) for entry in taken]
     if missing:
-        raise RecordNotFoundError(
-            f"{missing} of the ids name no visible record of which anything is retracted or removed: see history()"
-        )
+        raise RecordNotFoundError(f"{missing} of the records have nothing that is retracted or removed: see history()")
     requests = [*removals, *restored]
     current = {row.recorded.record_id for row in fold(_changed_log(log, requests, moment), moment)}
     if missing := sum(id not in current for id in record_ids):

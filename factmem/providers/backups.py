@@ -34,6 +34,7 @@ from factmem.errors import (
     InvalidDataError,
     NewerVersionError,
     StoreUnavailableError,
+    WrongKeyError,
 )
 from factmem.private_files import (
     create_file,
@@ -221,7 +222,10 @@ async def restore_backup(
             )
         with _writing("restored store"):
             await to_thread.run_sync(exchange.stage, folder, backup, report)
-        await _check(store.at(exchange.staged), f"{folder} is damaged, and nothing was restored")
+        try:
+            await _check(store.at(exchange.staged), f"{folder} is damaged, and nothing was restored")
+        except WrongKeyError as error:
+            raise WrongKeyError(f"{folder} needs the key of the time of the backup: {error}") from None
         with CancelScope(shield=True):
             return Restored(backup=backup, kept=await _put_in_place(store, exchange, backup))
         raise AssertionError("unreachable: a shielded scope is not cancelled")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, unquote
 
+from factmem.abc.clock import Clock, system_clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.error_hints import kind_of
@@ -36,7 +37,7 @@ def provider_entry_points() -> dict[str, EntryPoint]:
     return installed_entry_points(ENTRY_POINT_GROUP)
 
 
-def open_provider(address: str) -> AgentMemoryProvider:
+def open_provider(address: str, *, clock: Clock = system_clock) -> AgentMemoryProvider:
     """Open the provider that an address names.
 
     An address is ``name:location?option=value``: the name of an entry point of the group
@@ -48,13 +49,15 @@ def open_provider(address: str) -> AgentMemoryProvider:
 
     Args:
         address: where the facts are.
+        clock: gives the time of recording, if the provider takes a ``clock``.
 
     Raises:
         UnknownProviderError: no installed provider has this name, or it does not take these options.
         MissingPackageError: the provider needs a package that is not installed.
     """
     factory, arguments, options = _resolved(address)
-    return cast("AgentMemoryProvider", factory(*arguments, **options))
+    timed = clock is not system_clock and "clock" in inspect.signature(factory).parameters
+    return cast("AgentMemoryProvider", factory(*arguments, **options, **({"clock": clock} if timed else {})))
 
 
 _PASSWORD: Final = re.compile(r"\A([^/]*//[^:/?@]*):.*@|(password=)[^&]*")

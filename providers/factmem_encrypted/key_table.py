@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from factmem.abc.log_storage import LogName, LogStorage, Position
-from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
+from factmem.crypto.key_file import Roots, locked_roots, opening, unlocked_roots
 from factmem.crypto.keys import Keyring
 from factmem.crypto.sealing import KEY_BYTES
 from factmem.errors import RolledBackStoreError, TamperedStoreError
@@ -66,7 +66,7 @@ class KeyTable:
             self._catch_up()
             if self._roots is None:
                 raise RolledBackStoreError(
-                    "the file with the store's keys is missing: restore it; without it nothing can be read"
+                    "store.keys, the file with the store's keys, is missing: restore it; without it nothing can be read"
                 )
             return self._roots
 
@@ -140,8 +140,8 @@ class KeyTable:
 
     @property
     def keyring(self) -> Keyring:
-        """The keyring that opens the keys."""
-        return self._keyring
+        """The keyring, with the key that opens the keys now as its current one."""
+        return opening(self._storage.scan(_LOG, limit=1).payloads[0], self._keyring)
 
     def rekey(self, roots: Roots, keyring: Keyring) -> None:
         """Replace the roots, for another keyring alone."""
@@ -193,4 +193,6 @@ def _opened(payload: bytes, roots: Roots) -> _UnitKey:
         unit, key = json.loads(content)
         return _UnitKey(unit=tuple(unit), epoch=epoch, key=base64.b64decode(key))
     except ValueError:
-        raise TamperedStoreError("the file with the store's keys was changed: restore it from a backup") from None
+        raise TamperedStoreError(
+            "store.keys, the store's file of keys, was changed: restore it from a backup"
+        ) from None

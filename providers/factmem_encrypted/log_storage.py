@@ -425,15 +425,19 @@ class EncryptedLogStorage(LogStorage):
             payloads = ()
         self.replace(log, payloads)
 
-    def end_rotation(self) -> None:
-        """Destroy the keys of all epochs but the current one, once nothing is sealed with them. Needs `lock`."""
+    def end_rotation(self) -> bool:
+        """Destroy the keys of all epochs but the current one, once nothing is sealed with them. Needs `lock`.
+
+        Return whether there was another epoch.
+        """
         roots, _ = self._now()
-        if len(roots.of_epochs) > 1 and not self.rotating():
+        if ended := len(roots.of_epochs) > 1 and not self.rotating():
             for name in _NOTES:
                 if (payload := self.read_note(name)) is not None:
                     self.write_note(name, payload)
             self._manifest.reseal(roots)
             self._keys.rekey(roots.end_epochs(), self._keys.keyring)
+        return ended
 
     def _create(self) -> None:
         if not self._keys.there():
@@ -446,7 +450,7 @@ class EncryptedLogStorage(LogStorage):
     def _refuse_without_keys(self) -> None:
         if self._manifest.begun() or self._files.names():
             raise RolledBackStoreError(
-                "the file with the store's keys is missing: restore it; without it nothing can be read"
+                "store.keys, the file with the store's keys, is missing: restore it; without it nothing can be read"
             )
 
     def _refuse_without_manifest(self) -> None:

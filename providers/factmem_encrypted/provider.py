@@ -104,7 +104,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         key: Keyring | KeySource | None = None,
         *,
         progress: Callable[[int, int], None] | None = None,
-    ) -> None:
+    ) -> bool:
         """See `factmem.crypto.key_file.RotatesKeys.rotate`; pieces are logs, and others may write between two."""
         if key is not None:
             keyring = keyring_of(key)
@@ -115,9 +115,10 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             if progress is not None:
                 progress(done, len(waiting))
             await self._write(partial(self._rotate_log, log))
-        await self._write(lambda _: self._locked(self._sealed.end_rotation))
+        ended = await self._write(lambda _: self._locked(self._sealed.end_rotation))
         if progress is not None:
             progress(len(waiting), len(waiting))
+        return ended
 
     async def verify(self) -> int:
         """Open every frame of every log, and return the number of logs.

@@ -29,7 +29,7 @@ from factmem_sqlite_vec.sqlite_errors import detecting_failed_reads
 from filelock import FileLock, Timeout
 from typing_extensions import override
 
-from factmem.crypto.key_file import Root, Roots, locked_roots, unlocked_roots
+from factmem.crypto.key_file import Root, Roots, locked_roots, opening, unlocked_roots
 from factmem.crypto.keys import Keyring
 from factmem.errors import (
     CorruptStoreError,
@@ -79,8 +79,8 @@ class KeyFile:
 
     @property
     def keyring(self) -> Keyring:
-        """The keyring that opens the keys."""
-        return self._keyring
+        """The keyring, with the key that opens the keys now as its current one."""
+        return opening(self._read(), self._keyring)
 
     def exists(self) -> bool:
         """Return whether the file exists, without opening it."""
@@ -406,7 +406,7 @@ class SealedCodec(PageCodec):
         if starts_in_clear(path):
             raise DowngradedStoreError(
                 f"{path.name} is a plain database, and an encrypted one was asked for: open it with sqlite-vec:, "
-                "or export it and import it into a new store"
+                "or copy the whole of it into a new store with `factmem move`"
             )
         size = path.stat().st_size if path.exists() else 0
         if size or self._keys.exists() or self._is_sealed():
@@ -510,7 +510,7 @@ class SealedCodec(PageCodec):
             if first:
                 _say_sealed(connection)
 
-    def end_rotation(self, connection: apsw.Connection, keyring: Keyring) -> None:
+    def end_rotation(self, connection: apsw.Connection) -> None:
         """Seal with the newest key, and destroy the others.
 
         Raises:
@@ -519,7 +519,7 @@ class SealedCodec(PageCodec):
         with self._seal.locked() as file:
             roots = self._keys.roots()
             self._seal.write(last_write(connection), roots, file, durable=True)
-            self._keys.replace(roots.end_epochs(), keyring)
+            self._keys.replace(roots.end_epochs(), self._keys.keyring)
 
     def _least(self, roots: Roots) -> int | None:
         """Return the sequence number that the database must have reached; None if it was never sealed."""

@@ -99,7 +99,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         key: Keyring | KeySource | None = None,
         *,
         progress: Callable[[int, int], None] | None = None,
-    ) -> None:
+    ) -> bool:
         """See `factmem.crypto.key_file.RotatesKeys.rotate`; the pieces are the key file, and all pages at once.
 
         Other writers wait meanwhile. The disk needs room for a second copy of the file.
@@ -113,8 +113,9 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
             keyring = keyring_of(key)
             await self._write(lambda engine: self._begin_rotation(engine.store, keyring))
         report(1, 2)
-        await self._write(lambda engine: self._end_rotation(engine.store))
+        ended = await self._write(lambda engine: self._end_rotation(engine.store))
         report(2, 2)
+        return ended
 
     async def verify(self) -> int:
         """Open every page that is in use, and return the number of pages.
@@ -153,12 +154,12 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
             finally:
                 self._keyring = self._keys.keyring
 
-    def _end_rotation(self, store: Store) -> None:
+    def _end_rotation(self, store: Store) -> bool:
         if not self._keys.exists():
-            return
+            return False
         with own_errors(store.name), self._keys.locked():
             roots = self._keys.roots()
-            if len(roots.of_epochs) > 1:
+            if rotates := len(roots.of_epochs) > 1:
                 try:
                     store.write(partial(rekey, root=roots.current))
                 finally:
@@ -166,7 +167,8 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
                     store.reopen_to_write()
                 # Until the WAL is empty, the file itself holds the old pages.
                 store.write(_empty_log)
-                store.write(partial(self._sealed.end_rotation, keyring=self._keyring))
+                store.write(self._sealed.end_rotation)
+        return rotates
 
 
 def _empty_log(connection: apsw.Connection) -> None:

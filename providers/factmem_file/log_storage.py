@@ -236,7 +236,7 @@ def _check_marker(content: bytes, root: Path, form: str = _PLAIN) -> None:
         case {"format": 1, "store": "factmem"}:
             raise DowngradedStoreError(
                 f"the store at {root} is of plain files, and {form} was asked for: open it with file:, "
-                "or export it and import it into a new store"
+                "or copy the whole of it into a new store with `factmem move`"
             )
         case {"format": 1, "store": str() as found} if found.startswith(f"{_PLAIN}-"):
             raise StoreUnavailableError(

@@ -66,9 +66,9 @@ class PostgresMemoryProvider(DatabaseProvider[PostgresEngine]):
         super().__init__(clock=clock)
 
     @classmethod
-    def from_address(cls, address: str) -> Self:
+    def from_address(cls, address: str, *, clock: Clock = system_clock) -> Self:
         """Return the provider of a URL; see `factmem.open_provider`."""
-        return cls(address)
+        return cls(address, clock=clock)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._address.name}, schema {self._address.schema}>"

@@ -68,7 +68,15 @@ def test_values_are_typed_as_load_prints_them(
         assert fact is not None
         assert (fact.value == value) == (printed in change)
     for refused in ("save", "thing", wrong), ("update", record.id, "--value", wrong):
-        assert "is not of the concept's type: give " in cli.error(*refused)["message"]
+        assert "is not of the concept's type (" in cli.error(*refused)["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90m", 5400), ("12h", 43_200), ("0.5d", 43_200), ("30 s", 30), ("7", 7)]
+)
+def test_a_length_of_time_takes_the_units_of_a_time_to_live(cli: CommandLine, text: str, seconds: int) -> None:
+    cli.data("save", "length", text, "--type", "timedelta")
+    assert cli.data("load", "length")["value"] == seconds
 
 
 def test_a_value_that_is_not_of_its_type_is_refused_without_being_shown(cli: CommandLine) -> None:
@@ -193,7 +201,7 @@ def test_an_unknown_id_is_an_error(cli: CommandLine) -> None:
     assert cli.error("retract", "nothing")["type"] == "RecordNotFoundError"
     unknown = cli.error("undo", "nothing")
     assert unknown["type"] == "RecordNotFoundError"
-    assert "`show ID`" in unknown["message"]
+    assert "name no visible record, or an erased one" in unknown["message"]
 
 
 @pytest.mark.parametrize("command", ["forget", "retract"])

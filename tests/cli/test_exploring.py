@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from factmem.cli.session import in_words
+from factmem.entry_points import installed_entry_points
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 if TYPE_CHECKING:
@@ -193,6 +195,12 @@ def test_importing_something_else_is_an_error(cli: CommandLine, tmp_path: Path) 
 def test_reembed_reports_the_number_of_records(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     assert cli.data("reembed") == {"reembedded": 1}
+
+
+@pytest.mark.parametrize("name", ["wordllama", "minilm", "multilingual"])
+def test_an_error_about_embedders_names_them_as_the_option_does(name: str) -> None:
+    embedder = installed_entry_points("factmem.embedders")[name].load()
+    assert in_words(f"from {embedder.IDENTITY}:") == f"from {name}:"
 
 
 def test_a_store_of_another_embedder_is_an_error_until_reembedded(cli: CommandLine) -> None:

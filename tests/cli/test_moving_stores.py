@@ -46,6 +46,11 @@ def test_a_store_is_copied_and_a_second_run_says_that_it_is_whole(cli: CommandLi
     assert [(item["tenant"], item["entries"], item["arrived"]) for item in data["tenants"]] == [(None, 3, 1)]
 
 
+def test_a_target_that_ends_with_the_command_is_refused(cli: CommandLine) -> None:
+    cli.data("save", "city", "Oslo")
+    assert cli.error("move", str(cli.store), "memory:")["type"] == "InvalidDataError"
+
+
 def test_one_organization_is_moved_alone(cli: CommandLine, tmp_path: Path) -> None:
     cli.data("--organization", "acme", "save", "city", "Oslo")
     cli.data("save", "city", "Rome")

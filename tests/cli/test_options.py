@@ -158,6 +158,13 @@ def test_a_store_that_cannot_do_it_is_an_error(cli: CommandLine, talk: Talk, add
     assert cli.error("ingest", str(talk("I like tea.")), "--store", address)["type"] == type
 
 
+@pytest.mark.parametrize("words", ["shelf>=6", "shelf<=6", "shelf==6", "shelf!==6", "shelf<>6"])
+def test_a_comparison_that_there_is_not_is_an_error(cli: CommandLine, words: str) -> None:
+    """It compared with the text "=6", which nothing equals."""
+    cli.data("remember", "Shelf 6.", "--metadata", "shelf=6")
+    assert cli.run("list", "--metadata", words).code == 2
+
+
 def test_words_that_are_no_text_are_an_error(cli: CommandLine) -> None:
     """Python reads arguments that are not UTF-8 as lone surrogates, which no embedder accepts."""
     for words in (["recall", "caf\udce9"], ["load", "caf\udce9"], ["save", "seats", "caf\udce9"]):
@@ -185,6 +192,8 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
         (["audit", "--page", "x"], "pass the token printed at the end of the previous page"),
         (["list", "--page", "x"], "pass the token that a listing with the same order printed"),
         (["info", "--store", "encrypted:facts"], "one of key_env="),
+        (["info", "--store", "/"], "/ is the root of a file system"),
+        (["info", "--store", "file:/"], "/ is the root of a file system"),
     ],
 )
 def test_errors_name_options_and_not_python_arguments(cli: CommandLine, words: list[str], expected: str) -> None:

@@ -111,6 +111,16 @@ def test_an_interrupt_is_clean(processes: CommandLine) -> None:
     assert processes.run("load", "seats").out == "120\n"
 
 
+@pytest.mark.skipif("sys.platform == 'win32'", reason="needs a POSIX shell")
+@pytest.mark.parametrize(("words", "code"), [("list >&-", 0), ("remember - <&-", 1), ("list <&- >&- 2>&-", 0)])
+def test_streams_that_the_parent_closed_are_nowhere(processes: CommandLine, words: str, code: int) -> None:
+    """Services are started so. The files of the store must not get the numbers of these streams."""
+    processes.run("save", "seats", "120")
+    command = f"{sys.executable} -m factmem --store {processes.store} {words}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", check=False, timeout=100)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
 def test_a_narrow_encoding_breaks_nothing(processes: CommandLine) -> None:
     processes.run("save", "café", "crème brûlée ☕")
     narrow = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}

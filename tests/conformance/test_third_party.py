@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 SHELF = Path(__file__).parents[2] / "examples" / "third_party_provider"
+
+
+def test_a_failing_spec_shows_its_values(tmp_path: Path) -> None:
+    """Also where the kit is imported from its module, as the example's test does."""
+    (tmp_path / "test_broken.py").write_text(
+        "from factmem.testing.conformance import WaistConformance\n"
+        "from factmem_shelf import ShelfProvider\n"
+        "class Broken(ShelfProvider):\n"
+        "    async def load_all(self, *place):\n"
+        "        return []\n"
+        "class TestBroken(WaistConformance):\n"
+        "    async def open_provider(self, directory):\n"
+        "        return Broken(directory / 'shelf')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tmp_path)]
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(SHELF)}
+    )
+    assert "E       AssertionError: assert " in result.stdout or "E       assert " in result.stdout, result.stdout
 
 
 def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:

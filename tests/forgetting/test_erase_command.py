@@ -65,6 +65,33 @@ def test_words_can_be_looked_for_without_erasing_anything(run: Run) -> None:
     assert run("load", "pin")[1]["value"] == word("pin")
 
 
+def test_a_short_word_to_look_for_proves_nothing(run: Run) -> None:
+    run("save", "city", "Oslo")
+    code, said = run("forget", "--verify", "--text", "Rome")
+    assert (code, said["verified"]["clean"], said["verified"]["unsearched"]) == (1, False, 1)
+    code, said = run("forget", "--verify", "--text", "Oslo")
+    assert (code, len(said["verified"]["said_by"])) == (1, 1)
+
+
+@pytest.mark.parametrize("words", [(), ("--expired",)])
+def test_verify_with_nothing_to_search_for_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert run("forget", "--verify", *words)[0] == 1
+
+
+@pytest.mark.parametrize("address", ["sqlite-vec"], indirect=True)
+def test_verify_on_a_store_without_files_erases_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("save", "pin", word("pin"))
+    with monkeypatch.context() as patch:
+        patch.setattr("factmem.abc.capabilities.KeepsFiles", Path)
+        assert run("forget", "--concept", "pin", "--verify", "--yes")[0] == 1
+    assert run("load", "pin")[1]["value"] == word("pin")
+
+
+def test_where_no_record_matches_nothing_is_verified(run: Run) -> None:
+    code, said = run("forget", "--concept", "pin", "--verify", "--yes")
+    assert (code, said["records"], "verified" in said) == (0, 0, False)
+
+
 def test_words_to_look_for_need_verify(run: Run) -> None:
     assert run("forget", "--text", word("pin"))[0] == 1
 
@@ -75,6 +102,13 @@ def test_it_asks_before_it_erases(run: Run) -> None:
     assert run("load", "pin")[1]["value"] == word("pin")
     assert run("forget", "--concept", "pin", input="y\n")[0] == 0
     assert run("load", "pin")[0] == 1
+
+
+def test_a_refusal_is_an_error_as_json(run: Run, address: str) -> None:
+    run("save", "pin", word("pin"))
+    done = CliRunner().invoke(app, ["--store", address, "--json", "forget", "--concept", "pin"], input="")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert json.loads(done.stderr.splitlines()[-1])["error"]["type"] == "StateConflictError"
 
 
 def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -166,6 +166,32 @@ async def test_words_too_short_to_search_for_are_counted(provider: AgentMemoryPr
     assert report.clean
 
 
+@pytest.mark.parametrize(("text", "holding"), [("Oslo", 1), ("Osl", 0), ("lives in", 1), ("Rome", 0), (" ", 0)])
+async def test_a_short_text_of_the_caller_is_asked_of_the_records_and_never_clean(
+    provider: AgentMemoryProvider, text: str, holding: int
+) -> None:
+    """As a word, it is in a record or not; in a file it would be found by chance."""
+    memory = Memory(provider, embedder=DenseEmbedder())
+    await memory.save(likes("Ann lives in Oslo."))
+    report = await verify_erased(provider, await memory.admin.traces(texts=[text]))
+    assert (report.clean, len(report.said_by), report.unsearched) == (False, holding, int(not is_distinctive(text)))
+
+
+async def test_a_short_text_of_the_caller_in_a_record_of_another_viewer_is_counted(
+    provider: AgentMemoryProvider,
+) -> None:
+    await Memory(provider, viewer="bob", embedder=DenseEmbedder()).save(likes("Oslo, mostly"), private=True)
+    mine = Memory(provider, viewer="alice", embedder=DenseEmbedder())
+    report = await verify_erased(provider, await mine.admin.traces(texts=["Oslo"]))
+    assert (report.said_by, report.said_elsewhere) == ((), 1)
+
+
+async def test_a_search_for_nothing_proves_nothing(provider: AgentMemoryProvider) -> None:
+    memory = Memory(provider, embedder=DenseEmbedder())
+    report = await verify_erased(provider, await memory.admin.traces())
+    assert (report.searched, report.clean) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("text", "telling"),
     [

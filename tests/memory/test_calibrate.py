@@ -50,3 +50,18 @@ async def test_too_few_texts_or_questions_are_refused() -> None:
             await memory.admin.calibrate()
         with pytest.raises(InvalidDataError, match="questions"):
             await memory.admin.calibrate({})
+
+
+@pytest.mark.parametrize("answer", ["nonsense", TEXTS[0].title(), TEXTS[0] + "."])
+async def test_an_answer_that_is_the_text_of_no_record_is_refused(answer: str) -> None:
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
+        await memory.remember(TEXTS[0])
+        with pytest.raises(InvalidDataError, match=r"1 of 2 answers \(number 2\)"):
+            await memory.admin.calibrate({"What stood there?": TEXTS[0], "What else?": answer})
+
+
+async def test_questions_whose_answers_every_weight_finds_equally_well_are_refused() -> None:
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
+        await memory.remember(TEXTS[0])
+        with pytest.raises(InvalidDataError, match="equally well"):
+            await memory.admin.calibrate({"What stood beside the red car?": TEXTS[0]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +175,32 @@ async def test_old_revisions_are_erased_and_the_present_one_is_not(opened: Opene
     assert [item.value for item in await memory.history(CITY)] == ["Faro"]
     assert await city(memory) == "Faro"
     assert (await memory.admin.expire(revisions=dt.timedelta(seconds=1))).superseded == 0
+
+
+@pytest.mark.parametrize("address", ["memory:", "sqlite-vec:{}/facts.db", "file:{}/facts"])
+async def test_a_store_that_the_memory_opens_records_by_its_clock(address: str, tmp_path: Path) -> None:
+    clock = FakeClock(NOW)
+    policies = Policies(ttl=TtlPolicy(revisions=5 * DAY))
+    async with Memory(address.format(tmp_path), embedder=HashEmbedder(), clock=clock, policies=policies) as memory:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()))
+        assert record.recorded_at - NOW < MINUTE
+        clock.advance(DAY)
+        await memory.save(SingleFact(CITY, "Lisbon", timestamp=clock()))
+        clock.advance(6 * DAY)
+        assert (await memory.admin.expire()).superseded == 1
+
+
+@pytest.mark.parametrize(("first", "second", "left"), [(365, 365, ["Lisbon"]), (365, 100, ["Oslo", "Lisbon"])])
+async def test_old_revisions_that_end_before_a_later_one_are_erased(
+    memory: Memory, clock: FakeClock, first: int, second: int, left: list[str]
+) -> None:
+    """One that outlives all later ones is current again when they end."""
+    await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()), ttl=first * DAY)
+    clock.advance(DAY)
+    await memory.save(SingleFact(CITY, "Lisbon", timestamp=clock()), ttl=second * DAY)
+    clock.advance(40 * DAY)
+    assert (await memory.admin.expire(revisions=10 * DAY)).superseded == 2 - len(left)
+    assert [item.value for item in await memory.history(CITY)] == left
 
 
 async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, clock: FakeClock) -> None:

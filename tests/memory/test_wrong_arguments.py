@@ -370,6 +370,13 @@ async def test_a_folder_in_place_of_a_file_is_answered_with_a_file_in_it(tmp_pat
             await memory.remember("The mill is old.")
 
 
+async def test_the_present_folder_in_place_of_a_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Memory(".", embedder=HashEmbedder()) as memory:
+        with pytest.raises(StoreUnavailableError, match=f"^{tmp_path.name} is a folder"):
+            await memory.remember("The mill is old.")
+
+
 def test_a_name_that_lies_elsewhere_is_answered_with_its_module() -> None:
     for name, home in (("DetectionRequest", "factmem.abc"), ("Trigger", "factmem.memory")):
         with pytest.raises(ImportError, match=f"factmem has no {name}: write  from {home} import {name}"):

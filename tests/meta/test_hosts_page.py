@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,16 @@ def tables() -> list[dict[str, list[str]]]:
 def test_every_host_is_in_both_tables() -> None:
     assert sorted(MODULES.values()) == sorted(HOSTS)
     assert [list(table) for table in tables()[:2]] == [list(MODULES)] * 2
+
+
+def test_the_page_says_what_the_extra_all_leaves_out() -> None:
+    project = tomllib.loads((PAGE.parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (every,) = extras.pop("all")
+    left_out = extras.keys() - set(every[len("factmem[") : -1].split(","))
+    (paragraph,) = [text for text in PAGE.read_text(encoding="utf-8").split("\n\n") if text.startswith("`all` is")]
+    assert set(re.findall(r"`([\w-]+)`", paragraph)) == left_out | {"all"}
+    assert len(left_out) == 5
 
 
 def test_factmem_holds_no_host_back() -> None:

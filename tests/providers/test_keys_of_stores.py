@@ -68,7 +68,7 @@ async def test_a_wrong_key_is_an_error_and_changes_nothing(path: Path, kind: str
         keys.append(SecretKey(KEY.secret[:at] + bytes([KEY.secret[at] ^ 1 << bit]) + KEY.secret[at + 1 :]))
     for key in keys:
         await refused(path, key, WrongKeyError)
-    await refused(path, Keyring.of(KEY, "another id"), WrongKeyError)
+    await refused(path, Keyring.of(keys[0], "another id"), WrongKeyError)
     await refused(path, Passphrase("not a key", cost=CHEAP), WrongKeyError)
     assert await numbers_in(path) == set(range(COUNT))
     promise(f"wrong keys, {kind}", f"{len(keys)} of {len(keys)} refused on every path, files unchanged")
@@ -145,6 +145,51 @@ async def test_processes_with_all_keys_go_on_while_it_is_changed_twice(path: Pat
     assert saved == {number for each in numbers for number in each}
     assert await numbers_in(path, Keyring(keys, "third")) == {*range(COUNT + 1), *saved}
     assert not await opens(path, KEY)
+
+
+async def test_a_process_with_both_keys_goes_on_while_another_rotates_by_key_alone(path: Path) -> None:
+    """Neither knows the id that the other gave the new key, and it opens under any."""
+    new = SecretKey.generate()
+    async with opened_sealed(path, Keyring({"default": KEY, "next": new}, "default")) as service:
+        await append(service, [COUNT])
+        async with opened_sealed(path) as provider:
+            assert await provider.rotate(new)
+        await append(service, [COUNT + 1])
+    assert await numbers_in(path, new) == set(range(COUNT + 2))
+
+
+async def test_a_store_whose_key_has_another_id_opens_and_rotates_by_the_key_alone(path: Path) -> None:
+    new, third = SecretKey.generate(), SecretKey.generate()
+    async with opened_sealed(path) as provider:
+        await provider.rotate(Keyring.of(new, "2026"))
+    async with opened_sealed(path, new) as provider:
+        await append(provider, [COUNT])
+        assert await provider.rotate(third)
+    assert (await opens(path, new), await numbers_in(path, third)) == (False, set(range(COUNT + 1)))
+
+
+async def test_a_rotation_is_finished_with_the_key_that_it_began_with(path: Path) -> None:
+    """Also by a process whose keyring names the former key as its current one."""
+    new, steps = SecretKey.generate(), list[int]()
+
+    def dies(done: int, pieces: int) -> None:
+        steps.append(done)
+        if len(steps) == 2:
+            raise InterruptedError
+
+    async with opened_sealed(path) as provider:
+        with pytest.raises(InterruptedError):
+            await provider.rotate(new, progress=dies)
+    async with opened_sealed(path, Keyring({"default": KEY, "next": new}, "default")) as provider:
+        assert await provider.rotate()
+        await append(provider, [COUNT])
+    assert (await opens(path, KEY), await numbers_in(path, new)) == (False, set(range(COUNT + 1)))
+
+
+async def test_a_rotation_that_was_not_interrupted_is_not_continued(path: Path) -> None:
+    async with opened_sealed(path) as provider:
+        assert not await provider.rotate()
+    assert await numbers_in(path) == set(range(COUNT))
 
 
 async def test_the_address_takes_the_key(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ async def test_the_backup_of_an_encrypted_store_is_encrypted_and_another_key_doe
     before = contents(path.parent)
     monkeypatch.setenv("FACTMEM_TEST_KEY", "6b" * 32)
     for place in (path, tmp_path / "place" / "new"):
-        with pytest.raises(WrongKeyError):
+        with pytest.raises(WrongKeyError, match="backup needs the key of the time of the backup: the key in"):
             await restored(store, tmp_path / "backup", place, replace=True)
     assert contents(path.parent) == before
 

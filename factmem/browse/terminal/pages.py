@@ -729,7 +729,7 @@ class ToldScreen(RecordsPage):
         with Horizontal(id="names"):
             for name, label in self._FIELDS:
                 yield Label(label)
-                yield Field(getattr(asked, name), id=name, placeholder="any")
+                yield Field(getattr(asked, name), id=name, placeholder="none")
             yield Label("Tokens")
             yield Field(str(asked.budget), id="budget", whole_number=True)
         with Container(id="told"):
