@@ -32,7 +32,8 @@ def _open_closed_streams() -> None:
     """Open what the parent process closed, as of a service, to nowhere: else the store's file could take its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))  # the lowest free number: its own
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, hence that of the stream
+            setattr(sys, name, os.fdopen(nowhere, mode))
 
 
 def _spare_startup() -> None:

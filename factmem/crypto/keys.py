@@ -38,6 +38,7 @@ __all__ = [
     "Recipe",
     "SecretKey",
     "keyring_of",
+    "named",
     "one_keyring",
     "recipe_from",
     "recipe_to",
