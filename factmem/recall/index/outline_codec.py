@@ -243,7 +243,7 @@ def term_numbers(terms: Iterable[str]) -> list[int]:
 
 @functools.lru_cache(maxsize=4096)
 def query_term(term: str) -> Term:
-    """Return a term of a query, with its related terms, its topics, and all words for the same relation."""
+    """Return a term of a query, with its related terms, its topics, and names for the same relation."""
     return term_of(_number(term), term_numbers([*topics_of([term]), *terms_of_relation(term)]))
 
 

@@ -38,7 +38,7 @@ class Term:
 
     Attributes:
         number: Its number; see `factmem.recall.index.outline_codec.term_numbers`.
-        numbers: The numbers of itself, of related terms, of its topics and of words for the same relation.
+        numbers: The numbers of itself, of related terms, of its topics and of names for the same relation.
         weights: Weight of an occurrence of each; 1 for the term itself.
     """
 

@@ -55,7 +55,7 @@ _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
 _PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
-_WIDER: Final = {name: wider for wider, names in _TABLE["kinds_of"].items() for name in names.split()}
+_KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
 _RELATIONS: Final = _ROLES | _PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
@@ -119,21 +119,24 @@ def relation(word: str) -> str:
 
 
 def widened(relation: str) -> str:
-    """Return the English name of a relation, and of the one that it is a kind of: "daughter child"."""
-    return f"{relation} {_WIDER.get(relation, '')}".rstrip()
+    """Return the English name of a relation, and of those that it is a kind of: "daughter child"."""
+    return " ".join([relation, *[wider for wider, kinds in _KINDS_OF.items() if relation in kinds]])
 
 
 @functools.cache
 def _terms_of_relations() -> Mapping[str, Collection[str]]:
-    kinds: dict[str, list[str]] = {}
-    for word, name in _PEOPLE.items():
-        for relation in widened(name).split():
-            kinds.setdefault(relation, []).extend(analyse(word))
-    return {term: dict.fromkeys(kinds[name]) for word, name in _PEOPLE.items() for term in analyse(word)}
+    names = {term: name for word, name in _RELATIONS.items() for term in analyse(word)}
+    kinds = {
+        name: " ".join(kind for kind in _TABLE["people"] if name in widened(kind).split()) for name in names.values()
+    }
+    return {term: analyse(kinds[name]) for term, name in names.items()}
 
 
 def terms_of_relation(term: str) -> Collection[str]:
-    """Return the terms of all words for the relation that a term stands for, and for its kinds; none for another."""
+    """Return the terms of the English names of the relation that a term stands for, and of its kinds, if there are any.
+
+    Words of other languages are left out, since many mean something else in English: "chef", "brat", "fille".
+    """
     return _terms_of_relations().get(term, ())
 
 
