@@ -144,7 +144,7 @@ def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.flo
     both = query.vector + nameless
     size = float(np.linalg.norm(both))
     _, names = corpus.shown(query.sight).named([term.number for term in query.terms], {}, query.sight)
-    if not size or not names or not names.issuperset(term_numbers(analyse(" ".join(capitalized(text))))):
+    if not size or not names or not names.keys() >= set(term_numbers(analyse(" ".join(capitalized(text))))):
         return query
     return attrs.evolve(query, vector=(both / size).astype(np.float32))
 
@@ -187,6 +187,7 @@ class _About:
     """The concepts and the people that a query asks about.
 
     Attributes:
+        names: The terms that name people; see `SubjectIndex.named`.
         called: By head, whether the query names its person; None if it names nobody.
         concepts: By head, how far the query asks for its concept; None if there are statements only.
         named: By head, how far it names its concept.
@@ -199,6 +200,7 @@ class _About:
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
     """
 
+    names: Mapping[int, int]
     called: NDArray[np.bool_] | None
     concepts: NDArray[np.float64] | None
     named: NDArray[np.float64]
@@ -262,22 +264,24 @@ class CorpusQuery:
         terms = query.terms if query.lexical_weight else ()
         found = corpus.occurrences(terms, seen, among) if terms else None
         held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
+        about = _asked_about(corpus, query, seen, found) if found else None
         dots, error = None, 0.0
         if among is None and query.vector is not None:
             dots, error = corpus.vectors.dots(query.vector)
         return cls(
             query=query,
             terms=[terms[number].number for number in held],
-            levels=_levels(query, found, seen) if found and held else (),
+            levels=_levels(query, found, seen, about.names) if found and about and held else (),
             dots=dots,
             error=error,
-            about=_asked_about(corpus, query, seen, found) if found else None,
+            about=about,
         )
 
 
-def _levels(query: Query, found: Occurrences, seen: Seen) -> list[Level]:
-    """Weigh terms; those that no visible document holds only raise the attainable score."""
-    weights = np.array([of.weights for of in found.figures]) * np.array([[_weight(term)] for term in query.terms])
+def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:
+    """Weigh terms; those that no visible document holds only raise the attainable score, and a name counts as one."""
+    beside = [[_weight(term) / names.get(term.number, 1)] for term in query.terms]
+    weights = np.array([of.weights for of in found.figures]) * np.array(beside)
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
     return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
 
@@ -310,7 +314,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
     people, names = corpus.named(numbers, query.people, query.sight)
-    strangers = (query.people.keys() & numbers) - names - set(term_numbers(analyse(viewer or "")))
+    strangers = (query.people.keys() & numbers) - names.keys() - set(term_numbers(analyse(viewer or "")))
     own, individuals = columns.own_and_others(viewer, capitalized=query.asks_for_own)
     called = np.zeros(len(own), np.bool_)
     called[people] = True
@@ -349,7 +353,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
     facts, some = typed[corpus.heads], bool(seen.concepts.any())
     mentions = None
     if people or any(query.people[term] < 0 for term in strangers):
-        mentions = holding(names | strangers)
+        mentions = holding(names.keys() | strangers)
         if people:
             told, session = about.take(persons, mode="clip")[corpus.heads], corpus.layout.session
             present = np.zeros(len(told), np.bool_)
@@ -357,6 +361,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
             mentions = mentions & ~present[session] | told  # who is present is addressed
         mentions = mentions | facts if people or some or not mentions.any() else None
     return _About(
+        names=names,
         called=called.take(persons, mode="clip") if people else None,
         concepts=asked.take(of, mode="clip") if some else None,
         named=named.take(of, mode="clip"),

@@ -48,7 +48,8 @@ about others gain by their concept's name alone.
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
 word counts as a part of an occurrence; a fact's topic that the word belongs to, or the English name of the same
 relation or of a kind of it ("my kid", "my daughter"), as a whole one; see `factmem.recall.text.related_words`. A word
-that belongs to the asking, such as "many" or "remind", counts half.
+that belongs to the asking, such as "many" or "remind", counts half, and a name of ``n`` words as one: each of them as
+``1 / n``.
 
 Recency and importance then order records that answer about equally well, see `Boost`; `Additive` is the other way.
 `benchmarks/ablation.py` measures what each mechanism is worth.

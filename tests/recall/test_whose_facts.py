@@ -289,7 +289,7 @@ async def test_the_person_of_a_statement_is_its_speaker_or_else_its_subject(
         assert parts["I live in Bergen."] == (0, 1)
         pet = await memory.recall(f"Which pet does {other} have?")
         assert {match.record.value for match in pet if match.parts.other} == {"I live in Bergen.", "I have a cat."}
-        assert not pet.answers or " " in other  # a name of several words is evidence of words
+        assert not pet.answers
         assert (await memory.recall(f"Does {one} have a pet?")).answers
 
 

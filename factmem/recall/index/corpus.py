@@ -415,7 +415,7 @@ class Corpus:
 
     def named(
         self, terms: Sequence[int], people: Mapping[int, int], sight: Sight, *, speakers: bool = True
-    ) -> tuple[list[int], set[int]]:
+    ) -> tuple[list[int], dict[int, int]]:
         """Return the people of what a caller sees that a query names; see `SubjectIndex.named`.
 
         Args:

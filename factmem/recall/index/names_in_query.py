@@ -143,8 +143,10 @@ class SubjectIndex:
         terms: Collection[int],
         people: Mapping[int, int],
         visible: NDArray[np.bool_],
-    ) -> tuple[list[int], set[int]]:
+    ) -> tuple[list[int], dict[int, int]]:
         """Return the subjects that a query names, by number and in its order, and the terms that name them.
+
+        Each term comes with the number of terms in the query that name the same subject.
 
         A subject is named by the first word of its name, unless the query has more words of another one's name, or
         another surname: "Ann Berg" does not name Ann Dahl. An individual is also named by a word for the relation that
@@ -172,7 +174,8 @@ class SubjectIndex:
         called = [(number, words) for number, words in found if number < len(visible) and visible[number]]
         names = {words for _, words in called}
         whole = {words for words in names if not any(words < others for others in names)}
-        return [number for number, words in called if words in whole], set().union(*whole)
+        sizes = {term: len(words) for words in sorted(whole, key=len) for term in words}
+        return [number for number, words in called if words in whole], sizes
 
     def called(self, term: int) -> Sequence[int]:
         """Return the numbers of the subjects whose names hold a term; after `named`."""
