@@ -70,7 +70,7 @@ class Said:
 
     @property
     def speaker(self) -> str | None:
-        """Return the name of whoever says it; the person that it is of is the subject otherwise."""
+        """Return the name of its speaker; the person that it is of is the subject otherwise."""
         return self.about if self.by_name and not self.typed else None
 
     @property

@@ -137,9 +137,9 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 @attrs.frozen
 class Head:
-    """The track of an assertion, with the priority of its subject, the description of its concept, and who says it.
+    """The track of an assertion, with the priority of its subject, the description of its concept, and its speaker.
 
-    ``speaker`` is the name of whoever says a statement; None for none, and for facts.
+    ``speaker`` is the name of the speaker of a statement; None for none, and for facts.
     """
 
     scope: str
@@ -200,7 +200,7 @@ def _written_head(place: Place, keyword: str, owner: str | None, description: st
 
 
 def _described(said: Assertion) -> tuple[str, str | None]:
-    """Return the description of a fact's concept, or the name of whoever says a statement."""
+    """Return the description of a fact's concept, or the name of the speaker of a statement."""
     return ("", speaker_of(said)) if said.keyword == STATEMENT.keyword else (said.description, None)
 
 

@@ -170,7 +170,7 @@ def indexed_terms(said: Assertion) -> list[str]:
 
 
 def speaker_of(said: Assertion) -> str | None:
-    """Return the name of whoever says a statement; None for none."""
+    """Return the name of the speaker of a statement; None for none."""
     evidence = said.details.evidence
     return evidence[0].speaker or None if evidence else None
 
