@@ -178,7 +178,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "length norm b": Mechanism(off=_constant(BM25_B=0), code=(f"{_SCORING}:length_norm",)),
     "words by their levels": Mechanism(off=_evidence(words=1.0), code=(f"{_SCORING}:words_weight",)),
     "words of a record alone": Mechanism(off=_constant(ALONE=1.0)),
-    "speaker or subject named": Mechanism(off=_evidence(lead=None), code=(f"{_RANKING}:_lead",)),
+    "speaker or subject named": Mechanism(off=_evidence(lead=None), code=(f"{_NAMING}:SubjectIndex.named",)),
     "names out of the meaning": Mechanism(
         off=_set(memory__recaller__less_named=lambda corpus, query, text, nameless: query),
         code=(f"{_RANKING}:less_named", f"{_TEXT}.signs:capitalized", f"{_TEXT}.signs:nameless"),

@@ -309,7 +309,7 @@ class Reader(Part):
 
         def named(corpus: Corpus) -> list[MemorySubject]:
             shown = corpus.shown(sight)
-            numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), sight)
+            numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), sight, speakers=False)
             return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
 
         return await self.of_corpus(named)

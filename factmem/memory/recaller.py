@@ -377,7 +377,7 @@ class Search:
         dated = query.at(times, rest)
         words = [term.number for term in query.terms if term not in dated.terms]
         # April and June are no times where they are people.
-        return query if corpus.shown(self.sight).names_in(words, self.sight) else dated
+        return query if corpus.shown(self.sight).named(words, {}, self.sight)[0] else dated
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:

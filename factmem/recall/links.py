@@ -254,7 +254,8 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
 
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
     """Begin with the subjects that the question names, as far as any of them is named."""
-    found, _ = corpus.named(term_numbers([term for word in words for term in sorted(word.terms)]), {}, sight)
+    numbers = term_numbers([term for word in words for term in sorted(word.terms)])
+    found, _ = corpus.named(numbers, {}, sight, speakers=False)
     paths: list[_Path] = []
     for number in dict.fromkeys(found):
         subject = subject_of_text(corpus.columns.subjects.texts[number])

@@ -143,8 +143,8 @@ def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.flo
         return query
     both = query.vector + nameless
     size = float(np.linalg.norm(both))
-    names = corpus.shown(query.sight).names_in([term.number for term in query.terms], query.sight)
-    if not size or not names or not names.issuperset(term_numbers(analyse(" ".join(capitalized(text))))):
+    _, names = corpus.shown(query.sight).named([term.number for term in query.terms], {}, query.sight)
+    if not size or not names or not names.keys() >= set(term_numbers(analyse(" ".join(capitalized(text))))):
         return query
     return attrs.evolve(query, vector=(both / size).astype(np.float32))
 
@@ -187,32 +187,48 @@ class _About:
     """The concepts and the people that a query asks about.
 
     Attributes:
-        concepts: By head, how far the query asks for its concept.
+        names: The terms that name people; see `SubjectIndex.named`.
+        called: By head, whether the query names its person; None if it names nobody.
+        concepts: By head, how far the query asks for its concept; None if there are statements only.
         named: By head, how far it names its concept.
         others: By head, whether it is of facts about others than the query asks about.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
-        mentions: By row, whether it is a fact, or is about or holds a name in the query; None if that names nobody.
+        mentions: By row, whether it is a fact, or is of or holds a name in the query; None if that names nobody.
+        kin: The occurrences of words for the relatives whom the query asks about, and for others; None if it asks about
+            none.
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
     """
 
-    concepts: NDArray[np.float64]
+    names: Mapping[int, int]
+    called: NDArray[np.bool_] | None
+    concepts: NDArray[np.float64] | None
     named: NDArray[np.float64]
     others: NDArray[np.bool_]
     strange: NDArray[np.bool_] | None
     mentions: NDArray[np.bool_] | None
+    kin: tuple[Hits, Hits, Hits] | None
     anybody: bool
 
-    def at(self, corpus: Corpus, of: Rows | slice, dtype: Any) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Return how far the query asks for and names rows' concepts, and which rows are about others."""
+    def at(
+        self, corpus: Corpus, of: Rows | slice, dtype: Any
+    ) -> tuple[NDArray[np.bool_] | None, Floats | None, Floats | None, NDArray[np.bool_] | None]:
+        """Return whether the query names the people of rows, how far it asks for and names concepts, which are others'.
+
+        Each is None where it is so for no row.
+        """
         heads = corpus.heads[of]
+        lead = None if self.called is None else self.called[heads]
+        if self.concepts is None:
+            return lead, None, None, None
         named, other = self.named[heads], self.others[heads]
         if self.anybody:
             other = other & (corpus.kinds[of] & Kind.PERSON != 0)
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
-        return np.where(other, 0, self.concepts[heads]).astype(dtype), named.astype(dtype), other
+        concept = np.where(other, 0, self.concepts[heads]).astype(dtype)
+        return None if lead is None else lead & ~other, concept, named.astype(dtype), other
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -225,7 +241,7 @@ class CorpusQuery:
         levels: Their occurrences at the three levels; none if words do not count.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
         error: The largest error of any of them.
-        about: What it asks for, and about whom; None if there are statements only.
+        about: What it asks for, and about whom; None if words do not count.
     """
 
     query: Query
@@ -248,22 +264,24 @@ class CorpusQuery:
         terms = query.terms if query.lexical_weight else ()
         found = corpus.occurrences(terms, seen, among) if terms else None
         held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
+        about = _asked_about(corpus, query, seen, found) if found else None
         dots, error = None, 0.0
         if among is None and query.vector is not None:
             dots, error = corpus.vectors.dots(query.vector)
         return cls(
             query=query,
             terms=[terms[number].number for number in held],
-            levels=_levels(query, found, seen) if found and held else (),
+            levels=_levels(query, found, seen, about.names) if found and about and held else (),
             dots=dots,
             error=error,
-            about=_asked_about(corpus, query, seen, found) if found else None,
+            about=about,
         )
 
 
-def _levels(query: Query, found: Occurrences, seen: Seen) -> list[Level]:
-    """Weigh terms; those that no visible document holds only raise the attainable score."""
-    weights = np.array([of.weights for of in found.figures]) * np.array([[_weight(term)] for term in query.terms])
+def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:
+    """Weigh terms; those that no visible document holds only raise the attainable score, and a name counts as one."""
+    beside = [[_weight(term) / names.get(term.number, 1)] for term in query.terms]
+    weights = np.array([of.weights for of in found.figures]) * np.array(beside)
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
     return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
 
@@ -283,38 +301,35 @@ def _naming_terms() -> frozenset[int]:
     return frozenset(term_numbers(naming_words()))
 
 
-def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _About | None:
-    """Return what a query asks for, and about whom; None if there are statements only.
+def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _About:
+    """Return what a query asks for, and about whom.
 
-    If it names subjects, facts about anybody else are about others. If it names none, those about other individuals
+    If it names people, facts about anybody else are about others. If it names none, those about other individuals
     than the viewer are, or about any individual where there is no viewer and some fact is about none; of whatever else,
     such as a project, those of which the viewer has one of the same keyword. Where the speaker asks for their own,
     a subject with a capitalized name counts as an individual, and without a viewer the only one is the speaker. The
     name in a fact such as `first_name` is the viewer's own.
     """
     columns, viewer = corpus.columns, query.sight.viewer
-    if not seen.concepts.any():
-        return None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
-    subjects, names = corpus.named(numbers, query.people, query.sight)
-    strangers = corpus.names_in(numbers, query.sight) | query.people.keys() & numbers
-    strangers -= names | set(term_numbers(analyse(viewer or "")))
-    own, people = columns.own_and_others(viewer, capitalized=query.asks_for_own)
-    if subjects:
-        about = np.zeros(len(own), np.bool_)
-        about[subjects] = True
+    people, names = corpus.named(numbers, query.people, query.sight)
+    strangers = (query.people.keys() & numbers) - names.keys() - set(term_numbers(analyse(viewer or "")))
+    own, individuals = columns.own_and_others(viewer, capitalized=query.asks_for_own)
+    called = np.zeros(len(own), np.bool_)
+    called[people] = True
+    if people:
+        about = called | own if own[people].any() else called
     else:
-        about = ~people
+        about = ~individuals
         of_facts = np.unique(heads["subject"][seen.facts])
-        if viewer is None and people[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
+        if viewer is None and individuals[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
             about[:] = True
     terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
-    of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
-    meant = about.take(heads["subject"], mode="clip")
-    others = ~meant & typed
-    if not subjects:
+    persons, of, typed = heads["person"], heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
+    others = ~about.take(persons, mode="clip") & typed
+    if not people:
         is_own = own.take(heads["subject"], mode="clip")
         others |= typed & ~is_own & among(heads["keyword"], np.unique(heads["keyword"][seen.facts[is_own[seen.facts]]]))
 
@@ -327,19 +342,34 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         held = np.zeros(len(corpus.heads), np.bool_)
         for place, number in enumerate(numbers):
             if number in words:
-                held[found.levels[0].rows_of(place)] = True
+                rows, counts = found.levels[0].of_term(place)
+                in_name = among(persons[corpus.heads[rows]], columns.subject_index.called(number))
+                held[rows[counts > in_name]] = True  # else it is said by somebody of the same name
         return held
 
     strangers -= {term.number for term in query.terms if term.number in strangers and names_viewer(term)}
-    facts = typed[corpus.heads]
-    told = facts | meant[corpus.heads] if subjects else facts
+    relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
+    kin = corpus.levels(relation_terms(relatives), seen.mask) if relatives else None
+    facts, some = typed[corpus.heads], bool(seen.concepts.any())
+    mentions = None
+    if people or any(query.people[term] < 0 for term in strangers):
+        mentions = holding(names.keys() | strangers)
+        if people:
+            told, session = about.take(persons, mode="clip")[corpus.heads], corpus.layout.session
+            present = np.zeros(len(told), np.bool_)
+            present[session[told & ~facts]] = True
+            mentions = mentions & ~present[session] | told  # who is present is addressed
+        mentions = mentions | facts if people or some or not mentions.any() else None
     return _About(
-        concepts=asked.take(of, mode="clip"),
+        names=names,
+        called=called.take(persons, mode="clip") if people else None,
+        concepts=asked.take(of, mode="clip") if some else None,
         named=named.take(of, mode="clip"),
         others=others,
-        strange=facts & ~holding(strangers) if strangers else None,
-        mentions=told | holding(names | strangers) if names or strangers else None,
-        anybody=query.asks_whom and not subjects,
+        strange=facts & ~holding(strangers) if strangers and some else None,
+        mentions=mentions,
+        kin=kin,
+        anybody=query.asks_whom and not people,
     )
 
 
@@ -357,11 +387,9 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     """
     query, of = asked.query, slice(None) if rows is None else rows
     words, meaning = _words(corpus, asked, rows), _meaning(corpus, asked, rows)
-    lead = _lead(corpus, asked, of)
-    concept = named = other = None
+    lead = concept = named = other = None
     if asked.about is not None:
-        concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
-        lead = None if lead is None else lead & ~other
+        lead, concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
     dated = scoring.closeness(corpus.said_at[of], query.times) if query.times else None
     return Evidence(
         own=words.own,
@@ -393,18 +421,6 @@ def _misfit(corpus: Corpus, query: Query, of: Rows | slice) -> NDArray[np.bool_]
         return np.ones(1, np.bool_) if query.asks_assistant else None
     misfit: NDArray[np.bool_] = corpus.assistant[of] != query.asks_assistant
     return misfit
-
-
-def _lead(corpus: Corpus, asked: CorpusQuery, of: Rows | slice) -> NDArray[np.bool_] | None:
-    """Return whether the query holds the first term of rows, which names the speaker or the subject; None if none."""
-    numbers = corpus.columns.leads
-    found = [number for term in asked.terms if (number := numbers.get(term))]
-    if not found:
-        return None
-    named = np.zeros(len(numbers), np.bool_)
-    named[found] = True
-    lead: NDArray[np.bool_] = named[corpus.leads[of]]
-    return lead
 
 
 class _Words(NamedTuple):
@@ -550,35 +566,27 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     )
 
 
-def _names_nobody_known(corpus: Corpus, asked: CorpusQuery) -> bool:
-    """Return whether a query names people by name, and the caller sees no record of or about any of them."""
-    query = asked.query
-    names = [term.number for term in query.terms if query.people.get(term.number) == 0]
-    known = not names or corpus.named(names, {}, query.sight)[0]
-    return not known and set(names).isdisjoint(asked.terms)
-
-
 def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidence[Floats]) -> NDArray[np.bool_] | None:
     """Return whether rows are about others than the query names, or than the viewer; None if it asks about anybody.
 
-    Where there are statements only, a question about a relative is about others than what the speaker says of
-    themselves, or of another relative, unless such a relative is mentioned there or in a statement beside it.
+    A statement is its person's, and about whom it mentions. A question about a relative is about others than what the
+    speaker says of themselves, or of another relative, unless such a relative is mentioned there or in a statement
+    beside it.
     """
-    if asked.about is None:  # a statement is its speaker's
-        if _names_nobody_known(corpus, asked):
-            return np.ones(len(rows), np.bool_)
-        others = None if evidence.lead is None else np.logical_not(evidence.lead)
-        kin = frozenset(related for term in asked.query.terms if (related := asked.query.people.get(term.number)))
-        if not kin:
-            return others
-        own, exchanges, _ = corpus.levels(relation_terms(kin), corpus.seen(asked.query.sight).mask)
+    about = asked.about
+    other: NDArray[np.bool_] | None = evidence.other
+    if about is None:
+        return None
+    if about.mentions is None and about.kin is None:
+        return other if asked.query.sight.viewer is not None or asked.query.asks_for_own else None
+    other = np.zeros(len(rows), np.bool_) if other is None else other
+    if about.mentions is not None:
+        other = other | ~about.mentions[rows]
+    if about.kin is not None:
+        own, exchanges, _ = about.kin
         of_others: NDArray[np.bool_] = (corpus.columns["mine"][rows] != 0) | (own.among(rows)[1] > 0)
-        of_others &= exchanges.among(rows)[0] == 0
-        return of_others if others is None else of_others | others
-    other: NDArray[np.bool_] = evidence.other
-    if asked.about.mentions is not None:
-        return other | ~asked.about.mentions[rows]
-    return other if asked.query.sight.viewer is not None or asked.query.asks_for_own else None
+        other = other | (of_others & (exchanges.among(rows)[0] == 0))
+    return other
 
 
 def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Scored | None:

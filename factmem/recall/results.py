@@ -36,7 +36,8 @@ class ScoreParts:
         semantic: Evidence of meaning: of the record and its neighbours.
         named: 1 if the query names the speaker, the subject or the concept, else 0.
         other: 1 if the record is about others than the query asks about: than it names, or than the viewer. A statement
-            is about those whom it mentions or, where there are no typed facts, about its speaker.
+            is its speaker's, or else of the individual that is its subject, and about whom it mentions, unless they
+            take part in the conversation.
         dated: Closeness to the times that the query names; 0 if it names none.
         cosine: Raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
             neighbours or age: compare it with thresholds for near-duplicates.

@@ -27,17 +27,17 @@ before, where that one ends with a question or the assistant replies to it: the 
 A time in the query is a term like others: it weighs half of its words (``t``), which do not count besides. Statements
 follow what happened by up to some days.
 
-A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the speaker or
-the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
-`closeness`. ``kind`` is 1 if the record holds the kind of value that the query asks for: a number for "How many?", and,
-of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
-the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
-anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
-of an individual other than the viewer; without a viewer, of any individual, unless all facts are. Where nobody is
-named, a fact of any subject of which the viewer has one of the same keyword is an other one's, too. Where the speaker
-asks for their own ("my"), a subject with a capitalized name counts as an individual. "Ann Berg" does not
-name Ann Dahl. Nor does a fact of the viewer answer what is asked about somebody of whom there are no facts, such as
-"my mother" or "Nora": without their name it is an other one's, too, and gains nothing by its concept.
+A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the person of the
+record: the speaker of a statement, or without a name its subject, and the subject of a fact. ``dated`` is the closeness
+to a time in the query, see `closeness`. ``kind`` is 1 if the record holds the kind of value that the query asks for: a
+number for "How many?", and, of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A
+record is a ``misfit`` if it is the assistant's and the query asks for the user's words, or the reverse. A bare question
+or "Awww!" says hardly anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names
+nobody while the fact is of an individual other than the viewer; without a viewer, of any individual, unless all facts
+are. Where nobody is named, a fact of any subject of which the viewer has one of the same keyword is an other one's,
+too. Where the speaker asks for their own ("my"), a subject with a capitalized name counts as an individual. "Ann Berg"
+does not name Ann Dahl. Nor does a fact of the viewer answer what is asked about somebody of whom there are no facts,
+such as "my mother" or "Nora": without their name it is an other one's, too, and gains nothing by its concept.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
@@ -46,8 +46,10 @@ share of the keyword's own words, if the query holds them all: a fact that is as
 about others gain by their concept's name alone.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
-word counts as a part of an occurrence, a fact's topic that the word belongs to as a whole one; see
-`factmem.recall.text.related_words`. A word that belongs to the asking, such as "many" or "remind", counts half.
+word counts as a part of an occurrence; a fact's topic that the word belongs to, or the English name of the same
+relation or of a kind of it ("my kid", "my daughter"), as a whole one; see `factmem.recall.text.related_words`. A word
+that belongs to the asking, such as "many" or "remind", counts half, and a name of ``n`` words as one: each of them as
+``1 / n``.
 
 Recency and importance then order records that answer about equally well, see `Boost`; `Additive` is the other way.
 `benchmarks/ablation.py` measures what each mechanism is worth.

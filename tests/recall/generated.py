@@ -48,6 +48,7 @@ class Said:
     typed: bool
     about: str | None = None
     by_assistant: bool = False
+    by_name: bool = False
 
     @property
     def assistant(self) -> bool:
@@ -61,15 +62,26 @@ class Said:
     @property
     def terms(self) -> list[str]:
         if not self.typed:
-            return ["assist" if self.assistant else "user", *analyse(self.text)]
+            role = [] if self.speaker else ["assist" if self.assistant else "user"]
+            return [*role, *analyse(self.about or ""), *analyse(self.text)]
         found = analyse(f"A note of a trip: {self.text}")
         found = [*analyse(self.about or ""), *found]
         return [*found, *(term for term in analyse(self.quote) if term not in found), "#travel"]
 
     @property
+    def speaker(self) -> str | None:
+        """Return the name of its speaker; the person that it is of is the subject otherwise."""
+        return self.about if self.by_name and not self.typed else None
+
+    @property
+    def subject(self) -> str | None:
+        """Return the individual that the subject is."""
+        return None if self.speaker else self.about
+
+    @property
     def leads(self) -> str | None:
-        """Return the first term, if it names the speaker or the subject."""
-        return None if self.typed and self.about is None else self.terms[0]
+        """Return the term that names the speaker or the subject."""
+        return analyse(self.about)[0] if self.about else None
 
     @property
     def asks(self) -> bool:
@@ -109,7 +121,7 @@ texts = st.one_of(
     st.sampled_from(UPDATES),
 )
 queries = st.lists(
-    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "who", "Zoe"]), min_size=1, max_size=6
+    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "who", "Zoe", "alice"]), min_size=1, max_size=6
 ).map(" ".join)
 statements = st.builds(
     Said,
@@ -124,6 +136,7 @@ statements = st.builds(
     typed=st.sampled_from([False, False, True]),
     about=st.sampled_from([None, "alice", "zoe"]),
     by_assistant=st.booleans(),
+    by_name=st.booleans(),
 )
 stores = st.lists(statements, min_size=1, max_size=25, unique_by=lambda said: (said.text, said.owner, said.scope))
 shares = st.floats(0, 1)
@@ -151,6 +164,7 @@ async def filled(store: Sequence[Said]) -> Memory:
         evidence = Evidence(
             quote=said.quote,
             role="assistant" if said.assistant else "user",
+            speaker=said.speaker,
             conversation_id=None if said.conversation is None else f"c{said.conversation}",
             position=said.position,
         )
@@ -159,7 +173,7 @@ async def filled(store: Sequence[Said]) -> Memory:
                 NOTE if said.typed else STATEMENT, (said.text,), timestamp=NOW - dt.timedelta(days=said.age_days)
             ),
             scope=said.scope,
-            subject=PERSON.individual(said.about) if said.typed and said.about else None,
+            subject=PERSON.individual(said.subject) if said.subject else None,
             details=FactDetails(
                 importance=said.importance,
                 evidence=(evidence,),

@@ -98,7 +98,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     groups: dict[object, list[tuple[int, Said]]] = {}
     for seq, said in seen:
         alone = said.conversation is None
-        place_of = (said.conversation, said.scope, said.owner, said.about if said.typed else None)
+        place_of = (said.conversation, said.scope, said.owner, said.subject)
         groups.setdefault(("alone", seq) if alone else place_of, []).append((seq, said))
     for group in groups.values():
         group.sort(key=lambda item: (-item[1].age_days, item[1].position, item[0]))
@@ -116,11 +116,11 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     near = dict(zip(order, naive_bm25(asked, [exchange(seq) for seq in order]), strict=True))
     whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))
     embedder = HashEmbedder()
-    named = {said.leads for _, said in seen if said.typed and said.leads in asked}
+    named = {said.leads for _, said in seen if said.leads in asked}
     first, *others = query.split()
     short_query = " ".join([first, *(word for word in others if word != "Zoe")])
     full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
-    asking = (full + short) / np.linalg.norm(full + short) if named else full
+    asking = (full + short) / np.linalg.norm(full + short) if "Zoe" in others and "zoe" in named else full
     cosines = {seq: max(float(np.dot(asking, row)), 0) for seq, row in zip(order, rows, strict=True)}
     names = [*analyse(viewer or ""), *named]
     strangers = [term for term in analyse("Zoe") if "Zoe" in others and term not in names]
@@ -153,7 +153,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         lead = by_words and said.leads in asked
         somebody_elses = not (viewer is None and individuals_only) and said.about not in (None, viewer)
         somebody_elses = somebody_elses and "who" not in query.split()
-        other = said.typed and (not lead if named else somebody_elses)
+        meant = lead or (said.about is None and bool(named.intersection(analyse(viewer or ""))))
+        other = said.typed and (not meant if named else somebody_elses)
         strange = said.typed and bool(strangers) and not any(occurrences(term, terms[seq]) for term in strangers)
         other = other or strange
         wants_number = "how many" in query

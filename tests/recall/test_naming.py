@@ -9,7 +9,7 @@ import pytest
 
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall.index.columns import subject_text
-from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
+from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, people_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import people_asked
@@ -26,20 +26,24 @@ HOME = Concept.single("home_city", "The city where the person lives")
         ("Where does Ann Berg live?", [0]),
         ("Where does Ann live?", [0, 1]),
         ("Where do Ann Berg and Ben live?", [0, 2]),
+        ("Where does Ann Ober live?", []),
+        ("Where do Ann and Ober live?", [0, 1]),
+        ("Where does Ann Berg Ober live?", [0]),
         ("Where does Mr Berg live?", []),
         ("Where does the user live?", [3]),
     ],
 )
 def test_a_subject_is_named_by_the_first_word_of_its_name_and_by_the_most_words(query: str, named: list[int]) -> None:
     subjects = [subject_text("person", name) for name in ("Ann Berg", "Ann Dahl", "Ben Dahl")] + ["user", "everything"]
-    found, _ = SubjectIndex().named(subjects, term_numbers(analyse(query)), {}, np.ones(5, np.bool_))
+    terms = term_numbers(analyse(query))
+    found, _ = SubjectIndex().named(subjects, terms, people_terms(query), np.ones(5, np.bool_))
     assert sorted(found) == named
 
 
 def test_a_subject_that_the_caller_does_not_see_is_not_named() -> None:
     subjects = [subject_text("person", "Ann Berg"), subject_text("person", "Ann Dahl")]
     found, names = SubjectIndex().named(subjects, term_numbers(["ann", "berg"]), {}, np.array([False, True]))
-    assert (found, names) == ([1], set(term_numbers(["ann"])))
+    assert (found, names) == ([1], dict.fromkeys(term_numbers(["ann"]), 1))
 
 
 def test_a_concept_fits_by_its_words_and_its_topics_and_what_is_not_seen_counts_nothing() -> None:
@@ -89,6 +93,12 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
         ("Which of my friends has a dog?", []),
         ("Who of us has a dog?", []),
         ("Where does Wen live?", ["Wen"]),
+        ("Where do Ann Berg and Wen live?", ["Ann Berg", "Wen"]),
+        ("Which flowers does my doctor like?", ["doctor"]),
+        ("Does our old cat eat fish?", ["cat"]),
+        ("Who is my doctor?", []),
+        ("When is my doctor's appointment?", []),
+        ("Where does my commute end?", []),
         ("What kind of car do I drive?", []),
         ("How far is it to my office?", []),
         ("What does the URL begin with?", []),

@@ -28,7 +28,7 @@ def columns_of(terms: list[list[int]]) -> Columns:
             ids=list(range(1, count + 1)),
             records=list(range(1, count + 1)),
             recorded_at=[0] * count,
-            shared=[b'["/agent/a","user",null,0,"word",null,""]'] * count,
+            shared=[b'["/agent/a","user",null,0,"word",null,"",null]'] * count,
             own=[
                 BODY.pack(0, 0, 0.5, *(0 for _ in range(len(BODY_FIELDS) - 3))) + struct.pack(f"<{len(held)}Q", *held)
                 for held in terms
@@ -56,10 +56,10 @@ def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], en
     even = occurrences(blocks, asked, np.arange(len(terms)) % 2 == 0, len(terms))
     for place, term in enumerate(several):
         expected = [held.count(term) for held in terms]
-        assert hits.rows_of(place).tolist() == [row for row, count in enumerate(expected) if count]
-        assert even.rows_of(place).tolist() == [row for row, count in enumerate(expected) if count and row % 2 == 0]
+        assert hits.of_term(place)[0].tolist() == [row for row, count in enumerate(expected) if count]
+        assert even.of_term(place)[0].tolist() == [row for row, count in enumerate(expected) if count and row % 2 == 0]
         assert hits.among(np.arange(len(terms)))[place].tolist() == expected
-    assert hits.rows.tolist() == [row for place in range(len(several)) for row in hits.rows_of(place).tolist()]
+    assert hits.rows.tolist() == [row for place in range(len(several)) for row in hits.of_term(place)[0].tolist()]
     assert hits.documents().tolist() == [sum(term in held for held in terms) for term in several]
 
 

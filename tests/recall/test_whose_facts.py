@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,6 +13,7 @@ import pytest
 
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall import CallableEmbedder
+from tests.tables import sections
 
 BIRTHDAY = Concept.single("birthday", "The date on which somebody was born", dt.date)
 SHOE_SIZE = Concept.single("shoe_size", "Shoe size", float)
@@ -250,3 +252,125 @@ async def test_few_facts_answer_as_surely_as_many() -> None:
         for question in ("What is my job?", "What instrument do I play?", "Which seat should I book?"):
             assert (await memory.recall(question)).answers, question
         assert not (await memory.recall("What is the capital of France?")).answers
+
+
+async def _as_speaker(memory: Memory, name: str, text: str) -> None:
+    await memory.remember(Message(role="user", name=name, content=text))
+
+
+async def _as_user(memory: Memory, name: str, text: str) -> None:
+    await memory.for_user(name).remember(text, private=False)
+
+
+async def _of_subject(memory: Memory, name: str, text: str) -> None:
+    await memory.remember(text, subject=MemorySubject("colleague").individual(name))
+
+
+WAYS = pytest.mark.parametrize("said", [_as_speaker, _as_user, _of_subject])
+Said = Callable[[Memory, str, str], Awaitable[None]]
+
+
+@WAYS
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("names", [("bob", "alice"), ("Bob Stone", "Alice Moor"), ("u-1017", "u-2044")])
+async def test_the_person_of_a_statement_is_its_speaker_or_else_its_subject(
+    said: Said, names: tuple[str, str], typed: bool
+) -> None:
+    one, other = names
+    async with Memory("memory:") as memory:
+        if typed:
+            await memory.save(SingleFact(TEACHER, "Frau Okafor"), subject=f"user:{other}")
+        for name, text in ((one, "I live in Bergen."), (other, "I live in Linz."), (one, "I have a cat.")):
+            await said(memory, name, text)
+        lives = await memory.recall(f"Where does {other} live?")
+        assert (lives.answers, lives[0].record.value) == (True, "I live in Linz.")
+        parts = {match.record.value: (match.parts.named, match.parts.other) for match in lives}
+        assert parts["I live in Linz."] == (1, 0)
+        assert parts["I live in Bergen."] == (0, 1)
+        pet = await memory.recall(f"Which pet does {other} have?")
+        assert {match.record.value for match in pet if match.parts.other} == {"I live in Bergen.", "I have a cat."}
+        assert not pet.answers
+        assert (await memory.recall(f"Does {one} have a pet?")).answers
+
+
+@WAYS
+@pytest.mark.parametrize("known", [True, False])
+async def test_somebody_of_another_surname_is_another_person(said: Said, known: bool) -> None:
+    async with Memory("memory:") as memory:
+        await said(memory, "Ann Dahl", "I live in Bergen.")
+        await said(memory, "Jonas Weber", "I live in Linz.")
+        if known:
+            await said(memory, "Ann Berg", "I report to Carla.")
+        asked = await memory.recall("Where does Ann Berg live?")
+        (bergen,) = (match for match in asked if match.record.value == "I live in Bergen.")
+        assert (asked.answers, bergen.parts.named, bergen.parts.other) == (False, 0, 1)
+        assert (await memory.recall("Where does Ann Dahl live?")).answers
+        assert (await memory.recall("Where does Ann live?")).answers
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_who_is_mentioned_is_told_of_unless_they_are_present(together: bool) -> None:
+    messages = [
+        Message(role="user", name="Melanie", content="I went to the market."),
+        Message(role="user", name="Caroline", content="Melanie, the lake at sunset is painted at last."),
+    ]
+    async with Memory("memory:") as memory:
+        for group in (messages,) if together else ([message] for message in messages):
+            await memory.remember(list(group))
+        first = (await memory.recall("What did Melanie paint?"))[0]
+        assert (first.record.value, first.parts.other) == (messages[1].content, together)
+
+
+async def test_the_viewer_who_is_named_is_also_asked_about_by_facts_of_nobody_in_particular() -> None:
+    async with Memory("memory:", viewer="Ann") as memory:
+        await memory.save(SingleFact(PET, "a parrot"))
+        await _as_speaker(memory, "Ann", "I like chess.")
+        found = await memory.recall("Which pet does Ann have?")
+        assert (found.answers, found[0].record.value, found[0].parts.other) == (True, "a parrot", 0)
+
+
+RELATIONS = sections(Path(__file__).with_name("relations.txt"))
+
+
+async def test_the_viewers_own_words_do_not_answer_for_others_who_do_something() -> None:
+    async with Memory("memory:") as memory:
+        sam = memory.for_user("sam")
+        for text in ("I like roses.", "My shoe size is 43.", "I bank with Erste."):
+            await sam.remember(text)
+        assert (await sam.recall("Which flowers do I like?")).answers
+        people = " ".join(RELATIONS["others"]).split()
+        assert [who for who in people if (await sam.recall(f"Which flowers does my {who} like?")).answers] == []
+
+
+@pytest.mark.parametrize("line", RELATIONS["own things"])
+async def test_the_viewers_own_words_answer_for_things_of_theirs(line: str) -> None:
+    said, _, question = line.partition(" | ")
+    async with Memory("memory:") as memory:
+        sam = memory.for_user("sam")
+        for text in ("I like roses.", "My shoe size is 43.", said):
+            await sam.remember(text)
+        found = await sam.recall(question)
+        assert (found.answers, found[0].record.value, found[0].parts.other) == (True, said, 0)
+
+
+@pytest.mark.parametrize("line", RELATIONS["kinds"])
+async def test_a_relation_is_told_of_by_a_kind_of_it_and_not_the_reverse(line: str) -> None:
+    wider, narrower = line.split()
+    async with Memory("memory:") as memory:
+        sam = memory.for_user("sam")
+        for text in ("I was born in Wels.", f"My {narrower} was born in Graz."):
+            await sam.remember(text)
+        found = await sam.recall(f"Where was my {wider} born?")
+        assert (found.answers, found[0].parts.other) == (True, 0)
+        assert found[0].record.value == f"My {narrower} was born in Graz."
+
+
+async def test_a_typed_fact_of_a_kind_of_relative_answers_for_the_relation() -> None:
+    async with Memory("memory:") as memory:
+        sam = memory.for_user("sam")
+        await sam.save(SingleFact(BIRTHDAY, dt.date(1988, 4, 17)))
+        await sam.save(SingleFact(BIRTHDAY, dt.date(2019, 3, 14)), subject="daughter:Mia")
+        for question in ("When is my kid's birthday?", "When is my daughter's birthday?"):
+            found = await sam.recall(question)
+            assert (found.answers, found[0].record.subject.individual_name) == (True, "Mia")
+        assert not (await sam.recall("When is my son's birthday?")).answers

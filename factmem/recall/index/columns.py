@@ -18,7 +18,6 @@ import attrs
 import numpy as np
 
 from factmem.details import Origin
-from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
@@ -65,7 +64,6 @@ _TYPES: Final = {
     "labels": np.int32,
     "conversation": np.int32,
     "talk": np.uint64,
-    "lead": np.int32,
     "slot": np.int32,
     "terms_start": np.int64,
     "terms_count": np.int32,
@@ -76,6 +74,7 @@ _HEAD_TYPES: Final = {
     "place": np.int32,
     "scope": np.int32,
     "subject": np.int32,
+    "person": np.int32,
     "keyword": np.int32,
     "concept": np.int32,
     "owner": np.int32,
@@ -143,8 +142,6 @@ class Columns:
         self.cited: Numbered = Numbered()
         self.conversations: Numbered = Numbered([""])
         self.metadata: dict[int, str] = {}
-        self.leads: dict[int, int] = {0: 0}
-        """Numbers of the first terms of rows, which name the speaker or the subject; 0 for none."""
         self.concept_index: ConceptIndex = ConceptIndex()
         self.subject_index: SubjectIndex = SubjectIndex()
         self._columns = Growing(_TYPES)
@@ -164,7 +161,11 @@ class Columns:
         return self._columns[name]
 
     def of_heads(self, name: str) -> NDArray[Any]:
-        """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``concept`` or another column by head."""
+        """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``concept`` or another column by head.
+
+        ``person`` is whom a fact is about, its subject, and who says a statement: the speaker, as an individual of the
+        user, or without a name the subject.
+        """
         return self._of_heads[name]
 
     def all_of_heads(self) -> Mapping[str, NDArray[Any]]:
@@ -281,8 +282,6 @@ class Columns:
         numbers = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
         head = self._numbered_heads([text.decode(errors="surrogatepass") for text in heads])[of_heads]
         records = np.array(rows.records, np.uint64)
-        given, starts = np.frombuffer(terms, "<u8"), np.cumsum(counts) - counts
-        leads = given.take(starts, mode="clip") if len(given) else np.zeros(len(counts), np.uint64)
         self._columns.append(
             rows.ahead,
             **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
@@ -292,16 +291,15 @@ class Columns:
             id=np.array(rows.ids, np.uint64),
             record=records,
             **self._keys(head, (body["flags"] & MULTIPLE) != 0, records, body["value"], numbers[of_tails]),
-            lead=self._numbered_leads(head, np.where(counts > 0, leads, np.uint64(0))),
             head=head,
             labels=self._numbered_labels(labelled)[of_tails],
             conversation=numbers[of_tails],
             slot=-1,
-            terms_start=self._terms.length + starts,
+            terms_start=self._terms.length + np.cumsum(counts) - counts,
             terms_count=counts,
         )
         terms_ahead = len(terms) // 8 * rows.ahead // len(rows.seqs)
-        self._terms.append(terms_ahead + terms_ahead // _SPARE, terms=given)
+        self._terms.append(terms_ahead + terms_ahead // _SPARE, terms=np.frombuffer(terms, "<u8"))
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
         """Return columns without some rows, and the rows that are left.
@@ -343,21 +341,7 @@ class Columns:
         counts = kept["terms_count"].astype(np.int64)
         kept["terms_start"] = np.cumsum(counts) - counts
         several = (kept["flags"] & MULTIPLE) != 0
-        kept["lead"] = new._numbered_leads(kept["head"], np.fromiter(self.leads, np.uint64)[self["lead"][left]])
         return kept | new._keys(kept["head"], several, kept["record"], kept["value"], kept["conversation"])
-
-    def _numbered_leads(self, heads: NDArray[np.int32], leads: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Return the numbers of first terms; those of a fact about everything name nobody."""
-        everything = self.subjects.find(subject_text(MemorySubject.EVERYTHING.name, None))
-        statement = self.keywords.find(STATEMENT.keyword)
-        if everything is not None:
-            of_nobody = (self.of_heads("subject") == everything) & (
-                self.of_heads("keyword") != (-1 if statement is None else statement)
-            )
-            leads = np.where(of_nobody[heads], np.uint64(0), leads)
-        distinct, places = np.unique(leads, return_inverse=True)
-        numbers = [self.leads.setdefault(lead, len(self.leads)) for lead in distinct.tolist()]
-        return np.array(numbers, np.int32)[places]
 
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)
@@ -369,6 +353,7 @@ class Columns:
                 place=[self.places.number(_place_text(head)) for head in new],
                 scope=[self.scopes.number(head.scope) for head in new],
                 subject=[self.subjects.number(subject_text(head.subject, head.individual)) for head in new],
+                person=[self.subjects.number(_person_text(head)) for head in new],
                 keyword=[self.keywords.number(head.keyword) for head in new],
                 concept=[self.concepts.number(concept_text(head.keyword, head.description)) for head in new],
                 owner=[self.owners.number(head.owner or "") for head in new],
@@ -434,6 +419,10 @@ class Columns:
 def subject_text(name: str, individual: str | None) -> str:
     """Return the text of a subject in `Columns.subjects`."""
     return name if individual is None else f"{name}{_INDIVIDUAL}{individual}"
+
+
+def _person_text(head: Head) -> str:
+    return subject_text(*((Origin.USER.value, head.speaker) if head.speaker else (head.subject, head.individual)))
 
 
 def _place_text(head: Head) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import attrs
 import numpy as np
 
-from factmem.details import Origin
 from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
@@ -29,14 +28,12 @@ from factmem.recall.index.outline_codec import (
     REMOVED,
     UNREVIEWED,
     microseconds,
-    term_numbers,
 )
 from factmem.recall.index.overtaking import NO_PAIRS, Overtaken, Pairs
 from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
-from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
 from factmem.sentences import A_WORD, ASKS_SOMEBODY, CORRECTS, ENOUGH
@@ -213,8 +210,8 @@ class Seen:
         few: The visible records where they are few, ascending; None where they are many.
         counts: Numbers of records, exchanges and conversations.
         averages: Mean numbers of terms in each of them.
-        leads: Whether any visible record has each of the numbers of `Columns.leads`.
         subjects: Whether any visible record is about each subject, by its number.
+        people: Whether any visible record is of each person, by the number as a subject; see `Columns.of_heads`.
         concepts: Whether any visible fact is of each concept, by its number.
         facts: The heads of visible facts; see `Columns.of_heads`.
         overtaken: The statements that others overtake.
@@ -225,8 +222,8 @@ class Seen:
     few: Rows | None
     counts: tuple[int, int, int]
     averages: tuple[float, float, float]
-    leads: Mask
     subjects: Mask
+    people: Mask
     concepts: Mask
     facts: NDArray[np.integer[Any]]
     overtaken: Overtaken
@@ -391,12 +388,12 @@ class Corpus:
         counts = (len(rows), len(rows), len(begins))
         sums = (self.lengths.own[rows], layout.exchanges[rows], layout.sessions[begins])
         columns = self.columns
-        leads, subjects, concepts = (
-            np.zeros(len(of), np.bool_) for of in (columns.leads, columns.subjects, columns.concepts)
+        subjects, people, concepts = (
+            np.zeros(len(of), np.bool_) for of in (columns.subjects, columns.subjects, columns.concepts)
         )
-        leads[self.leads[rows]] = True
         shown = np.unique(self.heads[rows])
         subjects[columns.of_heads("subject")[shown]] = True
+        people[columns.of_heads("person")[shown]] = True
         concepts[columns.of_heads("concept")[shown]] = True
         if (statement := columns.concepts.find("")) is not None and statement < len(concepts):
             concepts[statement] = False
@@ -409,23 +406,27 @@ class Corpus:
             few=rows if len(rows) * _FEW <= len(mask) else None,
             counts=counts,
             averages=(own, exchange, session),
-            leads=leads,
             subjects=subjects,
+            people=people,
             concepts=concepts,
             facts=shown[concepts[columns.of_heads("concept")[shown]]],
             overtaken=self.overtaken.at(mask[self.overtaken.older]),
         )
 
-    def names_in(self, terms: Sequence[int], sight: Sight) -> set[int]:
-        """Return which terms name somebody: they are the first term of a record that a caller sees, and no role."""
-        leads, numbers = self.seen(sight).leads, self.columns.leads
-        found = {term: number for term in terms if (number := numbers.get(term, 0)) and term not in _roles()}
-        return {term for term, number in found.items() if number < len(leads) and leads[number]}
+    def named(
+        self, terms: Sequence[int], people: Mapping[int, int], sight: Sight, *, speakers: bool = True
+    ) -> tuple[list[int], dict[int, int]]:
+        """Return the people of what a caller sees that a query names; see `SubjectIndex.named`.
 
-    def named(self, terms: Sequence[int], people: Mapping[int, int], sight: Sight) -> tuple[list[int], set[int]]:
-        """Return the subjects of what a caller sees that a query names; see `SubjectIndex.named`."""
-        columns = self.columns
-        return columns.subject_index.named(columns.subjects.texts, terms, people, self.seen(sight).subjects)
+        Args:
+            terms: The numbers of the query's terms.
+            people: See `SubjectIndex.named`.
+            sight: What the caller sees.
+            speakers: Whether who says a statement is named, too, beside whom records are about.
+        """
+        columns, seen = self.columns, self.seen(sight)
+        visible = seen.people if speakers else seen.subjects
+        return columns.subject_index.named(columns.subjects.texts, terms, people, visible)
 
     def occurrences(self, terms: Sequence[Term], seen: Seen, among: Mask | None = None) -> Occurrences:
         """Return the occurrences of the terms of a query in what a caller sees.
@@ -481,11 +482,6 @@ class Corpus:
     def heads(self) -> NDArray[np.int32]:
         """The head of each row."""
         return self._column("head")
-
-    @functools.cached_property
-    def leads(self) -> NDArray[np.int32]:
-        """The first term of each row; see `Columns.leads`."""
-        return self._column("lead")
 
     @functools.cached_property
     def kinds(self) -> NDArray[np.uint8]:
@@ -662,8 +658,3 @@ class Corpus:
         slots = np.maximum(self.slots[records.rows], 0)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
-
-
-@functools.cache
-def _roles() -> frozenset[int]:
-    return frozenset(term_numbers(analyse(" ".join(role.value for role in Origin))))

@@ -14,7 +14,7 @@ from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.scoring import idf
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import Term, topics_of
-from factmem.recall.text.signs import people_asked, relation, relations
+from factmem.recall.text.signs import people_asked, relation, relations, widened
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def subject_of_text(text: str) -> MemorySubject:
 def people_terms(query: str) -> dict[int, int]:
     """Return the numbers of terms that stand for somebody else than the speaker, each with that of its relation.
 
-    The number of a name is 0.
+    That of a name of ``n`` words is ``-n``.
     """
     return {
         term: related
         for word in people_asked(query)
-        for related in term_numbers(analyse(relation(word))) or [0]
+        for related in term_numbers(analyse(relation(word))) or [-len(word.split())]
         for term in term_numbers(analyse(word))
     }
 
@@ -58,12 +58,14 @@ def people_terms(query: str) -> dict[int, int]:
 def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     """Return a term for which any word for some relations stands, and one for which any word for the others does.
 
+    A kind of them, such as a daughter of a child, is one of them.
+
     Args:
         asked: The numbers of the relations' English names; see `people_terms`.
     """
-    numbers: tuple[set[int], set[int]] = set(), set()
+    numbers: tuple[set[int], set[int]] = set(asked), set()
     for word, name in relations().items():
-        numbers[asked.isdisjoint(term_numbers(analyse(name)))].update(term_numbers(analyse(word)))
+        numbers[asked.isdisjoint(term_numbers(analyse(widened(name))))].update(term_numbers(analyse(word)))
     terms = (np.array(sorted(of), np.uint64) for of in numbers)
     one, other = (Term(int(of[0]), of, np.ones(len(of), np.float32)) for of in terms)
     return one, other
@@ -132,6 +134,7 @@ class SubjectIndex:
         self._guard = threading.Lock()
         self._known = 0
         self._called: dict[int, list[tuple[int, frozenset[int]]]] = {}
+        self._namesakes: dict[int, list[int]] = {}
         self._related: dict[int, list[tuple[int, frozenset[int]]]] = {}
 
     def named(
@@ -140,12 +143,14 @@ class SubjectIndex:
         terms: Collection[int],
         people: Mapping[int, int],
         visible: NDArray[np.bool_],
-    ) -> tuple[list[int], set[int]]:
+    ) -> tuple[list[int], dict[int, int]]:
         """Return the subjects that a query names, by number and in its order, and the terms that name them.
 
-        A subject is named by the first word of its name, unless the query has more words of another one's name: "Ann
-        Berg" does not name Ann Dahl. An individual is also named by a word for the relation that its subject is called
-        by: "my sister" and "meine Schwester" name ``sister:carla``.
+        Each term comes with the number of terms in the query that name the same subject.
+
+        A subject is named by the first word of its name, unless the query has more words of another one's name, or
+        another surname: "Ann Berg" does not name Ann Dahl. An individual is also named by a word for the relation that
+        its subject is called by: "my sister" and "meine Schwester" name ``sister:carla``.
 
         Args:
             subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
@@ -155,7 +160,12 @@ class SubjectIndex:
         """
         self._learn(subjects)
         said = frozenset(terms)
-        found = [(number, words & said) for term in terms for number, words in self._called.get(term, ())]
+        found = [
+            (number, words & said)
+            for term in terms
+            for number, words in self._called.get(term, ())
+            if words <= said or len(words & said) >= -people.get(term, 0)
+        ]
         found += [
             (number, words.intersection(people) | {term})
             for term in said & people.keys()
@@ -164,7 +174,12 @@ class SubjectIndex:
         called = [(number, words) for number, words in found if number < len(visible) and visible[number]]
         names = {words for _, words in called}
         whole = {words for words in names if not any(words < others for others in names)}
-        return [number for number, words in called if words in whole], set().union(*whole)
+        sizes = {term: len(words) for words in sorted(whole, key=len) for term in words}
+        return [number for number, words in called if words in whole], sizes
+
+    def called(self, term: int) -> Sequence[int]:
+        """Return the numbers of the subjects whose names hold a term; after `named`."""
+        return self._namesakes.get(term, ())
 
     def _learn(self, subjects: Sequence[str]) -> None:
         with self._guard:
@@ -173,7 +188,9 @@ class SubjectIndex:
                 words = term_numbers(analyse(individual or spaced(name)))
                 if words and (individual or name != MemorySubject.EVERYTHING.name):
                     self._called.setdefault(words[0], []).append((number, frozenset(words)))
+                    for term in frozenset(words):
+                        self._namesakes.setdefault(term, []).append(number)
                 for word in spaced(name).split() if individual else ():
-                    for term in term_numbers(analyse(relation(word))):
+                    for term in term_numbers(analyse(widened(relation(word)))):
                         self._related.setdefault(term, []).append((number, frozenset(words)))
             self._known = max(self._known, len(subjects))

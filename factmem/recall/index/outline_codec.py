@@ -23,9 +23,9 @@ import attrs
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
+from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced, speaker_of
 from factmem.recall.text.related_words import Term, term_of, topics_of
-from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept
+from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept, terms_of_relation
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
 from factmem.sentences import ENOUGH, forget_texts, telling
@@ -137,7 +137,10 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 @attrs.frozen
 class Head:
-    """The track of an assertion, with the priority of its subject and the description of its concept."""
+    """The track of an assertion, with the priority of its subject, the description of its concept, and its speaker.
+
+    ``speaker`` is the name of the speaker of a statement; None for none, and for facts.
+    """
 
     scope: str
     subject: str
@@ -146,6 +149,7 @@ class Head:
     keyword: str
     owner: str | None
     description: str
+    speaker: str | None
 
 
 def outline_of(said: Assertion) -> Outline:
@@ -172,14 +176,14 @@ def outline_of(said: Assertion) -> Outline:
     )
     terms = term_numbers([*own, *_topics(said.keyword, said.description)])
     return Outline(
-        shared=_written_head(said.place, said.keyword, details.owner, _described(said)),
+        shared=_written_head(said.place, said.keyword, details.owner, *_described(said)),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
         version=OUTLINE_VERSION,
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def _written_head(place: Place, keyword: str, owner: str | None, description: str) -> bytes:
+def _written_head(place: Place, keyword: str, owner: str | None, description: str, speaker: str | None) -> bytes:
     """Return the JSON of a `Head`."""
     subject = place.subject
     head = [
@@ -190,13 +194,14 @@ def _written_head(place: Place, keyword: str, owner: str | None, description: st
         keyword,
         owner,
         description,
+        speaker,
     ]
     return _written(head).encode(errors=_LONE)
 
 
-def _described(said: Assertion) -> str:
-    """Return the description of a fact's concept; none for a statement."""
-    return "" if said.keyword == STATEMENT.keyword else said.description
+def _described(said: Assertion) -> tuple[str, str | None]:
+    """Return the description of a fact's concept, or the name of the speaker of a statement."""
+    return ("", speaker_of(said)) if said.keyword == STATEMENT.keyword else (said.description, None)
 
 
 def read_tail(tail: bytes) -> tuple[str, str, str]:
@@ -238,8 +243,8 @@ def term_numbers(terms: Iterable[str]) -> list[int]:
 
 @functools.lru_cache(maxsize=4096)
 def query_term(term: str) -> Term:
-    """Return a term of a query, with its related terms and topics."""
-    return term_of(_number(term), term_numbers(topics_of([term])))
+    """Return a term of a query, with its related terms, its topics, and names for the same relation."""
+    return term_of(_number(term), term_numbers([*topics_of([term]), *terms_of_relation(term)]))
 
 
 def microseconds(moment: dt.datetime) -> int:

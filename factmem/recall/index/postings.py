@@ -76,9 +76,10 @@ class Hits:
         parts = np.minimum(self.counts, 1)
         return np.bincount(self.of_terms(np.arange(terms)), parts, terms).astype(np.float64, copy=False)
 
-    def rows_of(self, place: int) -> NDArray[np.intp]:
-        """Return the rows that hold one term."""
-        return self.keys[self.bounds[place] : self.bounds[place + 1]] - place * self.size
+    def of_term(self, place: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the rows that hold one term, and the number of occurrences in each."""
+        of = slice(self.bounds[place], self.bounds[place + 1])
+        return self.keys[of] - place * self.size, self.counts[of]
 
     def among(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Return the number of occurrences of each term in each of some rows, of shape (terms, rows)."""

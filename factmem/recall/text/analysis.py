@@ -33,6 +33,7 @@ __all__ = [
     "indexed_text",
     "plain",
     "spaced",
+    "speaker_of",
     "terms_of",
 ]
 
@@ -148,11 +149,14 @@ def indexed_text(said: Assertion) -> str:
 def indexed_terms(said: Assertion) -> list[str]:
     """Return the terms that an assertion is indexed by.
 
-    Those of a statement begin with its speaker. Those of a fact begin with its subject, and hold its keyword and its
-    first quote.
+    Those of a statement begin with its speaker: the name, or the role and the individual that the subject is. Those of
+    a fact begin with its subject, and hold its keyword and its first quote.
     """
     if said.keyword == STATEMENT.keyword:
-        return [*_terms_of_speaker(_speaker(said)), *terms_of(indexed_text(said))]
+        evidence = said.details.evidence
+        role = (evidence[0].role if evidence else None) or said.details.origin.value
+        speaker = speaker_of(said) or f"{role} {said.place.subject.individual_name or ''}"
+        return [*_terms_of_speaker(speaker), *terms_of(indexed_text(said))]
     terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
     if subject.individual_name is not None:
@@ -165,9 +169,10 @@ def indexed_terms(said: Assertion) -> list[str]:
     return terms + [term for term in more if term not in known]
 
 
-def _speaker(said: Assertion) -> str:
+def speaker_of(said: Assertion) -> str | None:
+    """Return the name of the speaker of a statement; None for none."""
     evidence = said.details.evidence
-    return (evidence[0].speaker or evidence[0].role if evidence else None) or said.details.origin.value
+    return evidence[0].speaker or None if evidence else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -38,7 +38,7 @@ class Term:
 
     Attributes:
         number: Its number; see `factmem.recall.index.outline_codec.term_numbers`.
-        numbers: The numbers of itself, of related terms and of its topics.
+        numbers: The numbers of itself, of related terms, of its topics and of names for the same relation.
         weights: Weight of an occurrence of each; 1 for the term itself.
     """
 
@@ -47,21 +47,18 @@ class Term:
     weights: NDArray[np.float32]
 
 
-def term_of(number: int, topics: Sequence[int] = ()) -> Term:
+def term_of(number: int, equals: Sequence[int] = ()) -> Term:
     """Return a term with those that stand for it.
 
     Args:
         number: Its number.
-        topics: The numbers of its topics, which count as much as itself.
+        equals: The numbers of others that count as much as itself.
     """
     term = _known(number)
-    if not topics:
+    if not equals:
         return term
-    return Term(
-        term.number,
-        np.concatenate([term.numbers, np.array(topics, np.uint64)]),
-        np.concatenate([term.weights, np.ones(len(topics), np.float32)]),
-    )
+    numbers = dict(zip(term.numbers.tolist(), term.weights.tolist(), strict=True)) | dict.fromkeys(equals, 1.0)
+    return Term(term.number, np.array([*numbers], np.uint64), np.array([*numbers.values()], np.float32))
 
 
 def _known(number: int) -> Term:

@@ -38,6 +38,8 @@ __all__ = [
     "people_asked",
     "relation",
     "relations",
+    "terms_of_relation",
+    "widened",
 ]
 
 _LONGEST_LOOK: Final = 4096
@@ -53,11 +55,15 @@ _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
 _PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+_KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
+_ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
+_RELATIONS: Final = _ROLES | _PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
 _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
+_DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _WHO: Final = lazy_pattern(_TABLE["who"])
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
@@ -109,7 +115,29 @@ def nameless(query: str) -> str:
 def relation(word: str) -> str:
     """Return the English name of a relation, by any word for it: "mother" for "mum" and for "Mutter"; else nothing."""
     word = word.lower()
-    return str(_PEOPLE.get(word) or _PEOPLE.get(word.rstrip("s").rstrip("'’"), ""))
+    return str(_RELATIONS.get(word) or _RELATIONS.get(word.rstrip("s").rstrip("'’"), ""))
+
+
+def widened(relation: str) -> str:
+    """Return the English name of a relation, and of those that it is a kind of: "daughter child"."""
+    return " ".join([relation, *[wider for wider, kinds in _KINDS_OF.items() if relation in kinds]])
+
+
+@functools.cache
+def _terms_of_relations() -> Mapping[str, Collection[str]]:
+    names = {term: name for word, name in _RELATIONS.items() for term in analyse(word)}
+    kinds = {
+        name: " ".join(kind for kind in _TABLE["people"] if name in widened(kind).split()) for name in names.values()
+    }
+    return {term: analyse(kinds[name]) for term, name in names.items()}
+
+
+def terms_of_relation(term: str) -> Collection[str]:
+    """Return the terms of the English names of the relation that a term stands for, and of its kinds, if there are any.
+
+    Words of other languages are left out, since many mean something else in English: "chef", "brat", "fille".
+    """
+    return _terms_of_relations().get(term, ())
 
 
 def names_one_of_several(words: Collection[str], *, named: bool) -> bool:
@@ -131,15 +159,32 @@ def relations() -> Mapping[str, str]:
 def people_asked(query: str) -> list[str]:
     """Return the words of a query that stand for somebody else than its speaker: relations, such as kin, and names.
 
-    A capitalized word is a name unless it is an abbreviation, the speaker asks in the first person, or the language
-    writes nouns so. The words that ask of whom something holds stand for nobody: "which of my friends".
+    A role, such as a teacher, is somebody else where it does something. Capitalized words are a name unless they are an
+    abbreviation, the speaker asks in the first person, or the language writes nouns so. The words that ask of whom
+    something holds stand for nobody: "which of my friends".
     """
     look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
-    people = [word for word in words if relation(word)]
+    doing = _DOING.search(look)
+    acts = "" if doing is None else doing[1].lower()
+    people = [word for word in words if (related := relation(word)) and (related not in _ROLES or word == acts)]
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
-        people += [word for word in capitalized(look) if not word.isupper()]
+        people += _names(look)
     return people
+
+
+def _names(query: str) -> list[str]:
+    """Return the names in a query; a surname belongs to the name before it."""
+    names: list[str] = []
+    follows = False
+    kept = set(capitalized(query))
+    for word in query.split(" ")[1:]:
+        if (is_name := word in kept and not word.isupper()) and follows:
+            names[-1] += f" {word}"
+        elif is_name:
+            names.append(word)
+        follows = is_name and word.isalpha()
+    return names
 
 
 def asks_for_own(query: str) -> bool:
