@@ -362,7 +362,7 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     if asked.about is not None:
         concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
         lead = None if lead is None else lead & ~other
-    dated = scoring.closeness(corpus.said_at[of], query.times) if query.times else None
+    dated = scoring.closeness(corpus.said_at[of], corpus.points_back[of], query.times) if query.times else None
     return Evidence(
         own=words.own,
         exchange=words.exchange,

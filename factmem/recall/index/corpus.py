@@ -26,6 +26,7 @@ from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
     KINDS_FROM,
+    POINTS_BACK,
     REMOVED,
     UNREVIEWED,
     microseconds,
@@ -486,6 +487,12 @@ class Corpus:
     def leads(self) -> NDArray[np.int32]:
         """The first term of each row; see `Columns.leads`."""
         return self._column("lead")
+
+    @functools.cached_property
+    def points_back(self) -> Mask:
+        """Whether each row names a time before its own."""
+        points: Mask = self._column("tells") & POINTS_BACK != 0
+        return points
 
     @functools.cached_property
     def kinds(self) -> NDArray[np.uint8]:
