@@ -41,6 +41,7 @@ __all__ = [
     "language_of",
     "languages_of_times",
     "own_words",
+    "points_back",
     "says_enough",
     "sentence_spans",
     "stated_spans",
@@ -244,6 +245,8 @@ def _languages() -> Mapping[str, Language]:
 
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     lists = {key: _words(words) for key, words in data.items() if isinstance(words, str)}
+    if name:
+        lists["past"] += _words(table("time_words")[name]["weekdays"].replace(",", " "))
     everyday, own = lists.pop("everyday", []), lists.get("self", [])
     lists["opening"] = [word for key in ("please", "first", "corrects") for word in lists.get(key, ())]
     return Language(
@@ -549,6 +552,12 @@ def telling(text: str) -> int:
         return ENOUGH | asks
     corrects = language.finds("corrects", lowered[: language.start_of(lowered)])
     return asks | (A_WORD | (CORRECTS if corrects else 0) if count else 0)
+
+
+def points_back(text: str) -> bool:
+    """Return whether a text names a time before its own: "yesterday", "on Monday", "a week ago"."""
+    lowered = folded(text[:_LONGEST])
+    return language_of(lowered).finds("past", lowered) is not None
 
 
 def _asks_about_somebody(text: str, language: Language) -> bool:

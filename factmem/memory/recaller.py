@@ -329,7 +329,8 @@ class Search:
 
     def texts(self, text: str, happened: Sequence[EventTime]) -> dict[str, None]:
         """Return the texts of which `whole_query` takes embeddings, for a text and its events."""
-        return dict.fromkeys([text, nameless(text), *(event.phrase for event in happened)])
+        parts = (part for event in happened for part in (event.phrase, event.rest) if part)
+        return dict.fromkeys([text, nameless(text), *parts])
 
     def whole_query(
         self,
@@ -349,7 +350,7 @@ class Search:
         def telling(phrase: str) -> list[RecallMatch]:
             return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)
 
-        query = timed(asked(text), happened, telling, self.now)
+        query = timed(asked(text), happened, telling, vectors, self.now)
         return less_named(corpus, query, text, vectors.get(nameless(text)))
 
     def marked(self, corpus: Corpus, matches: Sequence[RecallMatch]) -> list[RecallMatch]:

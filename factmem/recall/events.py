@@ -9,8 +9,8 @@ import datetime as dt
 import enum
 import json
 import re
-from collections.abc import Callable, Sequence, Set
-from typing import Final, assert_never
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final, assert_never
 
 import attrs
 
@@ -25,6 +25,10 @@ from factmem.recall.text.times import OFFSET, Offset, TimeSpan, midnight, offset
 from factmem.records import FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "TELLING",
@@ -96,8 +100,8 @@ class EventTime:
     Attributes:
         turn: Position before or after the event.
         phrase: The event, in the query's words.
-        rest: The part of the query whose words count: all of it for any time after the event, for what follows from
-            the event tells of it; otherwise what is left without the event.
+        rest: The part of the query whose words and meaning count: all of it for any time after the event, for what
+            follows from the event tells of it; otherwise what is left without the event.
         offset: Distance before or after the event; None for any distance.
     """
 
@@ -156,7 +160,11 @@ def _stands_for(number: int, among: Set[int]) -> bool:
 
 
 def timed(
-    query: Query, events: Sequence[EventTime], find: Callable[[str], Sequence[RecallMatch]], now: dt.datetime
+    query: Query,
+    events: Sequence[EventTime],
+    find: Callable[[str], Sequence[RecallMatch]],
+    vectors: Mapping[str, NDArray[np.float32] | None],
+    now: dt.datetime,
 ) -> Query:
     """Return a query with the times of its events; see `EventTime.rest`. It is unchanged if words do not count.
 
@@ -164,6 +172,7 @@ def timed(
         query: The query.
         events: Its events; see `events_in`.
         find: Finds records by a phrase in the caller's view, regardless of filters: these change no score.
+        vectors: The embeddings of the texts that are left without an event.
         now: The present, aware.
     """
     if not events or not query.lexical_weight:
@@ -171,6 +180,8 @@ def timed(
     for event in events:
         if span := event_span(event, find(event.phrase), now):
             query = query.at([span], event.rest)
+            if (vector := vectors.get(event.rest)) is not None:
+                query = attrs.evolve(query, vector=vector)
     return query
 
 
@@ -247,7 +258,7 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
             offset = offset_in(match)
             left = f"{query[: match.start()]} {query[match.start('phrase') + len(phrase) :]}"
-            rest = query if turn is Turn.AFTER and offset is None else left
+            rest = query if turn is Turn.AFTER and offset is None else " ".join(left.split())
             found[EventTime(turn, phrase, rest=rest, offset=offset)] = None
         if len(found) == _MOST:
             break

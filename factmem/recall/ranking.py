@@ -390,7 +390,7 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     lead = concept = named = other = None
     if asked.about is not None:
         lead, concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
-    dated = scoring.closeness(corpus.said_at[of], query.times) if query.times else None
+    dated = scoring.closeness(corpus.said_at[of], corpus.points_back[of], query.times) if query.times else None
     return Evidence(
         own=words.own,
         exchange=words.exchange,

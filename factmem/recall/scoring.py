@@ -25,7 +25,7 @@ record is (``g``): a short chat turn needs its neighbours, a long message is blu
 before, where that one ends with a question or the assistant replies to it: the answer inherits what it matched.
 
 A time in the query is a term like others: it weighs half of its words (``t``), which do not count besides. Statements
-follow what happened by up to some days.
+follow what happened by up to some days; one that names no time before its own is half as close as what was said then.
 
 A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the person of the
 record: the speaker of a statement, or without a name its subject, and the subject of a fact. ``dated`` is the closeness
@@ -136,6 +136,9 @@ TIMED: Final = 0.5
 
 LAG: Final = 5 * 86_400.0
 """The seconds by which a statement may follow what happened."""
+
+_AFTER: Final = 0.5
+"""The highest closeness to a time that has ended, of what names no time before its own."""
 
 MISFIT: Final = 0.75
 """``μ``: the weight of what is somebody else's than the query asks for, and of a text that says hardly anything."""
@@ -522,20 +525,24 @@ def confidence(
     return min(max(few * (known - _OTHERS * max(others - asked, 0)), 0), 1)
 
 
-def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
-    """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
+def closeness(
+    said_at: NDArray[np.float64], points_back: NDArray[np.bool_], times: Sequence[tuple[float, float]]
+) -> NDArray[np.float64]:
+    """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length before.
 
-    After the interval, it is 0 from `LAG` away at the earliest.
+    After the interval, it is 0 from `LAG` away at the earliest, and ½ at most unless the record points back.
 
     Args:
         said_at: Times of the records, in seconds since 1970.
+        points_back: Whether each names a time before its own.
         times: Beginnings and ends of the intervals; their length counts as a day at least and a month at most.
     """
-    closest = np.zeros(len(said_at))
+    closest, highest = np.zeros(len(said_at)), np.where(points_back, 1.0, _AFTER)
     for start, end in times:
         reach = min(max(end - start, DAY), _MONTH) / 2
-        away = np.maximum((start - said_at) / reach, (said_at - end) / max(reach, LAG))
-        np.maximum(closest, 1 - np.maximum(away, 0), out=closest)
+        before = 1 - np.maximum((start - said_at) / reach, 0)
+        after = np.minimum(1 - (said_at - end) / max(reach, LAG), highest)
+        np.maximum(closest, np.where(said_at < end, before, after), out=closest)
     return closest
 
 

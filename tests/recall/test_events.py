@@ -113,6 +113,23 @@ async def test_an_event_is_dated_by_the_record_that_says_that_it_happened(query:
         assert sorted(days - expected) == [day for day in dated if day not in expected]
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("What did I buy before I adopted the kitten?", "I bought a new bicycle."),
+        ("What did I learn before moving to Lisbon?", "I learned to bake bread."),
+        ("What did I do until I moved to Lisbon?", "I learned to bake bread."),
+    ],
+)
+async def test_the_event_itself_does_not_come_before_what_is_asked_for(query: str, first: str) -> None:
+    said = ("I bought a new bicycle.", "I learned to bake bread.", "I moved to Lisbon.", "I adopted a kitten.")
+    async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+        for month, text in enumerate(said, start=1):
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=dt.datetime(2026, month, 15, tzinfo=dt.UTC)))
+        found = await memory.recall(query, limit=1)
+        assert [match.record.value for match in found] == [first]
+
+
 _WORDS = (
     "before since after until during the we I Bo moved moving wedding week two weeks a day shortly what , ? 's month"
 )

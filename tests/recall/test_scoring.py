@@ -150,8 +150,9 @@ def test_a_short_text_that_tells_nothing_says_little() -> None:
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:
     times = [(1_000_000.0, 2_000_000.0), (-math.inf, 0.0)]
     said = np.array([1_000_000.0, 1_999_999.0, 2_250_000.0, 2_500_000.0, 9e9, -9e9])
-    assert closeness(said, times) == pytest.approx([1, 1, 0.5, 0, 0, 1])
-    assert closeness(said, []) == pytest.approx([0] * 6)
+    back = np.ones(6, np.bool_)
+    assert closeness(said, back, times) == pytest.approx([1, 1, 0.5, 0, 0, 1])
+    assert closeness(said, back, []) == pytest.approx([0] * 6)
 
 
 def test_confidence_falls_where_others_than_the_one_asked_about_fit_better() -> None:
@@ -163,7 +164,14 @@ def test_confidence_falls_where_others_than_the_one_asked_about_fit_better() -> 
 
 def test_what_happened_is_told_up_to_some_days_later() -> None:
     day = np.array([-1.0, -0.25, 0.5, 1.0, 2.0, 3.5, 6.0, 9.0])
-    assert closeness(day * DAY, [(0.0, DAY)]) == pytest.approx([0, 0.5, 1, 1, 0.8, 0.5, 0, 0])
+    back = np.ones(len(day), np.bool_)
+    assert closeness(day * DAY, back, [(0.0, DAY)]) == pytest.approx([0, 0.5, 1, 1, 0.8, 0.5, 0, 0])
+
+
+def test_what_was_said_after_a_time_and_names_none_before_is_at_most_half_as_close() -> None:
+    day = np.array([-0.25, 0.5, 1.0, 2.0, 4.5, 6.0])
+    said = closeness(day * DAY, np.zeros(len(day), np.bool_), [(0.0, DAY)])
+    assert said == pytest.approx([0.5, 1, 0.5, 0.5, 0.3, 0])
 
 
 def test_a_time_is_a_part_of_the_evidence_of_words() -> None:

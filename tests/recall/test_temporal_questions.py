@@ -9,6 +9,7 @@ import pytest
 
 from factmem import InMemoryProvider, Memory, MultipleFacts
 from factmem.facts import STATEMENT
+from factmem.sentences import points_back
 from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations, questions
 
@@ -52,3 +53,35 @@ async def test_an_irregular_verb_and_a_day_find_what_was_told_of_them(question: 
             clock.set(moment)
             (found,) = await memory.recall(question, limit=1)
             assert found.record.value == text
+
+
+@pytest.mark.parametrize(
+    ("question", "days"),
+    [("What did I do yesterday?", 1), ("What did I do on Monday?", 2), ("What did I do last week?", 3)],
+)
+async def test_what_was_said_after_a_time_stands_below_what_was_said_at_it(question: str, days: int) -> None:
+    told = "I paid the electricity bill."
+    for later in ("I had breakfast with my aunt.", "I watched an opera.", "I cooked goulash."):
+        async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+            for text, ago in ((told, days), (later, 0)):
+                at = NOW - dt.timedelta(days=ago)
+                await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=at))
+            (found,) = await memory.recall(question, limit=1)
+            assert found.record.value == told
+
+
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        ("I wrecked my knee yesterday.", True),
+        ("Met Eva on Friday.", True),
+        ("We moved here two weeks ago.", True),
+        ("Am Montagabend waren wir im Kino.", True),
+        ("Fui al médico la semana pasada.", True),
+        ("昨日は京都に行きました。", True),
+        ("I had breakfast with my aunt.", False),
+        ("Ich habe Gulasch gekocht.", False),
+    ],
+)
+def test_words_of_a_time_before_point_back(text: str, back: bool) -> None:
+    assert points_back(text) is back

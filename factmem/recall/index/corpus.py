@@ -25,6 +25,7 @@ from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
     KINDS_FROM,
+    POINTS_BACK,
     REMOVED,
     UNREVIEWED,
     microseconds,
@@ -482,6 +483,12 @@ class Corpus:
     def heads(self) -> NDArray[np.int32]:
         """The head of each row."""
         return self._column("head")
+
+    @functools.cached_property
+    def points_back(self) -> Mask:
+        """Whether each row names a time before its own."""
+        points: Mask = self._column("tells") & POINTS_BACK != 0
+        return points
 
     @functools.cached_property
     def kinds(self) -> NDArray[np.uint8]:

@@ -28,7 +28,7 @@ from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept, terms_of_relation
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
-from factmem.sentences import ENOUGH, forget_texts, telling
+from factmem.sentences import ENOUGH, forget_texts, points_back, telling
 from factmem.values import canonical_bytes
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "MULTIPLE",
     "NEVER",
     "OUTLINE_VERSION",
+    "POINTS_BACK",
     "REMOVED",
     "REVISES",
     "STATES",
@@ -77,6 +78,9 @@ TRUST_FROM: Final = 6
 
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
+
+POINTS_BACK: Final = 1 << 7
+"""Highest bit of what a body tells: it names a time before its own; see `factmem.sentences.points_back`."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -169,7 +173,7 @@ def outline_of(said: Assertion) -> Outline:
         value_number(said),
         _flags(said),
         STATES.index(said.state),
-        ENOUGH if said.keyword != STATEMENT.keyword else telling(text),
+        ENOUGH if said.keyword != STATEMENT.keyword else telling(text) | points_back(text) * POINTS_BACK,
         _signs(said, text),
         *_matter(said, own := indexed_terms(said)),
         len(tail),

@@ -2,12 +2,14 @@
 
 A statement has a matter. Another of the same matter overtakes it:
 
-- *held*: one sentence of what has one value at a time, the same up to the value: "My boss is Ann.", "My boss is Ben.";
+- *held*: one sentence of what has one value at a time, the same up to the value: "My boss is Ann.", "My boss is Ben.",
+  "My gate is B12.", "My gate is C7.";
 - *counted*: the same sentence but for numbers, units and days: "I weigh 82 kilos.", "I weigh 76 kilos.";
 - *changed*: a sentence with a word of change that repeats most of what an earlier one said: "We heat with oil.", "The
   oil tank is gone.".
 
-The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.".
+The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.". When
+a value began makes no difference: "My rent is 950 euros from now on.", "As of May my rent is 950 euros.".
 
 No grammar stands here: the words are lists by language, see ``sentences.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
@@ -17,6 +19,7 @@ without lists, numbers in figures count alone. Strictness comes first: a missed 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
@@ -37,6 +40,7 @@ from factmem.sentences import (
     words_of,
 )
 from factmem.stemming import stemmer
+from factmem.toml_tables import table
 
 __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 
@@ -60,6 +64,11 @@ _PREDICATES: Final = ("home", "single", "copula", "shared")
 
 _FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
+_CODE: Final = lazy_pattern(r"(?:[^\W_]+-)?[^\W_]*\d(?:[.,:/-]?[^\W_])*")
+"""A figure or a code as it is written: "9:30", "plum42", "AB-1234"."""
+
+_YEAR: Final = r"(?:19|20)\d\d"
+_DAY: Final = r"\d{1,2}(?:st|nd|rd|th|er|[ºª])?"
 _TITLE: Final = lazy_pattern(r"\A\W*(?:[^\W\d_]{1,4}\.\s+)+(?=\w)")
 _PAUSE: Final = lazy_pattern(r"([,;:(–—]\s*)([^\W_]+(?:'[^\W_]+)*)")
 _PIECE: Final = lazy_pattern(r"#|[^\W_]+(?:'[^\W_]+)*")
@@ -79,7 +88,7 @@ class Matter(Generic[Term]):
         changed: Those of the sentences with a word of change.
         mine: Whether the sentence begins with the first person.
         about: Word after "the" or "my" that a sentence with a word of change begins with; None for another beginning.
-        value: First word of the value of a held sentence; None for none.
+        value: First word or figure of the value of a held sentence; None for none.
     """
 
     held: Term | None = None
@@ -96,8 +105,9 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
     if older.counted is not None and older.counted == newer.counted:
         return bool(older.content)
     if older.held is not None and older.held == newer.held:
-        repeated = older.value is not None and older.value == newer.value
-        return not repeated and not set(older.content) <= set(newer.content)  # it adds nothing but words
+        repeated = older.value in older.content and older.value == newer.value
+        adds = not {*older.content, older.value} <= {*newer.content, newer.value, None}  # more than words
+        return bool(older.content) and adds and not repeated
     if not older.content or (newer.about is not None and newer.about not in older.content):
         return False
     if len(older.content) == 1 and not older.mine and older.counted is None:
@@ -168,9 +178,10 @@ class _Frame:
         if len(words_of(sentence)) > _MOST_WORDS:
             return cls()
         start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
-        held, value, more = _held(text[start:], sentence[start:], language)
-        counted = _counted(sentence[start:], language)
-        if (held or counted) and (language.finds("several", sentence) or language.finds("beside", sentence)):
+        lasting = _lasting(sentence[start:], language)
+        held, value, more = _held(text[start:], lasting, language)
+        counted = _counted(lasting, language)
+        if (held or counted) and (language.finds("several", lasting) or language.finds("beside", lasting)):
             return cls(more=more)
         return cls(held=held, counted=counted, value=value, more=more)
 
@@ -212,12 +223,35 @@ def _about(sentence: str, language: Language) -> str | None:
     return next(iter(_content(" ".join(words_of(sentence)[1:4]), language)), "")
 
 
+def _lasting(sentence: str, language: Language) -> str:
+    """Return a sentence with spaces for the words of the present, and for when its state began."""
+    if language.may_hold(sentence, "onwards", "since"):
+        sentence = _beginning(language).sub(_blank, sentence)
+    return language.without("lately", sentence, _blank)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+@functools.cache
+def _beginning(language: Language) -> re.Pattern[str]:
+    """Return the pattern of the beginning of a state: "from now on", "as of 1 May", and no range of times."""
+    words = table("time_words")[language.name]
+    named = [name.strip(" -012") for name in words["relative"].split(",")]
+    units = [words["units"][unit] for unit in ("week", "month", "year")]
+    spelt = {*named, *WORD.findall(" ".join([words["months"], words["weekdays"], *units]))}
+    time = rf"(?:{'|'.join(map(re.escape, sorted(map(folded, spelt), key=len, reverse=True)))}|{_YEAR})(?!\w)"
+    onwards, since, coming = (language.cues[cue].pattern for cue in ("onwards", "since", "coming"))
+    begun = rf"{since}(?:\W+(?:{coming}|{_DAY}))*\W+{time}(?:\W+(?:{coming}|{time}|{_DAY}(?=[,.]|\W+{_YEAR}|\Z)))*"
+    return lazy_pattern(rf"(?:{onwards}|{begun})(?!\W+\w{{1,5}}\W+{time})")
+
+
 def _counted(sentence: str, language: Language) -> str | None:
-    """Return a sentence without its numbers and words of the present; None if it states no amount."""
+    """Return a sentence without its numbers; None if it states no amount."""
     if not (language.may_hold(sentence, "numbers") or _FIGURE.search(sentence)):
         return None
-    lasting = language.without("lately", sentence)
-    masked = language.without("numbers", _FIGURES.sub("#", lasting), "#")
+    masked = language.without("numbers", _FIGURES.sub("#", sentence), "#")
     before, number, _ = masked.partition("#")
     if not number:
         return None
@@ -226,28 +260,32 @@ def _counted(sentence: str, language: Language) -> str | None:
         return None  # "Ticket 12 is done."
     if not known and len(words_of(before)) < 2:
         return None
-    return " ".join(_PIECE.findall(masked)) if _content(lasting, language) else None
+    return " ".join(_PIECE.findall(masked)) if _content(sentence, language) else None
 
 
 def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None, bool]:
-    """Return what a sentence says of what has one value at a time, the value's first word, and whether it says more.
+    """Return what a sentence says of what has one value at a time, `Matter.value`, and whether it says more.
 
     The first is the sentence up to the value, and the form of the value.
     """
     nothing = None, None, False
     if not language.may_hold(sentence, *_PREDICATES):
         return nothing
-    sentence = language.without("lately", sentence, lambda found: " " * len(found[0]))
+    definite = language.lists.get("definite", ())
     found = ((language.finds(kind, sentence), kind) for kind in _PREDICATES)
-    places = ((place.start(), -place.end(), kind) for place, kind in found if place)
+    places = (
+        (place.start(), -place.end(), kind)
+        for place, kind in found
+        if place and not set(words_of(sentence[: place.start()])[-1:]).intersection(definite)  # no noun: "my rent"
+    )
     start, end, kind = min(places, default=(0, 0, ""))  # the first, and of several there the longest
     if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return nothing
     words, written, more = words_of(sentence[:end]), text[slice(*value.span())], _says_more(sentence[end:], language)
-    said, first = analyse(sentence[end:]), next(iter(_content(_TITLE.sub("", sentence[end:]), language)), None)
+    said, first = analyse(sentence[end:]), _first_of(_TITLE.sub("", sentence[end:]), language)
     if kind == "home":  # living and moving to are said in different words
         who = words_of(sentence[:start])
-        mine = _first_word(sentence, language) in _first_person(language)
+        mine = not _first_person(language).isdisjoint(who[:1] or words)
         if mine and any(word not in language.everyday for word in who):
             return nothing  # "I dream of living in Rome."
         if written[0].islower():
@@ -256,8 +294,8 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
     if language.finds("changes", sentence):
         return nothing
     spaced = not language.unspaced
-    definite = written[0].islower() and value[0] in language.lists.get("definite", ())
-    if kind == "copula" and spaced and (definite or all(word in language.everyday for word in words[:-1])):
+    described = written[0].islower() and value[0] in definite
+    if kind == "copula" and spaced and (described or all(word in language.everyday for word in words[:-1])):
         return nothing  # "She is my doctor.", "It is Ann."
     if kind == "shared" and len(said) < 2:
         return nothing  # "We use Slack."
@@ -273,6 +311,13 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
         return nothing  # "My sister is Eva."
     key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
     return key, first, more
+
+
+def _first_of(value: str, language: Language) -> str | None:
+    """Return the term of the first word with content or figure."""
+    figure = _CODE.search(value)
+    words = _content(value[: figure.start()] if figure else value, language)
+    return words[0] if words else analyse(figure[0])[-1] if figure else None
 
 
 def _says_more(rest: str, language: Language) -> bool:
