@@ -18,6 +18,7 @@ from factmem.llm import Budget
 from factmem.recall.results import RecallMatches
 from factmem.reranking import Reranking
 from factmem.reranking.bounds import reordered
+from factmem.reranking.model_reranker import ModelReranker
 from factmem.testing import HashEmbedder, ScriptedModel
 
 ANA, BEN = MemorySubject("ana"), MemorySubject("ben")
@@ -149,28 +150,13 @@ async def test_a_failing_reranker_leaves_the_order_and_says_so(reranker: Any, ca
 
 async def test_a_reranker_stops_when_its_budget_is_spent() -> None:
     model = ScriptedModel(lambda prompt, answer: {"order": [2, 1]})
-    counted = _Counting(model)
-    async with memory_with(counted, budget=Budget(requests=2)) as memory:
+    async with memory_with(ModelReranker(model), budget=Budget(requests=2)) as memory:
         await fill(memory)
         failures = [(await memory.recall("tea")).failure for _ in range(3)]
     assert failures[:2] == [None, None]
     assert failures[2] is not None
     assert "budget" in failures[2]
     assert len(model.prompts) == 2
-
-
-class _Counting:
-    """A listwise reranker whose model reports one request a question, as those over HTTP do."""
-
-    def __init__(self, model: ScriptedModel) -> None:
-        self.model = model
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        from factmem.llm.asking import meter
-        from factmem.reranking.model_reranker import ModelReranker
-
-        meter(requests=1)
-        return await ModelReranker(self.model).rerank(query, texts)
 
 
 async def test_deep_recall_is_reranked_as_well() -> None:
