@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["FakeClock", "HashEmbedder", "ProviderConformance", "ScriptedModel", "capabilities_of"]
 
 _KIT = "factmem.testing.conformance"
-if "pytest" in sys.modules and _KIT not in sys.modules:  # so that failing specs show their values
-    sys.modules["pytest"].register_assert_rewrite(_KIT)
+if (_pytest := sys.modules.get("pytest")) is not None and _KIT not in sys.modules:
+    _pytest.register_assert_rewrite(_KIT)  # so that failing specs show their values
 
 
 def __getattr__(name: str) -> object:
