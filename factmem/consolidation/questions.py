@@ -182,7 +182,7 @@ _SLACK: Final = 200
 """Maximum length of an updated text beyond that of the two that it unites, in characters."""
 
 _NUMBER: Final = lazy_pattern(r"[1-9]\d*")
-_ADDRESS: Final = lazy_pattern(r"[\w.-]+@[\w.-]+|\w+://[^\s/]+|www\.[\w.-]+")
+_ADDRESS: Final = lazy_pattern(r"(?<![\w.-])[\w.-]++@[\w.-]+|(?<!\w)\w++://[^\s/]+|www\.[\w.-]+")
 _STEM: Final = 5
 """Number of letters by which names are compared, for their endings differ."""
 
