@@ -64,7 +64,7 @@ _PREDICATES: Final = ("home", "single", "copula", "shared")
 
 _FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
-_CODE: Final = lazy_pattern(r"(?:[^\W_]+-)?[^\W_]*\d(?:[.,:/-]?[^\W_])*")
+_CODE: Final = lazy_pattern(r"(?<![^\W_])(?:[^\W_]++-)?(?=[^\W\d_]*+\d)[^\W_]++(?:[.,:/-][^\W_]++)*")
 """A figure or a code as it is written: "9:30", "plum42", "AB-1234"."""
 
 _YEAR: Final = r"(?:19|20)\d\d"
