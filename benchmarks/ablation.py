@@ -170,7 +170,8 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "words of the conversation": Mechanism(off=_evidence(conversation=0)),
     "meaning of the exchange": Mechanism(off=_evidence(near=0), code=("factmem.recall.index.corpus:Corpus.near",)),
     "statement before": Mechanism(
-        off=_evidence(answered=None, question=None, question_cosine=None), code=(f"{_RANKING}:_questions",)
+        off=_evidence(answered=None, question=None, question_cosine=None),
+        code=("factmem.recall.index.corpus:Corpus.answers",),
     ),
     "any context": Mechanism(off=_constant(CONTEXT_WORDS=1e-9)),
     "context by length": Mechanism(off=_constant(CONTEXT_WORDS=1e9), code=(f"{_SCORING}:context_weight",)),

@@ -361,6 +361,9 @@ class CallableEmbedder:
         dimension: Dimension of its vectors; None to learn it from a first one.
         query: The function for queries, of a model that treats them differently; None for the same one.
 
+    Raises:
+        InvalidDataError: The name is empty.
+
     Example:
         >>> embedder = CallableEmbedder(model.encode, name="my-model", dimension=768)  # doctest: +SKIP
     """
@@ -368,6 +371,9 @@ class CallableEmbedder:
     def __init__(
         self, function: _Function, *, name: str, dimension: int | None = None, query: _Function | None = None
     ) -> None:
+        check_text(name, path="$.name")
+        if not name:
+            raise InvalidDataError("an embedder needs a name, by which a store knows its vectors", path="$.name")
         self._function, self._query = function, query or function
         self._name, self._dimension = name, dimension
 

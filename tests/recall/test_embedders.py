@@ -138,6 +138,12 @@ async def test_the_openai_client_is_made_once_and_off_the_event_loop(monkeypatch
     assert threading.get_ident() not in threads
 
 
+def test_an_embedder_without_a_name_is_refused() -> None:
+    """Two of them would be one to a store."""
+    with pytest.raises(InvalidDataError, match="needs a name"):
+        CallableEmbedder(lambda texts: [[1.0]] * len(texts), name="")
+
+
 async def test_plain_and_async_functions_serve_as_embedders() -> None:
     def plain(texts: list[str]) -> list[list[float]]:
         return [[float(len(text)), 1.0] for text in texts]
