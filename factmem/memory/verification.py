@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import Candidate, Verifier
 from factmem.abc.detector import Conversation, DropReason, Message
@@ -61,8 +62,8 @@ class Verification(ReadingPart):
         left: list[Candidate] = []
         asked: list[Candidate] = []
         single = [value for candidate in doubted for value in _one_by_one(candidate)]
-        holding = set(map(_value_of, current))
         decided = _decisions_in(await self._of_everybody.log(LogPart(apart=True))) if single else {}
+        holding = await to_thread.run_sync(lambda: set(map(_value_of, current))) if decided else set()
         for item, said in [(value, said) for value in single for said in asserted(value)]:
             match decided.get(_value_of(said)):
                 case None:

@@ -217,12 +217,14 @@ class AgentsMdFacts:
 
     async def _known(self) -> dict[str, Any]:
         known = await self.memory.view(reviewed=True).list_records(scope=self.scope, subjects=self.subjects)
-        records = [record for record in known if belongs_in_file(record)]
         scope = MemoryScope.parse(self.scope) if isinstance(self.scope, str) else self.scope
         homes = [Place(subject, scope or MemoryScope.CROSS_PRODUCT) for subject in self.subjects]
-        page = await to_thread.run_sync(
-            lambda: page_of(records, homes, limit=self.limit, more=len(known) - len(records))
-        )
+
+        def shown() -> Page:
+            records = list(filter(belongs_in_file, known))
+            return page_of(records, homes, limit=self.limit, more=len(known) - len(records))
+
+        page = await to_thread.run_sync(shown)
         return {"records": {record.id: record for record in known}, "page": page}
 
     async def _applied(self, state: _State) -> tuple[Change, ...]:

@@ -82,8 +82,7 @@ class MemoryFiles:
         view, subjects = run.view(memory), self._subjects
         records = await view.list_records(subjects=subjects)
         strongest = await view.view(reviewed=True).list_records(subjects=subjects, strongest=True)
-        guiding = itertools.islice(filter(belongs_in_file, strongest), self.run.config.loading.limit)
-        return await to_thread.run_sync(self._tree, records, list(guiding))
+        return await to_thread.run_sync(self._tree, records, strongest)
 
     def _tree(self, records: Sequence[FactRecord[Any]], strongest: Sequence[FactRecord[Any]]) -> MemoryTree:
         run, loading = self.run, self.run.config.loading
@@ -94,7 +93,8 @@ class MemoryFiles:
             place = Place(record.subject, record.scope)
             by_place.setdefault(place.key, (place, []))[1].append(record)
         pages = {self._path(place): page_of(found, [place]) for place, found in by_place.values()}
-        best = rendered(strongest, loading.budget, loading.count_tokens).records
+        guiding = list(itertools.islice(filter(belongs_in_file, strongest), loading.limit))
+        best = rendered(guiding, loading.budget, loading.count_tokens).records
         homes = [place for place, _ in by_place.values()]
         overview = page_of(best, homes, more=len(records) - len(best))
         return MemoryTree(
