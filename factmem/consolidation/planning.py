@@ -322,8 +322,8 @@ async def plan(
     policy: ConsolidationPolicy = _DEFAULT,
     *,
     log: Sequence[LogEntry],
+    flags: Callable[[str], Collection[str]],
     leave_out: Collection[str] = frozenset(),
-    flags: Callable[[str], Collection[str]] = lambda text: (),
 ) -> Plan:
     """Plan the effect of candidates on known records.
 

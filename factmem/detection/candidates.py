@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -269,11 +270,15 @@ class _Check:
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
-        talk = (item.utterance for item in self.window.excerpts)
-        names = {other.speaker for other in talk if other.origin is Origin.USER} - {None}
-        if len(names) < 2 or said.origin is not Origin.USER or said.speaker is None:
+        if len(self._speakers) < 2 or said.origin is not Origin.USER or said.speaker is None:
             return False
         return subject.individual_name is not None and not _is_called(subject, said.speaker)
+
+    @functools.cached_property
+    def _speakers(self) -> Set[str | None]:
+        """The names of those who speak as users."""
+        talk = (item.utterance for item in self.window.excerpts)
+        return {other.speaker for other in talk if other.origin is Origin.USER} - {None}
 
     def _label(self, finding: Extraction, said: Utterance) -> str:
         """Return the label of a finding's subject; if it names none, that of the speaker, or the first one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 from anyio import to_thread
@@ -46,21 +46,25 @@ class ModelVerifier:
 
     def _questions(self, claims: Sequence[Claim]) -> Iterator[tuple[list[int], str]]:
         """Yield questions: the places of the claims of each, in the order shown, and the document."""
-        left = sorted(range(len(claims)), key=lambda place: _digest(claims[place]))
-        while left:
-            room, shown = self.model.max_chars, list[int]()
-            passages: dict[str, list[str]] = {}
-            for place in left:
-                words, claim = _words(claims[place]), _claim(len(shown) + 1, claims[place])
-                length = len(claim) + (0 if words in passages else len(section("passage", [words])))
-                if length <= room:
-                    room -= length
-                    passages.setdefault(words, []).append(claim)
-                    shown.append(place)
-            if not shown:
-                return
-            yield shown, document(*(section("passage", [words, *lines]) for words, lines in passages.items()))
-            left = [place for place in left if place not in shown]
+        room, shown, passages = self.model.max_chars, list[int](), dict[str, list[str]]()
+        for place in sorted(range(len(claims)), key=lambda place: _digest(claims[place])):
+            words, claim = _words(claims[place]), _claim(len(shown) + 1, claims[place])
+            length = len(claim) + (0 if words in passages else len(section("passage", [words])))
+            if length > room and shown:
+                yield shown, _document(passages)
+                room, shown, passages = self.model.max_chars, [], {}
+                claim = _claim(1, claims[place])
+                length = len(claim) + len(section("passage", [words]))
+            if length <= room:
+                room -= length
+                passages.setdefault(words, []).append(claim)
+                shown.append(place)
+        if shown:
+            yield shown, _document(passages)
+
+
+def _document(passages: Mapping[str, Sequence[str]]) -> str:
+    return document(*(section("passage", [words, *lines]) for words, lines in passages.items()))
 
 
 def _words(claim: Claim) -> str:
