@@ -270,17 +270,16 @@ def _without(read: ReadUnit, keyword: str) -> ReadUnit:
     """Return a unit without the findings of a keyword, which are counted as dropped; the same one if it has none."""
     kept = tuple(item for item in read.candidates if item.assertion.keyword != keyword)
     lost = len(read.candidates) - len(kept)
-    if not lost:
-        return read
-    dropped = Counter(read.dropped) + Counter({DropReason.OTHER_TYPE: lost})
-    return attrs.evolve(read, candidates=kept, dropped=dict(dropped))
+    return attrs.evolve(_counted(read, DropReason.OTHER_TYPE, lost), candidates=kept) if lost else read
 
 
 def _without_wishes(read: ReadUnit) -> ReadUnit:
     """Return a unit with its wishes to forget counted as dropped."""
-    refused = sum(item.forgets and item.counts for item in read.candidates)
-    dropped = Counter(read.dropped) + Counter({DropReason.NOT_APPROVED: refused})
-    return attrs.evolve(read, dropped=dict(dropped))
+    return _counted(read, DropReason.NOT_APPROVED, sum(item.forgets and item.counts for item in read.candidates))
+
+
+def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
+    return attrs.evolve(read, dropped=dict(Counter(read.dropped) + Counter({reason: number})))
 
 
 def _slot(said: Assertion) -> tuple[object, ...]:
