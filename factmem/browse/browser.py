@@ -24,9 +24,9 @@ from factmem.browse.texts import shown, typed_value, value_text
 from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
 from factmem.json_form import value_json
+from factmem.memory.dead_letters import DeadLetter
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
-from factmem.memory.inbox import DeadLetter
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.recall.results import RecallMatches
 from factmem.records import FactRecord

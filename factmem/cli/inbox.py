@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.background import Remembered
-    from factmem.memory.inbox import DeadLetter, Quarantine
+    from factmem.memory.dead_letters import DeadLetter
+    from factmem.memory.quarantine import Quarantine
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
 

@@ -19,8 +19,10 @@ from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.event_loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
 from factmem.memory.background import OfSubmission, Submission
+from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
-from factmem.memory.inbox import DeadLetters, Inbox, Quarantine
+from factmem.memory.inbox import Inbox
+from factmem.memory.quarantine import Quarantine
 
 __all__ = [
     "BlockingAdmin",

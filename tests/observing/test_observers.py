@@ -40,8 +40,10 @@ from factmem.agent.config import AgentMemoryConfig
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
 from factmem.memory.admin import Admin
+from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.filters import RecordOrder
-from factmem.memory.inbox import DeadLetters, Inbox, Quarantine
+from factmem.memory.inbox import Inbox
+from factmem.memory.quarantine import Quarantine
 from factmem.observing import current_call
 from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel

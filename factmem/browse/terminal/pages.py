@@ -57,8 +57,8 @@ from factmem.browse.terminal.widgets import (
 from factmem.browse.texts import counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError
+from factmem.memory.dead_letters import DeadLetter
 from factmem.memory.filters import RecordPage
-from factmem.memory.inbox import DeadLetter
 from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 

@@ -30,7 +30,7 @@ from factmem.browse.texts import counted, masked, moment, shown
 from factmem.changes import Change
 from factmem.facts import FactType
 from factmem.memory.audit import AuditEntry
-from factmem.memory.inbox import DeadLetter
+from factmem.memory.dead_letters import DeadLetter
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.records import AssertionState, FactRecord, Origin
 

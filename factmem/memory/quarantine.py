@@ -1,0 +1,126 @@
+"""Quarantine: assertions that wait for a decision of people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from factmem.changes import Change, ChangeKind
+from factmem.errors import RecordNotFoundError
+from factmem.fold import never_accepted, states_of
+from factmem.memory.filters import Filters, ids_of
+from factmem.memory.operations import observed
+from factmem.memory.reader import Reader
+from factmem.memory.writer import WritingPart
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
+from factmem.records import AssertionState, FactRecord, Recorded
+from factmem.shown_records import as_kept_apart, shown_record
+
+__all__ = ["Quarantine"]
+
+
+@observed("quarantine.")
+class Quarantine(WritingPart):
+    """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Inbox.quarantine`.
+
+    A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which is
+    valid only inside the quarantine.
+    """
+
+    async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
+        """Return the quarantined assertions, in the order recorded.
+
+        Each has its evidence, its origin and a `FactRecord.quarantine_reason`.
+
+        Args:
+            rejected: Return the rejected ones instead.
+            filters: Conditions on the assertions; see `Filters`.
+
+        Raises:
+            InvalidDataError: A condition cannot be met.
+        """
+        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        self._context.check_present()
+        entries = await _quarantined(self._reader, self._reader.wanted(filters))
+        return tuple(self._record(entry, found) for entry, found in entries if found is state)
+
+    async def count(self) -> int:
+        """Return the number of statements that wait to be accepted or rejected, of those that the view shows, quickly.
+
+        Words of untrusted origins that wait for a model are among them, and not in `list` yet.
+        """
+        self._context.check_present()
+        return await self._reader.waiting()
+
+    async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Accept entries in one transaction, rejected ones included: from now on they are facts like any other.
+
+        `Memory.undo` of the changes lets them wait again.
+
+        A doubtful finding of the same value at the same place is believed at once later.
+
+        Args:
+            ids: Ids, as `list` returns them.
+            reason: The reason, for the audit trail.
+
+        Raises:
+            RecordNotFoundError: An id names no quarantined assertion; none was accepted.
+            ConceptConflictError: The place holds another type under its keyword; none was accepted. The error names the
+                entry.
+            StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
+            ReadOnlyError: The memory is read-only.
+        """
+        return await self._decide(ids, ChangeKind.CREATED, AssertionState.ACTIVE, reason)
+
+    async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.
+
+        `Memory.undo` of the changes lets them wait again.
+
+        A doubtful finding of the same value at the same place is dropped later.
+
+        Args:
+            ids: Ids, as `list` returns them.
+            reason: The reason, for the audit trail.
+
+        Raises:
+            RecordNotFoundError: An id names no quarantined assertion; none was rejected.
+            StateConflictError: Another reviewer decided about one meanwhile; none was rejected.
+            ReadOnlyError: The memory is read-only.
+        """
+        return await self._decide(ids, ChangeKind.DELETED, AssertionState.RETRACTED, reason)
+
+    async def _decide(
+        self, ids: Sequence[str], kind: ChangeKind, state: AssertionState, reason: str | None
+    ) -> tuple[Change, ...]:
+        self._context.check_present()
+        wanted, concepts = ids_of(ids), self._context.concepts
+        entries = {entry.id: entry for entry, _ in await _quarantined(self._reader.everybody)}
+        if missing := wanted.keys() - entries.keys():
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
+        chosen = [entries[id] for id in wanted]
+        await self._writer.change_states(chosen, state, reason)
+        believed = state is AssertionState.ACTIVE
+        return tuple(
+            Change(
+                kind=kind,
+                record=shown_record(entry, concepts) if believed else self._record(entry, state),
+                previous=self._record(entry, AssertionState.QUARANTINED),
+            )
+            for entry in chosen
+        )
+
+    def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
+        return as_kept_apart(entry, state, self._context.concepts)
+
+
+async def _quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
+    """Return the visible assertions that were never accepted and pass a filter, with their states, as recorded."""
+    log = await reader.log(LogPart(apart=True, kept=wanted))
+    states, apart = states_of(log), never_accepted(log)
+    return [
+        (entry, states[entry.id])
+        for entry in log
+        if isinstance(entry, Recorded) and entry.id in apart and entry.id in states and not entry.assertion.only_shown
+    ]
