@@ -28,6 +28,7 @@ from factmem.llm.request import (
     failure_of,
     hush,
     reader_of,
+    status_of_error_in,
     text_of,
 )
 from factmem.validators import check_number, check_seconds, check_text, check_whole
@@ -375,9 +376,10 @@ def _speak(**request: Any) -> None:
 
 
 def _hear(response: Any) -> None:
-    exchange = current_exchange()
-    if exchange is not None:
-        exchange.hear(Reply(said=text_of(response), ending=ending_of(response), usage=usage_of(response)))
+    exchange, status = current_exchange(), status_of_error_in(response)
+    if exchange is None or (status is None and not getattr(response, "choices", True)):
+        return  # a chat completion without choices is the JSON of another address
+    exchange.hear(Reply(said=text_of(response), ending=ending_of(response), usage=usage_of(response), status=status))
 
 
 _KEY_VARIABLE: Final = "FACTMEM_MODEL_API_KEY"

@@ -129,7 +129,8 @@ _PYTHON: Final = re.compile(
 """Strings, comments, and the names of Python's constants. One without an end reaches to that of the text."""
 _DEEPEST: Final = 100
 """Maximum depth of a document in JSON5."""
-_WITHIN: Final = re.compile(r'(?:[\[,]|"\s*:)\s*\Z')
+_WITHIN: Final = re.compile(r'\\"|(?:[\[,]|"\s*:)\s*\Z')
+"""Sign before a bracket that a value has begun before it: an escaped quote, or a comma or a key that it belongs to."""
 _THINKING: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "name_of",
     "pause_asked",
     "reader_of",
+    "status_of_error_in",
     "text_of",
 ]
 
@@ -107,6 +108,18 @@ def _ending_of_error(error: BaseException) -> Ending | None:
     if _code(error) == "content_filter":
         return Ending.FILTERED
     return next((_ERRORS[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in _ERRORS), None)
+
+
+def status_of_error_in(response: Any) -> int | None:
+    """Return the HTTP status of an error that came as a successful response, as gateways send it; None for no error.
+
+    OpenRouter documents this form: the error in place of the answer, or of one that had begun.
+    """
+    error = getattr(response, "error", None) or getattr(_first(response, "choices"), "error", None)
+    if not error:
+        return None
+    code = error.get("code") if isinstance(error, Mapping) else getattr(error, "code", None)
+    return code if isinstance(code, int) and 400 <= code < 600 else 502
 
 
 def text_of(response: Any) -> str | None:
@@ -232,11 +245,21 @@ class Reply:
         said: its text; None if the client knows better where it is.
         ending: the reason why it is not an answer; None if it is one.
         usage: its costs.
+        status: the HTTP status of the error that it reports; see `status_of_error_in`.
     """
 
     said: str | None = attrs.field(repr=False)
     ending: Ending | None
     usage: Usage
+    status: int | None = None
+
+
+class _ReportedError(Exception):
+    """The error in a successful response."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"the response reports an error: {status_code}")
+        self.status_code = status_code
 
 
 @attrs.define(eq=False, repr=False)
@@ -263,6 +286,7 @@ class ModelExchange(Generic[AnswerT]):
     failures: int = 0
     too_slow: bool = False
     _heard: bool = False
+    _reported: _ReportedError | None = None
     _said: str | None = None
     _pause: float = 0.0
 
@@ -295,6 +319,9 @@ class ModelExchange(Generic[AnswerT]):
 
     def hear(self, reply: Reply) -> None:
         """Receive a response, before it is parsed."""
+        self._reported = None if reply.status is None else _ReportedError(reply.status)
+        if self._reported is not None:
+            return
         self.answers += 1
         self._heard = True
         self._said = reply.said
@@ -311,6 +338,8 @@ class ModelExchange(Generic[AnswerT]):
         Raises:
             ValueError: there is no valid answer. Clients respond to this type by asking again, with the error's text.
         """
+        if self._reported is not None:
+            raise self._reported
         if self.ending is not None:
             raise ValueError("the answer did not come to its end")
         try:
@@ -323,7 +352,7 @@ class ModelExchange(Generic[AnswerT]):
 
     def goes_on_after(self, error: Exception) -> bool:
         """Return whether to send another request after an error, by the client or by `read`; see `pause`."""
-        self.error = error
+        self.error = error = self._reported or error
         if self._heard:
             self._heard, self._pause = False, 0.0
             return self.ending is None and isinstance(error, ValueError) and self.answers < self.limits.tries

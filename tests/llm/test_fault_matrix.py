@@ -51,6 +51,11 @@ def _wrong(ends: type[ModelError], requests: int, *answers: Said | Answer, **opt
     return Case(ends, requests, answers, options)
 
 
+def _reported(code: int) -> Answer:
+    """Return an error that a gateway sends with status 200."""
+    return Answer({"error": {"message": CANARY, "code": code}})
+
+
 CASES = {
     "right": _right(1, RIGHT),
     "fenced": _right(1, f"```json\n{_TEXT}\n```"),
@@ -60,6 +65,10 @@ CASES = {
     "wrong types, then right": _right(2, {"city": CANARY, "seats": "some"}, RIGHT),
     "truncated, then right": _right(2, _CUT_OFF, RIGHT),
     "429, then right": _right(2, error_answer(429, message=CANARY, retry_after="0.01"), RIGHT),
+    "429 in a successful response, then right": _right(2, _reported(429), RIGHT),
+    "an error within a choice, then right": _right(
+        2, Answer({"choices": [{"index": 0, "error": {"message": CANARY, "code": 502}, "message": {}}]}), RIGHT
+    ),
     "500, then right": _right(2, error_answer(500, message=CANARY), RIGHT),
     "lost connection, then right": _right(2, attrs.evolve(chat_answer(RIGHT), cut=9), RIGHT),
     "time-out": _wrong(ModelUnavailableError, 1, Answer({}, delay=60.0), timeout=0.4),
@@ -71,6 +80,8 @@ CASES = {
     "500 storm": _wrong(ModelUnavailableError, 2, error_answer(500, message=CANARY)),
     "503 that is not JSON": _wrong(ModelUnavailableError, 2, Answer(CANARY.encode(), status=503)),
     "cut off by the network": _wrong(ModelUnavailableError, 2, attrs.evolve(chat_answer(RIGHT), cut=9)),
+    "an error without a code for ever": _wrong(ModelUnavailableError, 2, Answer({"error": CANARY})),
+    "401 in a successful response": _wrong(ModelUnavailableError, 1, _reported(401)),
     "wrong key": _wrong(ModelUnavailableError, 1, error_answer(401, message=CANARY)),
     "forbidden": _wrong(ModelUnavailableError, 1, error_answer(403, message=CANARY)),
     "wrong model": _wrong(ModelUnavailableError, 1, error_answer(404, message=CANARY, code="model_not_found")),

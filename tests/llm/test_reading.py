@@ -82,6 +82,7 @@ def test_a_python_literal_or_json5_that_is_cut_off_is_refused(document: Any, dat
         '{"a": "b" "c"}',
         "{'a': {1, 2}}",
         "[1, 2, {}, 3",
+        r'"{\"a\": null, \"b{}',
         "[" * 100_000,
         '{"a":' * 100_000,
         '{"a": 1, ' + "/* " * 100_000 + "}",
