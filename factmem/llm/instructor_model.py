@@ -183,7 +183,8 @@ class InstructorModel:
         retries: maximum number of requests repeated after a lost connection, HTTP 429 or 5xx.
         max_chars: see `LanguageModel.max_chars`.
         temperature: None for the endpoint's default. It is left out once the endpoint refuses it.
-        max_tokens: maximum length of an answer; None for the endpoint's default.
+        max_tokens: maximum length of an answer; None for the endpoint's default. It is sent as
+            ``max_completion_tokens`` once the endpoint asks for that.
         pause: seconds before the first retry; doubled each time, up to 8. ``Retry-After`` takes precedence.
         longest_wait: seconds; a question whose endpoint asks for a longer ``Retry-After`` fails at once.
 
@@ -311,10 +312,18 @@ class InstructorModel:
 
     async def _ask_in(self, mode: str | None, prompt: Prompt, exchange: ModelExchange[AnswerT]) -> None:
         await self._request(mode, prompt, exchange)
-        if exchange.is_too_hot() and self._options.pop("temperature", None) is not None:
+        while self._gives_way(exchange):
             await self._request(mode, prompt, exchange)
         if exchange.answers and self._settled is None:
             self._settled = mode
+
+    def _gives_way(self, exchange: ModelExchange[Any]) -> bool:
+        """Change an option that the endpoint refused, as those of reasoning models do; return whether there was one."""
+        options = self._options
+        if "max_tokens" in options and exchange.is_refused_over("max_completion_tokens"):
+            options["max_completion_tokens"] = options.pop("max_tokens")
+            return True
+        return exchange.is_refused_over("temperature") and options.pop("temperature", None) is not None
 
     async def _request(self, mode: str | None, prompt: Prompt, exchange: ModelExchange[AnswerT]) -> None:
         """Send the question through instructor. Errors are kept in the exchange and not raised."""

@@ -169,11 +169,6 @@ def _wants_other_mode(error: BaseException) -> bool:
             return False
 
 
-def _wants_other_temperature(error: BaseException) -> bool:
-    """Return whether the endpoint refused the temperature, as those of reasoning models do."""
-    return _status_of(error) in {400, 422} and "temperature" in str(error).lower()
-
-
 def pause_asked(error: BaseException, *, now: float) -> float | None:
     """Return the seconds of an error's ``Retry-After``; None if it has none.
 
@@ -374,9 +369,10 @@ class ModelExchange(Generic[AnswerT]):
         """Return whether the endpoint refused the mode of the request, so that another may work."""
         return self.answers == 0 and self.error is not None and _wants_other_mode(self.error)
 
-    def is_too_hot(self) -> bool:
-        """Return whether the endpoint refused the temperature."""
-        return self.answers == 0 and self.error is not None and _wants_other_temperature(self.error)
+    def is_refused_over(self, option: str) -> bool:
+        """Return whether the endpoint refused the request, and named an option."""
+        refusal = self.error if self.answers == 0 else None
+        return refusal is not None and _status_of(refusal) in {400, 422} and option in str(refusal).lower()
 
     def _growing_pause(self) -> float:
         grown: float = self.limits.pause * 2.0 ** (self.failures - 1)

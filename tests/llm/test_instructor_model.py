@@ -98,6 +98,19 @@ async def test_a_temperature_that_is_turned_down_is_left_out_from_then_on() -> N
         await model.ask(PROMPT, Trip)
         await model.ask(PROMPT, Trip)
     assert ["temperature" in request for _, request in server.requests] == [True, False, False]
+
+
+async def test_a_limit_of_tokens_is_sent_by_the_name_that_the_endpoint_asks_for() -> None:
+    refusals = [
+        error_answer(400, message="Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
+        error_answer(400, message="Unsupported value: 'temperature' does not support 0.0"),
+    ]
+    with LoopbackOpenAIServer(answering(*refusals, RIGHT)) as server:
+        model = asked_of(server.base_url, max_tokens=500, temperature=0.0)
+        await model.ask(PROMPT, Trip)
+        await model.ask(PROMPT, Trip)
+    limits = [(request.get("max_tokens"), request.get("max_completion_tokens")) for _, request in server.requests]
+    assert limits == [(500, None), (None, 500), (None, 500), (None, 500)]
     assert {mode_of(request) for _, request in server.requests} == {"json_schema"}
 
 
