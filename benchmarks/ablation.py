@@ -43,7 +43,7 @@ from factmem.recall import scoring
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.overtaking import NO_PAIRS
 from factmem.recall.links import Linked
-from factmem.recall.ranking import Query
+from factmem.recall.queries import Query
 from factmem.recall.text.related_words import Term
 from factmem.testing import FakeClock
 
@@ -160,6 +160,7 @@ def _itself(term: Term) -> Term:
 
 
 _TEXT: Final = "factmem.recall.text"
+_QUERIES: Final = "factmem.recall.queries"
 _RANKING: Final = "factmem.recall.ranking"
 _SCORING: Final = "factmem.recall.scoring"
 _NAMING: Final = "factmem.recall.index.names_in_query"
@@ -182,7 +183,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "speaker or subject named": Mechanism(off=_evidence(lead=None), code=(f"{_NAMING}:SubjectIndex.named",)),
     "names out of the meaning": Mechanism(
         off=_set(memory__recaller__less_named=lambda corpus, query, text, nameless: query),
-        code=(f"{_RANKING}:less_named", f"{_TEXT}.signs:capitalized", f"{_TEXT}.signs:nameless"),
+        code=(f"{_QUERIES}:less_named", f"{_TEXT}.signs:capitalized", f"{_TEXT}.signs:nameless"),
     ),
     "times": Mechanism(
         off=_set(
@@ -212,7 +213,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     ),
     "says hardly anything": Mechanism(off=_constant(FEW_WORDS=0), code=(f"{_SCORING}:says_little",)),
     "asking words": Mechanism(
-        off=_constant(ASKING=1.0), code=(f"{_RANKING}:_asking_terms", f"{_TEXT}.signs:asking_words")
+        off=_constant(ASKING=1.0), code=(f"{_QUERIES}:_asking_terms", f"{_TEXT}.signs:asking_words")
     ),
     "related words": Mechanism(off=_terms(_itself), code=(f"{_TEXT}.related_words",)),
     "topics": Mechanism(

@@ -31,7 +31,8 @@ from factmem.recall.index.names_in_query import people_terms
 from factmem.recall.index.selection import selected
 from factmem.recall.links import Asking, followed
 from factmem.recall.marks import marked, rows_of_marks
-from factmem.recall.ranking import Query, less_named, ranked
+from factmem.recall.queries import Query, less_named
+from factmem.recall.ranking import ranked
 from factmem.recall.results import COMPARED, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.signs import Kind, asks_for_assistant, asks_for_own, asks_whom, kinds_asked, nameless

@@ -17,7 +17,7 @@ import attrs
 from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
 from factmem.recall.index.outline_codec import term_numbers
-from factmem.recall.ranking import Query
+from factmem.recall.queries import Query
 from factmem.recall.results import RecallMatch
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import term_of

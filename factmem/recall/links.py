@@ -33,7 +33,8 @@ from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.names_in_query import subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
-from factmem.recall.ranking import Query, ranked
+from factmem.recall.queries import Query
+from factmem.recall.ranking import ranked
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import topics_of

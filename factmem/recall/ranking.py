@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -26,19 +26,12 @@ from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, Occurrences, RowWeights, Seen
-from factmem.recall.index.names_in_query import relation_terms
-from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.corpus import Corpus, RowWeights
 from factmem.recall.index.overtaking import Overtaken, united
-from factmem.recall.index.postings import Hits
 from factmem.recall.index.selection import kept_rows
+from factmem.recall.queries import CorpusQuery, Level, Query
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate
-from factmem.recall.scoring import Calibration, Evidence, RecallSettings
-from factmem.recall.text.analysis import analyse
-from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Kind, asking_words, capitalized, naming_words
-from factmem.recall.text.times import TimeSpan
-from factmem.views import Sight
+from factmem.recall.scoring import Evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,11 +40,7 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
 
 __all__ = [
-    "CorpusQuery",
-    "Level",
-    "Query",
     "Scored",
-    "less_named",
     "ranked",
     "search",
 ]
@@ -70,307 +59,6 @@ _HIDDEN: Final = -1.0
 
 _POOL: Final = 8
 """Initial size of the pool for diverse results, as a multiple of the limit."""
-
-
-# The query
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Query:
-    """A query, independent of any corpus.
-
-    Attributes:
-        terms: The distinct terms.
-        vector: The embedding of length 1, or None to go by words alone.
-        times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
-        timed: The part of the evidence of words that is the closeness to a time.
-        asks_assistant: Whether it asks for the assistant's own words.
-        kinds: The kinds of values that would answer it.
-        people: The terms that stand for somebody else than the speaker; see `people_terms`.
-        asks_whom: Whether it asks of whom something holds.
-        asks_for_own: Whether it asks for what is the speaker's alone.
-        sight: What the caller may see, on which all statistics depend.
-        now: The moment that ages are counted from, in seconds since 1970.
-        settings: The weights.
-        calibration: How cosines are read.
-    """
-
-    terms: Sequence[Term]
-    vector: NDArray[np.float32] | None
-    times: Sequence[tuple[float, float]] = ()
-    timed: float = 0.0
-    asks_assistant: bool = False
-    kinds: Kind = Kind.NONE
-    people: Mapping[int, int] = attrs.field(factory=dict)
-    asks_whom: bool = False
-    asks_for_own: bool = False
-    sight: Sight
-    now: float
-    settings: RecallSettings
-    calibration: Calibration = attrs.field(factory=Calibration)
-
-    @property
-    def lexical_weight(self) -> float:
-        """The weight of words: 1 without a vector."""
-        return self.calibration.lexical_weight if self.vector is not None else 1.0
-
-    def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
-        """Return the query with times, whose words do not count besides.
-
-        Args:
-            times: The times.
-            rest: The text of the query without the words of the times.
-        """
-        kept = set(term_numbers(analyse(rest)))
-        terms = [term for term in self.terms if term.number in kept]
-        timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
-        seconds = (*self.times, *(span.seconds for span in times))
-        return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
-
-
-def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.float32] | None) -> Query:
-    """Return a query in whose embedding names count half; the same one if not all of its capitalized words are names.
-
-    Names count as words. Embeddings of records are without them, so that those of a question blur what it means.
-
-    Args:
-        corpus: The corpus, whose speakers and subjects are the names.
-        query: The query.
-        text: Its text.
-        nameless: The embedding of `factmem.recall.text.signs.nameless` of it.
-    """
-    if query.vector is None or nameless is None or nameless is query.vector:
-        return query
-    both = query.vector + nameless
-    size = float(np.linalg.norm(both))
-    _, names = corpus.shown(query.sight).named([term.number for term in query.terms], {}, query.sight)
-    if not size or not names or not names.keys() >= set(term_numbers(analyse(" ".join(capitalized(text))))):
-        return query
-    return attrs.evolve(query, vector=(both / size).astype(np.float32))
-
-
-@attrs.frozen(eq=False)
-class Level:
-    """One level of documents, and how its occurrences of the terms of a query are weighed.
-
-    Attributes:
-        hits: The occurrences; see `factmem.recall.index.corpus.Occurrences`.
-        shares: The weight of each term, as a share of the attainable score.
-        norm: BM25's norm of length; see `scoring.length_norm`.
-    """
-
-    hits: Hits
-    shares: NDArray[np.float64]
-    norm: tuple[float, float]
-
-    def all_shares(self, lengths: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the attained share of each document, by the lengths of all, in single precision."""
-        fixed, factor = map(np.float32, self.norm)
-        rows = self.hits.rows
-        attained = scoring.term_share(self.hits.counts, fixed + factor * lengths[rows])
-        attained *= self.hits.of_terms(self.shares.astype(np.float32))
-        return np.bincount(rows, attained, len(lengths)).astype(np.float32)
-
-    def exact_shares(self, documents: NDArray[np.integer[Any]], lengths: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the attained share of some documents, by the lengths of all, in double precision."""
-        fixed, factor = self.norm
-        attained = scoring.term_share(self.hits.among(documents), fixed + factor * lengths[documents])
-        attained *= self.shares[:, None]
-        shares = np.zeros(len(documents))
-        for of_term in attained:  # one after the other, so that the sum does not depend on the number of documents
-            shares += of_term
-        return shares
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class _About:
-    """The concepts and the people that a query asks about.
-
-    Attributes:
-        names: The terms that name people; see `SubjectIndex.named`.
-        called: By head, whether the query names its person; None if it names nobody.
-        concepts: By head, how far the query asks for its concept; None if there are statements only.
-        named: By head, how far it names its concept.
-        others: By head, whether it is of facts about others than the query asks about.
-        strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
-            there are no facts; None if it asks about no such people.
-        mentions: By row, whether it is a fact, or is of or holds a name in the query; None if that names nobody.
-        kin: The occurrences of words for the relatives whom the query asks about, and for others; None if it asks about
-            none.
-        anybody: Whether the subject of a fact answers the query, unless the value is a person.
-    """
-
-    names: Mapping[int, int]
-    called: NDArray[np.bool_] | None
-    concepts: NDArray[np.float64] | None
-    named: NDArray[np.float64]
-    others: NDArray[np.bool_]
-    strange: NDArray[np.bool_] | None
-    mentions: NDArray[np.bool_] | None
-    kin: tuple[Hits, Hits, Hits] | None
-    anybody: bool
-
-    def at(
-        self, corpus: Corpus, of: Rows | slice, dtype: Any
-    ) -> tuple[NDArray[np.bool_] | None, Floats | None, Floats | None, NDArray[np.bool_] | None]:
-        """Return whether the query names the people of rows, how far it asks for and names concepts, which are others'.
-
-        Each is None where it is so for no row.
-        """
-        heads = corpus.heads[of]
-        lead = None if self.called is None else self.called[heads]
-        if self.concepts is None:
-            return lead, None, None, None
-        named, other = self.named[heads], self.others[heads]
-        if self.anybody:
-            other = other & (corpus.kinds[of] & Kind.PERSON != 0)
-        if self.strange is not None:
-            strange = self.strange[of]
-            named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
-        concept = np.where(other, 0, self.concepts[heads]).astype(dtype)
-        return None if lead is None else lead & ~other, concept, named.astype(dtype), other
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class CorpusQuery:
-    """A query, weighed against one corpus.
-
-    Attributes:
-        query: The query.
-        terms: The numbers of the terms that visible documents hold.
-        levels: Their occurrences at the three levels; none if words do not count.
-        dots: The inner products of all vectors with the query's, or None if they are not needed.
-        error: The largest error of any of them.
-        about: What it asks for, and about whom; None if words do not count.
-    """
-
-    query: Query
-    terms: Sequence[int]
-    levels: Sequence[Level]
-    dots: NDArray[np.float32] | None
-    error: float
-    about: _About | None
-
-    @classmethod
-    def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
-        """Weigh a query against a corpus.
-
-        Args:
-            corpus: The corpus.
-            query: The query.
-            among: The rows that matter, whole conversations; None for all rows.
-        """
-        seen = corpus.seen(query.sight)
-        terms = query.terms if query.lexical_weight else ()
-        found = corpus.occurrences(terms, seen, among) if terms else None
-        held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
-        about = _asked_about(corpus, query, seen, found) if found else None
-        dots, error = None, 0.0
-        if among is None and query.vector is not None:
-            dots, error = corpus.vectors.dots(query.vector)
-        return cls(
-            query=query,
-            terms=[terms[number].number for number in held],
-            levels=_levels(query, found, seen, about.names) if found and about and held else (),
-            dots=dots,
-            error=error,
-            about=about,
-        )
-
-
-def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:
-    """Weigh terms; those that no visible document holds only raise the attainable score, and a name counts as one."""
-    beside = [[_weight(term) / names.get(term.number, 1)] for term in query.terms]
-    weights = np.array([of.weights for of in found.figures]) * np.array(beside)
-    shares = (weights / (np.add.reduce(weights) + 1e-9)).T
-    return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
-
-
-def _weight(term: Term) -> float:
-    """Return the weight of a term beside its idf."""
-    return scoring.ASKING if term.number in _asking_terms() else 1.0
-
-
-@functools.cache
-def _asking_terms() -> frozenset[int]:
-    return frozenset(term_numbers(asking_words()))
-
-
-@functools.cache
-def _naming_terms() -> frozenset[int]:
-    return frozenset(term_numbers(naming_words()))
-
-
-def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _About:
-    """Return what a query asks for, and about whom.
-
-    If it names people, facts about anybody else are about others. If it names none, those about other individuals
-    than the viewer are, or about any individual where there is no viewer and some fact is about none; of whatever else,
-    such as a project, those of which the viewer has one of the same keyword. Where the speaker asks for their own,
-    a subject with a capitalized name counts as an individual, and without a viewer the only one is the speaker. The
-    name in a fact such as `first_name` is the viewer's own.
-    """
-    columns, viewer = corpus.columns, query.sight.viewer
-    heads = columns.all_of_heads()  # of one length, while others append
-    numbers = [term.number for term in query.terms]
-    people, names = corpus.named(numbers, query.people, query.sight)
-    strangers = (query.people.keys() & numbers) - names.keys() - set(term_numbers(analyse(viewer or "")))
-    own, individuals = columns.own_and_others(viewer, capitalized=query.asks_for_own)
-    called = np.zeros(len(own), np.bool_)
-    called[people] = True
-    if people:
-        about = called | own if own[people].any() else called
-    else:
-        about = ~individuals
-        of_facts = np.unique(heads["subject"][seen.facts])
-        if viewer is None and individuals[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
-            about[:] = True
-    terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
-    asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
-    persons, of, typed = heads["person"], heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
-    others = ~about.take(persons, mode="clip") & typed
-    if not people:
-        is_own = own.take(heads["subject"], mode="clip")
-        others |= typed & ~is_own & among(heads["keyword"], np.unique(heads["keyword"][seen.facts[is_own[seen.facts]]]))
-
-    def names_viewer(name: Term) -> bool:
-        told = np.unique(corpus.heads[corpus.occurrences([name], seen).levels[0].rows])
-        concepts = np.unique(of[told[typed[told] & ~others[told]]]).tolist()
-        return any(columns.concept_index.is_of(_naming_terms(), concept) for concept in concepts)
-
-    def holding(words: set[int]) -> NDArray[np.bool_]:
-        held = np.zeros(len(corpus.heads), np.bool_)
-        for place, number in enumerate(numbers):
-            if number in words:
-                rows, counts = found.levels[0].of_term(place)
-                in_name = among(persons[corpus.heads[rows]], columns.subject_index.called(number))
-                held[rows[counts > in_name]] = True  # else it is said by somebody of the same name
-        return held
-
-    strangers -= {term.number for term in query.terms if term.number in strangers and names_viewer(term)}
-    relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
-    kin = corpus.levels(relation_terms(relatives), seen.mask) if relatives else None
-    facts, some = typed[corpus.heads], bool(seen.concepts.any())
-    mentions = None
-    if people or any(query.people[term] < 0 for term in strangers):
-        mentions = holding(names.keys() | strangers)
-        if people:
-            told, session = about.take(persons, mode="clip")[corpus.heads], corpus.layout.session
-            present = np.zeros(len(told), np.bool_)
-            present[session[told & ~facts]] = True
-            mentions = mentions & ~present[session] | told  # who is present is addressed
-        mentions = mentions | facts if people or some or not mentions.any() else None
-    return _About(
-        names=names,
-        called=called.take(persons, mode="clip") if people else None,
-        concepts=asked.take(of, mode="clip") if some else None,
-        named=named.take(of, mode="clip"),
-        others=others,
-        strange=facts & ~holding(strangers) if strangers and some else None,
-        mentions=mentions,
-        kin=kin,
-        anybody=query.asks_whom and not people,
-    )
 
 
 # Evidence

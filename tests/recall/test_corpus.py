@@ -13,7 +13,8 @@ from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts,
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.index.selection import selected
-from factmem.recall.ranking import Query, ranked
+from factmem.recall.queries import Query
+from factmem.recall.ranking import ranked
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight

@@ -1,0 +1,406 @@
+"""A query, and how it is weighed against a corpus: its terms, and the concepts and the people that it asks about."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from factmem.recall import scoring
+from factmem.recall.index.columns import among
+from factmem.recall.index.corpus import Corpus, Occurrences, Seen
+from factmem.recall.index.names_in_query import relation_terms
+from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.postings import Hits
+from factmem.recall.scoring import Calibration, RecallSettings
+from factmem.recall.text.analysis import analyse
+from factmem.recall.text.related_words import Term
+from factmem.recall.text.signs import Kind, asking_words, capitalized, naming_words
+from factmem.recall.text.times import TimeSpan
+from factmem.views import Sight
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.intp]
+    Floats = NDArray[Any]
+
+__all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Query:
+    """A query, independent of any corpus.
+
+    Attributes:
+        terms: The distinct terms.
+        vector: The embedding of length 1, or None to go by words alone.
+        times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
+        timed: The part of the evidence of words that is the closeness to a time.
+        asks_assistant: Whether it asks for the assistant's own words.
+        kinds: The kinds of values that would answer it.
+        people: The terms that stand for somebody else than the speaker; see `people_terms`.
+        asks_whom: Whether it asks of whom something holds.
+        asks_for_own: Whether it asks for what is the speaker's alone.
+        sight: What the caller may see, on which all statistics depend.
+        now: The moment that ages are counted from, in seconds since 1970.
+        settings: The weights.
+        calibration: How cosines are read.
+    """
+
+    terms: Sequence[Term]
+    vector: NDArray[np.float32] | None
+    times: Sequence[tuple[float, float]] = ()
+    timed: float = 0.0
+    asks_assistant: bool = False
+    kinds: Kind = Kind.NONE
+    people: Mapping[int, int] = attrs.field(factory=dict)
+    asks_whom: bool = False
+    asks_for_own: bool = False
+    sight: Sight
+    now: float
+    settings: RecallSettings
+    calibration: Calibration = attrs.field(factory=Calibration)
+
+    @property
+    def lexical_weight(self) -> float:
+        """The weight of words: 1 without a vector."""
+        return self.calibration.lexical_weight if self.vector is not None else 1.0
+
+    def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
+        """Return the query with times, whose words do not count besides.
+
+        Args:
+            times: The times.
+            rest: The text of the query without the words of the times.
+        """
+        kept = set(term_numbers(analyse(rest)))
+        terms = [term for term in self.terms if term.number in kept]
+        timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
+        seconds = (*self.times, *(span.seconds for span in times))
+        return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
+
+
+def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.float32] | None) -> Query:
+    """Return a query in whose embedding names count half; the same one if not all of its capitalized words are names.
+
+    Names count as words. Embeddings of records are without them, so that those of a question blur what it means.
+
+    Args:
+        corpus: The corpus, whose speakers and subjects are the names.
+        query: The query.
+        text: Its text.
+        nameless: The embedding of `factmem.recall.text.signs.nameless` of it.
+    """
+    if query.vector is None or nameless is None or nameless is query.vector:
+        return query
+    both = query.vector + nameless
+    size = float(np.linalg.norm(both))
+    _, names = corpus.shown(query.sight).named([term.number for term in query.terms], {}, query.sight)
+    if not size or not names or not names.keys() >= set(term_numbers(analyse(" ".join(capitalized(text))))):
+        return query
+    return attrs.evolve(query, vector=(both / size).astype(np.float32))
+
+
+@attrs.frozen(eq=False)
+class Level:
+    """One level of documents, and how its occurrences of the terms of a query are weighed.
+
+    Attributes:
+        hits: The occurrences; see `factmem.recall.index.corpus.Occurrences`.
+        shares: The weight of each term, as a share of the attainable score.
+        norm: BM25's norm of length; see `scoring.length_norm`.
+    """
+
+    hits: Hits
+    shares: NDArray[np.float64]
+    norm: tuple[float, float]
+
+    def all_shares(self, lengths: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the attained share of each document, by the lengths of all, in single precision."""
+        fixed, factor = map(np.float32, self.norm)
+        rows = self.hits.rows
+        attained = scoring.term_share(self.hits.counts, fixed + factor * lengths[rows])
+        attained *= self.hits.of_terms(self.shares.astype(np.float32))
+        return np.bincount(rows, attained, len(lengths)).astype(np.float32)
+
+    def exact_shares(self, documents: NDArray[np.integer[Any]], lengths: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the attained share of some documents, by the lengths of all, in double precision."""
+        fixed, factor = self.norm
+        attained = scoring.term_share(self.hits.among(documents), fixed + factor * lengths[documents])
+        attained *= self.shares[:, None]
+        shares = np.zeros(len(documents))
+        for of_term in attained:  # one after the other, so that the sum does not depend on the number of documents
+            shares += of_term
+        return shares
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class AskedAbout:
+    """The concepts and the people that a query asks about.
+
+    Attributes:
+        names: The terms that name people; see `SubjectIndex.named`.
+        called: By head, whether the query names its person; None if it names nobody.
+        concepts: By head, how far the query asks for its concept; None if there are statements only.
+        named: By head, how far it names its concept.
+        others: By head, whether it is of facts about others than the query asks about.
+        strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
+            there are no facts; None if it asks about no such people.
+        mentions: By row, whether it is a fact, or is of or holds a name in the query; None if that names nobody.
+        kin: The occurrences of words for the relatives whom the query asks about, and for others; None if it asks about
+            none.
+        anybody: Whether the subject of a fact answers the query, unless the value is a person.
+    """
+
+    names: Mapping[int, int]
+    called: NDArray[np.bool_] | None
+    concepts: NDArray[np.float64] | None
+    named: NDArray[np.float64]
+    others: NDArray[np.bool_]
+    strange: NDArray[np.bool_] | None
+    mentions: NDArray[np.bool_] | None
+    kin: tuple[Hits, Hits, Hits] | None
+    anybody: bool
+
+    @classmethod
+    def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> AskedAbout:
+        """Return what a query asks for, and about whom.
+
+        If it names people, facts about anybody else are about others. If it names none, those about other individuals
+        than the viewer are, or about any individual where there is no viewer and some fact is about none; of whatever
+        else, such as a project, those of which the viewer has one of the same keyword. Where the speaker asks for their
+        own, a subject with a capitalized name counts as an individual, and without a viewer the only one is the
+        speaker. The name in a fact such as `first_name` is the viewer's own.
+
+        Args:
+            corpus: The corpus.
+            query: The query.
+            seen: What its caller sees of it.
+            found: The occurrences of the terms.
+        """
+        asking = _Asking.of(corpus, query, seen, found)
+        heads, index = asking.heads, corpus.columns.concept_index
+        terms = [(term, _weight(term)) for term in query.terms if term.number not in asking.names]
+        asked, named = index.asked(corpus.columns.concepts.texts, terms, seen.concepts)
+        strangers = asking.strangers()
+        relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
+        some = bool(seen.concepts.any())
+        return cls(
+            names=asking.names,
+            called=asking.called.take(heads["person"], mode="clip") if asking.people else None,
+            concepts=asked.take(heads["concept"], mode="clip") if some else None,
+            named=named.take(heads["concept"], mode="clip"),
+            others=asking.others,
+            strange=asking.facts & ~asking.holding(strangers) if strangers and some else None,
+            mentions=asking.mentions(strangers, typed=some),
+            kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
+            anybody=query.asks_whom and not asking.people,
+        )
+
+    def at(
+        self, corpus: Corpus, of: Rows | slice, dtype: Any
+    ) -> tuple[NDArray[np.bool_] | None, Floats | None, Floats | None, NDArray[np.bool_] | None]:
+        """Return whether the query names the people of rows, how far it asks for and names concepts, which are others'.
+
+        Each is None where it is so for no row.
+        """
+        heads = corpus.heads[of]
+        lead = None if self.called is None else self.called[heads]
+        if self.concepts is None:
+            return lead, None, None, None
+        named, other = self.named[heads], self.others[heads]
+        if self.anybody:
+            other = other & (corpus.kinds[of] & Kind.PERSON != 0)
+        if self.strange is not None:
+            strange = self.strange[of]
+            named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
+        concept = np.where(other, 0, self.concepts[heads]).astype(dtype)
+        return None if lead is None else lead & ~other, concept, named.astype(dtype), other
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Asking:
+    """The people whom a query asks about in a corpus.
+
+    Attributes:
+        corpus: The corpus.
+        query: The query.
+        seen: What its caller sees of the corpus.
+        found: The occurrences of the terms of the query.
+        heads: The heads of the corpus, all of one length while others append.
+        people: The persons whom the query names.
+        names: The terms that name them; see `SubjectIndex.named`.
+        called: By person, whether the query names them.
+        about: By person, whether the query asks about them.
+        typed: By head, whether it is of a typed fact.
+        others: By head, whether it is of a typed fact about somebody or something else than the query asks about.
+    """
+
+    corpus: Corpus
+    query: Query
+    seen: Seen
+    found: Occurrences
+    heads: Mapping[str, NDArray[Any]]
+    people: Sequence[int]
+    names: Mapping[int, int]
+    called: NDArray[np.bool_]
+    about: NDArray[np.bool_]
+    typed: NDArray[np.bool_]
+    others: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _Asking:
+        """Look up the people of a query."""
+        heads, viewer = corpus.columns.all_of_heads(), query.sight.viewer
+        people, names = corpus.named([term.number for term in query.terms], query.people, query.sight)
+        own, individuals = corpus.columns.own_and_others(viewer, capitalized=query.asks_for_own)
+        called = np.zeros(len(own), np.bool_)
+        called[people] = True
+        typed = seen.concepts.take(heads["concept"], mode="clip")
+        if people:
+            about = called | own if own[people].any() else called
+        else:
+            about = ~individuals
+            of_facts = np.unique(heads["subject"][seen.facts])
+            if viewer is None and individuals[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
+                about[:] = True
+        others = ~about.take(heads["person"], mode="clip") & typed
+        if not people:
+            is_own = own.take(heads["subject"], mode="clip")
+            keywords = np.unique(heads["keyword"][seen.facts[is_own[seen.facts]]])
+            others |= typed & ~is_own & among(heads["keyword"], keywords)
+        return cls(
+            corpus=corpus,
+            query=query,
+            seen=seen,
+            found=found,
+            heads=heads,
+            people=people,
+            names=names,
+            called=called,
+            about=about,
+            typed=typed,
+            others=others,
+        )
+
+    @property
+    def facts(self) -> NDArray[np.bool_]:
+        """By row, whether it is a typed fact."""
+        return self.typed[self.corpus.heads]
+
+    def strangers(self) -> set[int]:
+        """Return the terms that stand for people of whom there are no facts, such as "mother" or "Nora"."""
+        terms = {term.number: term for term in self.query.terms if term.number in self.query.people}
+        viewer = term_numbers(analyse(self.query.sight.viewer or ""))
+        unknown = terms.keys() - self.names.keys() - set(viewer)
+        return {number for number in unknown if not self._names_viewer(terms[number])}
+
+    def _names_viewer(self, name: Term) -> bool:
+        """Return whether a name is that of the viewer, by a fact such as `first_name`."""
+        told = np.unique(self.corpus.heads[self.corpus.occurrences([name], self.seen).levels[0].rows])
+        concepts = np.unique(self.heads["concept"][told[self.typed[told] & ~self.others[told]]]).tolist()
+        index = self.corpus.columns.concept_index
+        return any(index.is_of(_naming_terms(), concept) for concept in concepts)
+
+    def holding(self, words: Set[int]) -> NDArray[np.bool_]:
+        """Return by row whether it holds some words, not counting the name of who says it."""
+        held = np.zeros(len(self.corpus.heads), np.bool_)
+        for place, term in enumerate(self.query.terms):
+            if term.number in words:
+                rows, counts = self.found.levels[0].of_term(place)
+                persons = self.heads["person"][self.corpus.heads[rows]]
+                in_name = among(persons, self.corpus.columns.subject_index.called(term.number))
+                held[rows[counts > in_name]] = True
+        return held
+
+    def mentions(self, strangers: Set[int], *, typed: bool) -> NDArray[np.bool_] | None:
+        """Return `AskedAbout.mentions`.
+
+        Args:
+            strangers: See `strangers`.
+            typed: Whether there are typed facts.
+        """
+        if not self.people and not any(self.query.people[term] < 0 for term in strangers):
+            return None
+        mentions = self.holding(self.names.keys() | strangers)
+        if self.people:
+            told = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
+            session = self.corpus.layout.session
+            present = np.zeros(len(told), np.bool_)
+            present[session[told & ~self.facts]] = True
+            mentions = mentions & ~present[session] | told  # who is present is addressed
+        return mentions | self.facts if self.people or typed or not mentions.any() else None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class CorpusQuery:
+    """A query, weighed against one corpus.
+
+    Attributes:
+        query: The query.
+        terms: The numbers of the terms that visible documents hold.
+        levels: Their occurrences at the three levels; none if words do not count.
+        dots: The inner products of all vectors with the query's, or None if they are not needed.
+        error: The largest error of any of them.
+        about: What it asks for, and about whom; None if words do not count.
+    """
+
+    query: Query
+    terms: Sequence[int]
+    levels: Sequence[Level]
+    dots: NDArray[np.float32] | None
+    error: float
+    about: AskedAbout | None
+
+    @classmethod
+    def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
+        """Weigh a query against a corpus.
+
+        Args:
+            corpus: The corpus.
+            query: The query.
+            among: The rows that matter, whole conversations; None for all rows.
+        """
+        seen = corpus.seen(query.sight)
+        terms = query.terms if query.lexical_weight else ()
+        found = corpus.occurrences(terms, seen, among) if terms else None
+        held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
+        about = AskedAbout.of(corpus, query, seen, found) if found else None
+        dots, error = None, 0.0
+        if among is None and query.vector is not None:
+            dots, error = corpus.vectors.dots(query.vector)
+        return cls(
+            query=query,
+            terms=[terms[number].number for number in held],
+            levels=_levels(query, found, seen, about.names) if found and about and held else (),
+            dots=dots,
+            error=error,
+            about=about,
+        )
+
+
+def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:
+    """Weigh terms; those that no visible document holds only raise the attainable score, and a name counts as one."""
+    beside = [[_weight(term) / names.get(term.number, 1)] for term in query.terms]
+    weights = np.array([of.weights for of in found.figures]) * np.array(beside)
+    shares = (weights / (np.add.reduce(weights) + 1e-9)).T
+    return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
+
+
+def _weight(term: Term) -> float:
+    """Return the weight of a term beside its idf."""
+    return scoring.ASKING if term.number in _asking_terms() else 1.0
+
+
+@functools.cache
+def _asking_terms() -> frozenset[int]:
+    return frozenset(term_numbers(asking_words()))
+
+
+@functools.cache
+def _naming_terms() -> frozenset[int]:
+    return frozenset(term_numbers(naming_words()))
