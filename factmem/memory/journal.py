@@ -150,6 +150,8 @@ class Job:
         merge: Treatment of the metadata of a record that is updated.
         trigger: Condition for reading, of a stream.
         treatment: Treatment of the words that it is stored with; by the reader's policy if None.
+        expiry_given: Whether the expiry of the words is the caller's, and that of findings in them, too; otherwise the
+            policy gave it to the words.
     """
 
     id: str
@@ -160,6 +162,7 @@ class Job:
     merge: MetadataMerge = MetadataMerge.MERGE
     trigger: Trigger | None = None
     treatment: Treatment | None = None
+    expiry_given: bool = True
 
     @property
     def streamed(self) -> bool:
@@ -309,6 +312,8 @@ class Unit:
     def given_for(self, words: FactDetails) -> FactDetails:
         """Return the details of the caller for findings in some of the words: without evidence, topics and flags."""
         given = attrs.evolve(words, evidence=(), topics=(), flags=())
+        if not self.job.expiry_given:
+            given = attrs.evolve(given, expires_at=None)
         if self.caller is None:
             return given
         return attrs.evolve(self.caller, importance=given.importance, categories=given.categories, source=given.source)

@@ -250,8 +250,11 @@ def _instructs(details: FactDetails) -> bool:
 
 
 def read_words(recorded: Recorded) -> CandidateAssertion:
-    """Return words that do not wait any more."""
-    return CandidateAssertion(attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded)))
+    """Return words that do not wait any more. An expiry that the policy gave them is that of what is read."""
+    said = recorded.assertion
+    given = said.job is None or said.job.get("expiry_given", True)
+    details = said.details if given else attrs.evolve(said.details, expires_at=None)
+    return CandidateAssertion(attrs.evolve(said, details=details, job=None, state=settled_state(recorded)))
 
 
 def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:

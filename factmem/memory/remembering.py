@@ -447,6 +447,7 @@ class Rememberer(PipelinePart):
                 infer=tuple(name for name in INFERRED if about.get(name) is None),
                 consolidate=about.get("consolidate", True),
                 merge=about.get("merge", MetadataMerge.MERGE),
+                expiry_given=self._writer.lasting(given) is given,
             ),
             origins=about.get("origins"),
         )
@@ -525,7 +526,7 @@ class Rememberer(PipelinePart):
             kept, treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
         return attrs.evolve(
             item,
-            words=self._verbatim.read(kept, self._writer.lasting(order.given) if unread else order.given),
+            words=self._verbatim.read(kept, self._writer.lasting(order.given)),
             treatments=treatments,
             compared=item.is_text and unread and order.job.consolidate,
         )

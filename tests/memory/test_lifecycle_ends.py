@@ -109,6 +109,22 @@ async def test_words_are_remembered_for_a_while(provider: AgentMemoryProvider, c
                 await memory.remember("I live in Porto.", **wrong)
 
 
+async def test_words_that_a_model_reads_have_the_time_of_what_is_saved_and_findings_one_of_their_own(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    ttl = TtlPolicy(create=2 * DAY, generate_created=5 * DAY)
+    model, policies = ScriptedModel(well), Policies(ttl=ttl)
+    async with Memory(provider, concepts=CONCEPTS, model=model, clock=clock, policies=policies) as memory:
+        await memory.remember(Message(content="I live in Porto."), subject=USER)
+        await (await memory.inbox.ingest_events("chat", [Message(content="I have a cat.")], subject=USER)).wait()
+        said = {"I live in Porto.", "I have a cat."}
+        found: dict[bool, set[int | None]] = {True: set(), False: set()}
+        for record in await memory.list_records():
+            ends = record.details.expires_at
+            found[record.value in said].add(None if ends is None else (ends - clock() + MINUTE).days)
+        assert found == {True: {2}, False: {5}}
+
+
 async def test_the_policy_gives_what_is_saved_and_updated_its_time(opened: Opened, clock: FakeClock) -> None:
     memory = opened(TtlPolicy(default=10 * DAY))
     (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER)
