@@ -255,6 +255,7 @@ class DropReason(enum.Enum):
     NOT_CONFIRMED = "a verifier says that its words do not state it"
     REFUSED_BEFORE = "the same value was refused in the inbox"
     WAITING_ALREADY = "the same value waits in the inbox already"
+    NOT_CURRENT = "it ends what is not known to hold"
     OTHER_TYPE = "its place holds another type under its keyword"
     NOT_APPROVED = "to forget all that it asks for needs an approval"
 
@@ -282,7 +283,9 @@ class Candidate:
         details: Evidence, origin, importance and so on.
         subject: Subject of the fact; None for the subject of the call.
         removed: Whether the fact removes its values. For a statement, the text is the request to forget.
-        cleared: Concept of which a removed statement asks to forget every value, if any.
+        ended: Whether the values were true and are no longer, from the fact's timestamp on. Unlike those of a removed
+            fact, their words stay.
+        cleared: Concept whose every value ended, or is to be forgotten, if any; the fact is a statement of these words.
         quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
             detector is configured otherwise.
         doubt: Reason for not believing the fact at once, although its origin is trusted; None if it is plainly said.
@@ -293,6 +296,7 @@ class Candidate:
     details: FactDetails
     subject: MemorySubject | None = None
     removed: bool = False
+    ended: bool = False
     cleared: Concept[Any, Any] | None = None
     quarantined: bool = attrs.field(
         default=attrs.Factory(lambda candidate: not candidate.details.origin.trusted, takes_self=True)

@@ -52,8 +52,8 @@ PREFERENCES: Final = Topic(
 )
 KEY_CONVERSATION_DETAILS: Final = Topic(
     "key conversation details",
-    "decisions, plans, results, milestones and dates that later conversations build on",
-    examples=(("Good, then we open the shop on Monday.", "The user decided to open the shop on 3 June 2024."),),
+    "decisions, plans, results and dates that later conversations build on",
+    examples=(("We open the shop on Monday.", "The user opens the shop on 3 June 2024."),),
 )
 EXPLICIT_INSTRUCTIONS: Final = Topic(
     "explicit instructions",

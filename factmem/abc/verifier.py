@@ -35,6 +35,7 @@ class Claim:
         concept: Description of the concept; empty for a free statement.
         value: Value as text; of a removal, what is to be forgotten.
         removal: Whether the speaker is found to ask for the value to be forgotten.
+        ended: Whether the speaker is found to say that the value was true and is no longer.
     """
 
     passage: str = attrs.field(repr=False)
@@ -45,6 +46,7 @@ class Claim:
     concept: str = ""
     value: str = attrs.field(repr=False)
     removal: bool = False
+    ended: bool = False
 
 
 @runtime_checkable

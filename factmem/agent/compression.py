@@ -21,7 +21,7 @@ from factmem.fold import Moment, fold
 from factmem.hidden_characters import escaped
 from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
-from factmem.records import FactRecord, Place, Recorded, assertions_of
+from factmem.records import Assertion, FactRecord, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -105,7 +105,10 @@ class FactRetrievalCompression:
                     it for it in log if (it.assertion.keyword, it.assertion.place.subject) != (cleared.keyword, subject)
                 ]
             place = Place(subject, MemoryScope.CROSS_PRODUCT)
-            said = assertions_of(candidate.fact, place, candidate.details, removed=candidate.removed)
+            gone = candidate.removed or candidate.ended
+            said = assertions_of(candidate.fact, place, candidate.details, removed=gone)
+            if candidate.ended:
+                said = tuple(it for it in said if _holds(it, log))
             log += [outside_log(assertion, len(log) + number) for number, assertion in enumerate(said, start=1)]
         now = max((recorded.recorded_at for recorded in log), default=dt.datetime.now(dt.UTC))
         concepts = {concept.keyword: concept for concept in self.concepts}
@@ -127,6 +130,15 @@ class FactRetrievalCompression:
         about = f' about="{escaped(str(record.subject))}"' if len(self.subjects) > 1 else ""
         value = escaped(written(record.value, record.concept.value_type))
         return f'<fact{about} said="{record.timestamp:%Y-%m-%d}">{value}</fact>'
+
+
+def _holds(ended: Assertion, log: Sequence[Recorded]) -> bool:
+    """Return whether the last value said of a record is the one that ended."""
+    slots = (
+        it.assertion for it in reversed(log) if (it.assertion.track, it.assertion.slot) == (ended.track, ended.slot)
+    )
+    last = next(slots, None)
+    return last is not None and last.data == ended.data
 
 
 def _is_believed(candidate: Candidate) -> bool:

@@ -40,8 +40,8 @@ class CandidateAssertion:
     Attributes:
         assertion: the assertion.
         vector: its embedding; None if it has none, and then nothing is similar to it.
-        removal: it is a request to forget. For a typed fact, a dated removal; for a statement, a wish whose records
-            must be found first.
+        removal: it is a request to forget. For a typed fact, a dated removal, and its words go; for a statement, a wish
+            whose records must be found first.
         lasts: it is to be kept indefinitely. False if it will expire, even if its details do not say so yet.
     """
 
@@ -51,9 +51,9 @@ class CandidateAssertion:
     lasts: bool = attrs.field(default=True, kw_only=True)
 
     @property
-    def forgets(self) -> bool:
-        """Whether it is a request to forget."""
-        return self.removal or self.assertion.removed
+    def ends(self) -> bool:
+        """Whether it says that a value is true no longer: a dated removal whose words stay."""
+        return self.assertion.removed and not self.removal
 
     @property
     def counts(self) -> bool:

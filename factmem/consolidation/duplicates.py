@@ -77,7 +77,7 @@ def _groups(candidates: Sequence[CandidateAssertion]) -> Iterable[list[int]]:
     for row in order:
         candidate = candidates[row]
         partition = partition_of(candidate.assertion)
-        if candidate.forgets:
+        if candidate.removal:
             forgotten[partition] += 1
         elif is_statement(candidate.assertion):
             said = candidate.assertion

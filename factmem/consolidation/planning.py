@@ -50,7 +50,7 @@ def _revision(record: CurrentRecord, candidate: CandidateAssertion, text: str, p
     It takes the later timestamp of the two, so that it stands even if the candidate is older.
     """
     said = candidate.assertion
-    evidence = (*record.current.details.evidence, *(() if candidate.forgets else evidence_of(said)))
+    evidence = (*record.current.details.evidence, *(() if candidate.removal else evidence_of(said)))
     return Append(
         assertion=attrs.evolve(
             _revised(record),
@@ -102,7 +102,7 @@ def _details(
 ) -> FactDetails:
     """Return details with owner, origin, source, importance and expiry of the record, and everything else of both."""
     known, new = record.said.details, candidate.assertion.details
-    if candidate.forgets:
+    if candidate.removal:
         return attrs.evolve(known, evidence=evidence, labels=new.labels, revision_expires_at=new.revision_expires_at)
     metadata = merged_metadata(known.metadata, new.metadata, policy.metadata)
     expires_at = known.expires_at
@@ -177,7 +177,7 @@ def _wished(
     """Decide about wishes to forget. Exact matches are meant; about the others the answers decide."""
     decisions = {}
     for number, question in questions.items():
-        if candidates[number].forgets:
+        if candidates[number].removal:
             verdicts = answers.get(number, Verdicts())
             decisions[number] = _wish(candidates[number], question, verdicts, claims)
     return decisions
@@ -232,7 +232,7 @@ def _compared(
     """
     decisions = {}
     for number, candidate in enumerate(candidates):
-        if candidate.forgets and candidate.counts and is_statement(candidate.assertion):
+        if candidate.removal and candidate.counts and is_statement(candidate.assertion):
             continue
         if number in taken_back:
             decisions[number] = Decision(taken_back=True)
@@ -355,13 +355,13 @@ async def plan(
     Raises:
         ModelError: the consolidator failed to say what a wish to forget means.
     """
-    candidates = [_dated_removal(candidate) if candidate.forgets else candidate for candidate in candidates]
+    candidates = [_dated_removal(candidate) if candidate.removal else candidate for candidate in candidates]
     survey = await to_thread.run_sync(Survey.of, candidates, known, log, leave_out)
     fresh = [candidate for candidate in candidates if candidate.assertion.fingerprint not in survey.heard]
     questions = await to_thread.run_sync(questions_about, fresh, survey, policy)
     said = await ask_all(consolidator, questions, policy.concurrency) if consolidator is not None else {}
     for number, answer in said.items():
-        if isinstance(answer, ModelError) and fresh[number].forgets:
+        if isinstance(answer, ModelError) and fresh[number].removal:
             raise answer
     answers = {
         number: lawful(answer, questions[number].novelty, flags)
@@ -421,7 +421,7 @@ class _Drafter:
         """
         partitions = {partition_of(self.candidates[number].assertion) for number in wishes}
         among = sum(len(self.survey.records.get(partition, ())) for partition in partitions)
-        among += sum(not item.forgets and partition_of(item.assertion) in partitions for item in self.candidates)
+        among += sum(not item.removal and partition_of(item.assertion) in partitions for item in self.candidates)
         fellows = {number for decision in wishes.values() for number in decision.fellows}
         return self._excess(_deleted(wishes.values()), len(fellows), among, removal=True)
 
@@ -491,7 +491,7 @@ def _deleted(decisions: Iterable[Decision]) -> tuple[str, ...]:
 
 def _reason(candidate: CandidateAssertion, reason: str | None) -> str | None:
     """Return the reason of a retraction. That of a wish holds its fingerprint, so that a wish is met once."""
-    if not candidate.forgets:
+    if not candidate.removal:
         return reason
     wish = f"{ASKED_TO_BE_FORGOTTEN} ({candidate.assertion.fingerprint.hex()})"
     return f"{wish}: {reason}" if reason else wish

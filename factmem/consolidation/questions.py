@@ -97,7 +97,7 @@ def questions_about(
         if known is None:
             known = Directions.of([record.vector for record in records], dimension)
             directions[partition, dimension] = known
-        if candidate.forgets:
+        if candidate.removal:
             question = _wish(candidate, records, known, _fellows_before(number, candidates), policy)
         else:
             question = None if survey.equal_to(candidate) else _comparison(candidate, records, known, policy)
@@ -161,7 +161,9 @@ def _fellows_before(number: int, candidates: Sequence[CandidateAssertion]) -> li
     return [
         Fellow(place, candidate)
         for place, candidate in enumerate(candidates[:number])
-        if not candidate.forgets and candidate.counts and partition_of(candidate.assertion) == partition
+        if not (candidate.removal or candidate.ends)
+        and candidate.counts
+        and partition_of(candidate.assertion) == partition
     ]
 
 
@@ -169,7 +171,7 @@ def _question(candidate: CandidateAssertion, shown: Sequence[Shown]) -> Question
     novelty = Novelty(
         text=text_of(candidate.assertion),
         said_at=candidate.assertion.timestamp,
-        removal=candidate.forgets,
+        removal=candidate.removal,
         known=tuple(Known(text=text_of(item.said), said_at=item.said.timestamp) for item in shown),
     )
     return Question(shown=tuple(shown), novelty=novelty)

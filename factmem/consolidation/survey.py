@@ -188,6 +188,6 @@ def _heard(
         elif fingerprint in wanted:
             words[fingerprint] = recorded
     met = {entry.reason for entry in log if isinstance(entry, StateChange) and entry.reason}
-    wishes = {candidate.assertion.fingerprint for candidate in candidates if candidate.forgets}
+    wishes = {candidate.assertion.fingerprint for candidate in candidates if candidate.removal}
     heard.update(wish for wish in wishes if any(wish.hex() in reason for reason in met))
     return frozenset(heard & wanted), words

@@ -12,7 +12,14 @@ import attrs
 from factmem.abc import Candidate, Detection
 from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
+from factmem.detection.evidence import (
+    Citation,
+    doubt_of,
+    doubt_of_end,
+    doubt_of_request,
+    is_said,
+    speaks_of_forgetting,
+)
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
@@ -26,6 +33,9 @@ from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
 
 __all__ = ["checked", "merged"]
+
+
+_UNNAMED: Final = Doubt("not named", askable=True)
 
 
 class _DroppedError(Exception):
@@ -111,18 +121,20 @@ class _Room:
 
 @attrs.frozen
 class _Meaning:
-    """Meaning of an extraction: values of a concept, whether they are removed, and the concept that is cleared.
+    """Meaning of an extraction: values of a concept, whether they stand, and the concept that is cleared.
 
     Attributes:
         concept: the concept.
         values: the values, by the doubt about them.
-        removed: whether the values are removed.
-        cleared: the concept that is cleared.
+        removed: whether the values are to be forgotten.
+        ended: whether the values are true no longer.
+        cleared: the concept whose every value is meant.
     """
 
     concept: Concept[Any, Any]
     values: Mapping[Doubt | None, Sequence[Any]]
     removed: bool = False
+    ended: bool = False
     cleared: Concept[Any, Any] | None = None
 
 
@@ -157,6 +169,7 @@ class _Check:
                 details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
                 subject=self.task.subjects[label] if self.task.several_subjects else None,
                 removed=meaning.removed,
+                ended=meaning.ended,
                 cleared=meaning.cleared,
                 quarantined=False,
                 doubt=doubt,
@@ -253,9 +266,14 @@ class _Check:
         return _Meaning(concept, values)
 
     def _forgotten(self, forgotten: Forgotten, citation: Citation, dropped: _Drops) -> _Meaning:
-        """Return the value, the concept or, in words, the memory to be forgotten."""
-        concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
+        """Return the value, the concept or, in words, the memory to be forgotten, or what ended: the words tell."""
+        keyword = forgotten.keyword or STATEMENT.keyword
+        concept = self.task.fields.get(keyword) or self.vocabulary.find(keyword)
         concept = None if concept == STATEMENT else concept
+        if concept is not None and not speaks_of_forgetting(citation):
+            return self._ended(forgotten.value, concept, citation, dropped)
+        if not self.task.instructions:
+            raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         if concept is not None and forgotten.value is not None:
             values = _valid([forgotten.value], concept, citation.quoted)
             if values and is_said(values[0], concept, citation):
@@ -267,6 +285,13 @@ class _Check:
         values = _values([words], STATEMENT, "", dropped)
         doubt = doubt_of_request(citation, concept or STATEMENT)
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
+
+    def _ended(self, value: Json, concept: Concept[Any, Any], citation: Citation, dropped: _Drops) -> _Meaning:
+        """Return the value that ended; with a doubt, every value of the concept if none is named."""
+        if value is None:
+            return _Meaning(STATEMENT, {_UNNAMED: [citation.quoted]}, ended=True, cleared=concept)
+        values = _values([value], concept, citation.quoted, dropped)
+        return _Meaning(concept, {doubt_of_end(it, concept, citation): [it] for it in values}, ended=True)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
@@ -418,6 +443,7 @@ def _identity(candidate: Candidate, value: Any) -> tuple[object, ...]:
         concept.keyword,
         candidate.subject.key if candidate.subject else None,
         candidate.removed,
+        candidate.ended,
         candidate.cleared.keyword if candidate.cleared else None,
         candidate.details.evidence[0].position,
         canonical_bytes(encode_value(value, concept.value_type)),

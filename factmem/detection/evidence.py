@@ -43,12 +43,14 @@ from factmem.facts import STATEMENT, Concept
 from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
-__all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
+__all__ = ["Citation", "doubt_of", "doubt_of_end", "doubt_of_request", "is_said", "speaks_of_forgetting"]
 
 _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
 _BY_ANOTHER: Final = "said by somebody else"
 _NOT_A_REQUEST: Final = "not a plain request to forget"
+_ENDED: Final = ("ended", "longer", "past", "deny")
+"""Lists of cues that say that something is over."""
 _LONG: Final = 6
 """A text of this number of words is compared as a statement."""
 _LONGEST_STATEMENT: Final = 400
@@ -67,6 +69,11 @@ def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doub
     return _Judge(concept, citation).doubt(value)
 
 
+def doubt_of_end(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doubt | None:
+    """Return why a quote does not plainly say that a value was true and is no longer; None if it does."""
+    return _Judge(concept, citation).doubt(value, ended=True)
+
+
 def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT) -> Doubt | None:
     """Return why a quote does not plainly ask to forget something; None if it does.
 
@@ -83,6 +90,12 @@ def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT)
         return Doubt(structure, askable=True)
     named = concept == STATEMENT or reading.topic.places(reading.words, *judge.sentence)
     return None if named and reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
+
+
+def speaks_of_forgetting(citation: Citation) -> bool:
+    """Return whether the sentence of a quote has a word for forgetting, or may have one."""
+    judge = _Judge(STATEMENT, citation)
+    return judge.reading is None or bool(judge.reading.entries("forget", *judge.sentence))
 
 
 def is_said(value: Any, concept: Concept[Any, Any], citation: Citation) -> bool:
@@ -132,22 +145,29 @@ class _Judge:
             return False
         return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= _LONG
 
-    def doubt(self, value: Any) -> Doubt | None:
-        """Return why a value is not plainly said; None if it is."""
+    def doubt(self, value: Any, *, ended: bool = False) -> Doubt | None:
+        """Return why a value is not plainly said, or not plainly said to have ended; None if it is."""
         if not self.citation.passage.words:
             return Doubt(NOT_SAID, askable=True)
-        if self._is_nowhere(value):
+        if not ended and self._is_nowhere(value):
             return Doubt(_NOWHERE, askable=False)
         if self.citation.of_another:
-            return Doubt(_BY_ANOTHER, askable=True)
+            return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
-        if self.is_statement(value):
+        if ended:
+            reason = self._best(
+                self.places(value), reading, lambda place: self._reason_at(place, value, reading, _ENDED)
+            )
+        elif self.is_statement(value):
             reason = self._reason_of_statement(value, reading)
         elif isinstance(value, bool):
             reason = self._reason_of_truth(value, reading)
         else:
-            reason = self._best(self.places(value), reading, lambda place: self._reason_at(place, value, reading))
+            granted = ("past",) if isinstance(value, dt.date) and not self._is_to_come(value) else ()
+            reason = self._best(
+                self.places(value), reading, lambda place: self._reason_at(place, value, reading, granted)
+            )
         return Doubt(reason, askable=True) if reason else None
 
     def _best(self, places: Iterable[Found], reading: Reading, reason_at: Callable[[Found], str | None]) -> str | None:
@@ -161,10 +181,9 @@ class _Judge:
         reasons = reasons or [reason_at(place) for place in near] or [NOT_SAID]
         return None if None in reasons else reasons[0]
 
-    def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
-        dated = isinstance(value, dt.date) and not self._is_to_come(value)
+    def _reason_at(self, place: Found, value: Any, reading: Reading, granted: Collection[str]) -> str | None:
         reason = next(
-            reading.reasons(place, text=isinstance(value, str), whole=bool(_parts_of(value)), dated=dated), None
+            reading.reasons(place, text=isinstance(value, str), whole=bool(_parts_of(value)), granted=granted), None
         )
         if reason is not None:
             return reason

@@ -48,6 +48,7 @@ _PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 _HEARD: Final = 5_000
 """Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 NOT_SAID: Final = "not said in these words"
+_STANDS: Final = "not plainly said to be over"
 _ESTIMATED: Final = "said as an estimate or a range"
 _PART: Final = "said of a part, or as a difference"
 _CORRECTED: Final = "corrected or doubted right after"
@@ -279,7 +280,13 @@ class Reading:
     # A value at a place
 
     def reasons(
-        self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False, dated: bool = False
+        self,
+        place: Found,
+        *,
+        text: bool,
+        truth: bool | None = None,
+        whole: bool = False,
+        granted: Collection[str] = (),
     ) -> Iterator[str]:
         """Yield the reasons why a value is not plainly said at a place.
 
@@ -288,15 +295,15 @@ class Reading:
             text: whether it is a text, beside which a word may be unknown.
             truth: the truth that the place's words say of the concept; None for a value of their own.
             whole: whether the place has other words between the parts of a value, which may hold cues.
-            dated: whether the value is the day on which something happened.
+            granted: lists of cues that do not speak against the value: "past" for the day on which something happened.
         """
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self._clause(place, sentence)
-        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth, dated=dated)
+        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth, granted=granted)
         inner = set[int]() if whole else set(range(place[0], place[1] + 1))
-        yield from self._of_clause(clause, inner=inner, truth=truth, dated=dated)
+        yield from self._of_clause(clause, inner=inner, truth=truth, granted=granted)
         yield from self._of_sentence(place, clause, sentence)
         yield from self.reasons_around(clause, sentence, denied=truth is False)
 
@@ -333,7 +340,14 @@ class Reading:
     # Who speaks of what
 
     def _of_speaker(
-        self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None, dated: bool
+        self,
+        place: Found,
+        clause: Found,
+        sentence: Found,
+        *,
+        text: bool,
+        truth: bool | None,
+        granted: Collection[str],
     ) -> Iterator[str]:
         if not self.citation.own:
             return
@@ -342,8 +356,8 @@ class Reading:
         beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
-        unknown = self._unknown(first, last, *(("negate",) if truth is False else ())) - subject
-        speaks = self._speaks(place, clause, unknown, subject)
+        unknown = self._unknown(first, last, *(("negate",) if truth is False else granted)) - subject
+        speaks = self._speaks(place, clause, bool(unknown) or "ended" in granted, subject)
         if truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
             return
         oneself = (
@@ -353,8 +367,9 @@ class Reading:
             or subject
         )
         related = self.topic.places(self.words, *clause) - inner
-        most = 1 + text + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
-        number = not text and truth is None and not dated
+        spare = 0 if "ended" in granted else 1 + text
+        most = spare + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
+        number = not text and truth is None and "past" not in granted
         labelled = number and place[0] - 1 in unknown and place[1] + 1 not in related  # "flat 54"
         if len(unknown) > most or labelled:
             yield _WORDY
@@ -362,7 +377,7 @@ class Reading:
         if not (speaks or answers or self._is_labelled(clause, sentence)):
             yield _NO_SPEAKER
 
-    def _speaks(self, place: Found, clause: Found, unknown: Collection[int], subject: Collection[int]) -> bool:
+    def _speaks(self, place: Found, clause: Found, acts: bool, subject: Collection[int]) -> bool:
         """Return whether a clause begins with the speaker or what the concept is about, or ends with "is my ..."."""
         first, last = clause[0], place[0] - 1
         after = self._after(place)
@@ -371,7 +386,7 @@ class Reading:
         verbs |= self.entries("endings", place[1], place[1])
         table = self.language.table
         oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
-        if oneself and (verbs or related or unknown or table.get("nominal")):
+        if oneself and (verbs or related or acts or table.get("nominal")):
             return True
         if (verbs and table.get("prodrop")) or self._begins_with_verb(place, clause):
             return True
@@ -484,7 +499,7 @@ class Reading:
             borders = (at for at in range(last - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
             first = next(borders, sentence[0] - 1) + 1
             unknown = self._unknown(first, last)
-            if self._speaks((last, last), (first, last), (), self._subject((first, last))):
+            if self._speaks((last, last), (first, last), False, self._subject((first, last))):
                 reach = (first, clause[1])
                 inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
                 against = (self.cues(name, *reach, inner) for name in (*_IN_CLAUSE, "others"))
@@ -496,10 +511,12 @@ class Reading:
 
     # Cues
 
-    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None, dated: bool) -> Iterator[str]:
-        for name in _IN_CLAUSE:
-            if dated and name == "past":
-                continue
+    def _of_clause(
+        self, clause: Found, *, inner: set[int], truth: bool | None, granted: Collection[str]
+    ) -> Iterator[str]:
+        if "ended" in granted and not self._is_over(clause, inner):
+            yield _STANDS
+        for name in (name for name in _IN_CLAUSE if name not in granted):
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
                 reach = clause[1] + 1, self.passage.sentence(*clause)[1]
@@ -512,6 +529,11 @@ class Reading:
                     yield NOT_SAID
             elif found:
                 yield CUES[name]
+
+    def _is_over(self, clause: Found, inner: set[int]) -> bool:
+        """Return whether a clause has a cue that alone says that something is over, or one that does with a denial."""
+        denied, ended, longer = (self.cues(name, *clause, inner) for name in ("deny", "ended", "longer"))
+        return (bool(ended) and denied <= ended) or (bool(longer) and not denied <= longer)
 
     def _of_sentence(self, place: Found, clause: Found, sentence: Found) -> Iterator[str]:
         inner = set(range(place[0], place[1] + 1))
@@ -673,7 +695,9 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        unknown = self._unknown(behind, clause[1], "instead", "beside", "weekdays", "days", "months", "tail")
+        unknown = self._unknown(
+            behind, clause[1], "instead", "beside", "weekdays", "days", "months", "tail", "ended", "longer"
+        )
         return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
     def reason_of_text(self, place: Found, text: str) -> str | None:

@@ -264,12 +264,14 @@ def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) ->
     answer: dict[str, list[dict[str, Any]]] = {name: [] for name in task.fields}
     answer |= {"facts": []} if task.open else {}
     answer |= {"memories": []} if task.topics else {}
-    answer |= {"remember": [], "forget": []} if task.instructions else {}
+    answer |= {"remember": []} if task.instructions else {}
+    answer |= {"forget": []} if task.instructions or task.ends else {}
     about = {"about": next(iter(task.subjects))} if task.several_subjects else {}
     for field, item in found:
         # The citation comes first, so that a model looks before it answers.
         cited = {"quote": item["quote"], "message": item["message"]}
-        answer[field].append({**cited, **about, **item})
+        if field in answer:
+            answer[field].append({**cited, **about, **item})
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -295,6 +297,7 @@ def _instructions(task: DetectionTask) -> str:
         "open": task.open,
         "topics": task.topics,
         "instructions": task.instructions,
+        "ended": task.ends and not task.instructions,
     }
     texts = table("detection/prompts")["detect"]
     return "\n".join(texts[part] for part, wanted in asked.items() if wanted)

@@ -315,7 +315,7 @@ class _Described(AnswerPart):
 
 
 class _Forgotten(AnswerPart):
-    what: _Text = ""
+    what: _Text = Field(default="", json_schema_extra={"optional": True})
     keyword: Annotated[str | None, WithJsonSchema(_ANY_TEXT)] = Field(
         default=None, json_schema_extra={"optional": True}
     )
@@ -388,6 +388,7 @@ def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = No
         fields["memories"] = _list_of(memory, "memories", most, limit)
     if task.instructions:
         fields["remember"] = _list_of(_item("Remember", cited, _Memory), "remember", most, limit)
+    if task.instructions or task.ends:
         fields["forget"] = _list_of(_item("Forget", cited, _Forgotten), "forget", most, limit)
     return create_model("Findings", __base__=_Findings, **fields)
 

@@ -105,6 +105,7 @@ class DetectionTask:
         known: all concepts whose type is settled.
         topics: topics of requested memories.
         instructions: whether to look for "remember that" and "forget that".
+        ends: whether to look for facts that are over.
         examples: the request's own examples for the topics.
     """
 
@@ -115,6 +116,7 @@ class DetectionTask:
     known: tuple[Concept[Any, Any], ...]
     topics: tuple[Topic, ...]
     instructions: bool
+    ends: bool
     examples: tuple[DetectionExample, ...]
 
     @property
@@ -137,7 +139,7 @@ def task_of(request: DetectionRequest, *, instructions: bool = True) -> Detectio
 
     Args:
         request: the request.
-        instructions: whether the speakers may ask to remember and to forget.
+        instructions: whether the speakers may ask to remember and to forget, and say what is over.
     """
     asks = EXPLICIT_INSTRUCTIONS.label in {topic.label for topic in request.topics}
     asked = {concept.keyword for concept in request.concepts} | {STATEMENT.keyword}
@@ -149,6 +151,7 @@ def task_of(request: DetectionRequest, *, instructions: bool = True) -> Detectio
         known=(*request.concepts, *request.in_use),
         topics=tuple(topic for topic in request.topics if topic.label != EXPLICIT_INSTRUCTIONS.label),
         instructions=instructions and (asks or request.searches_openly),
+        ends=instructions and bool(request.concepts or request.searches_openly),
         examples=request.examples,
     )
 

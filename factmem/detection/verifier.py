@@ -81,6 +81,7 @@ def _claim(number: int, claim: Claim) -> str:
         about=claim.about or None,
         what=claim.concept or None,
         request="to forget" if claim.removal else None,
+        state="no longer so" if claim.ended else None,
     )
 
 

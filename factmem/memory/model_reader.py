@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from factmem.abc import Candidate
 from factmem.abc.analyst import Analysis, AnalysisRequest
-from factmem.abc.detector import DropReason
+from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.consolidation.candidates import CandidateAssertion
@@ -22,8 +22,9 @@ from factmem.details import Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
+from factmem.detection.words import words_of
 from factmem.errors import FactMemError, InvalidDataError, ModelError
-from factmem.facts import STATEMENT, Concept, FactType
+from factmem.facts import STATEMENT, Concept, Fact, FactType
 from factmem.fold import Current
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
@@ -111,6 +112,7 @@ class ModelReader(WritingPart):
         cited = [message_of(candidate.details) for candidate in detection.candidates]
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
         found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+        found = list(self._with_ends_known(found, unit, here, dropped))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
@@ -166,6 +168,8 @@ class ModelReader(WritingPart):
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
         found = attrs.evolve(candidate.details, evidence=evidence, flags=flags)
         doubt = None if candidate.doubt is None else candidate.doubt.reason
+        if doubt is not None and candidate.ended:
+            doubt = f"would end this: {doubt}"
         details = attrs.evolve(detailed(unit.given_for(words), found), doubt=doubt)
         fact = self._writer.dated(candidate.fact)
         quarantined = candidate.quarantined or repeated or candidate.doubt is not None
@@ -176,12 +180,42 @@ class ModelReader(WritingPart):
         ):
             return gone
         # The words of a request to forget are not themselves removed.
-        removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
+        removed = candidate.ended or (candidate.removed and fact.concept.keyword != STATEMENT.keyword)
         state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
         return tuple(
             attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
             for said in assertions_of(fact, place, details, removed=removed)
         )
+
+    def _with_ends_known(
+        self, found: Sequence[Candidate], unit: Unit, here: Sequence[Current], dropped: Counter[DropReason]
+    ) -> Iterator[Candidate]:
+        """Yield candidates, with an end of each known value in the place of one that means it; see `_ends_of`.
+
+        Known are the current values of the unit's owner at its place, and those that its own words state before. Ends
+        that name no value, and mean none, are counted.
+        """
+        for item in found:
+            if not item.ended:
+                yield item
+                continue
+            keyword = (item.cleared or item.fact.concept).keyword
+            place = Place(item.subject or unit.place.subject, unit.place.scope).key
+            known = [
+                hydrate(row, self._context.concepts).fact
+                for row, said in ((row, row.recorded.assertion) for row in here)
+                if (said.keyword, said.place.key, said.details.owner) == (keyword, place, unit.given.owner)
+            ]
+            known += [
+                other.fact
+                for other in found
+                if (other.fact.concept.keyword, other.subject) == (keyword, item.subject)
+                and _place_of(other) < _place_of(item)
+                and not (other.ended or other.removed)
+            ]
+            ends = _ends_of(item, known)
+            dropped[DropReason.NOT_CURRENT] += not ends
+            yield from ends
 
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)
@@ -286,6 +320,35 @@ def _doubted(treatment: Treatment) -> Treatment:
             return Treatment.IGNORE
         case _:
             assert_never(treatment)
+
+
+_IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
+
+
+def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
+    """Return an end of each known value that a candidate means.
+
+    If it names no value, it means all of them; only the last one of a SINGLE. A value that is known in other words is
+    meant with a doubt. One that is not known may be stated by other words that are read at the same time.
+    """
+    values = [(fact.concept, value) for fact in known for value in fact.values]
+    if end.cleared is not None:
+        meant, doubt = values if end.cleared.fact_type is FactType.MULTIPLE else values[-1:], end.doubt
+    else:
+        wanted = _terms(end.fact.values[0])
+        meant, doubt = [it for it in values if _terms(it[1]) == wanted][-1:], end.doubt
+        if not meant:
+            meant = [it for it in values if _terms(it[1]) <= wanted or wanted <= _terms(it[1])]
+            doubt = doubt or _IN_OTHER_WORDS
+        if not meant:
+            return [end]
+    facts = (concept.fact([value], timestamp=end.fact.timestamp) for concept, value in meant)
+    return [attrs.evolve(end, fact=fact, cleared=None, doubt=doubt) for fact in facts]
+
+
+def _terms(value: object) -> frozenset[str]:
+    """Return the words of a value."""
+    return frozenset(word.text for word in words_of(str(value)) if not word.is_mark)
 
 
 def _removals(

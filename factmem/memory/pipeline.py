@@ -118,11 +118,11 @@ def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[s
     There are none if the wishes were refused.
     """
     candidates = [candidate for item in found for candidate in item.candidates]
-    wishes = [item.assertion for item in candidates if item.forgets and item.counts and not planned.refuses_wishes]
+    wishes = [item.assertion for item in candidates if item.removal and item.counts and not planned.refuses_wishes]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
         of_slots[_slot(wish)].append(wish)
-    others = [item.assertion for item in candidates if not item.forgets]
+    others = [item.assertion for item in candidates if not item.removal]
     meant = [said for said in others if _taken_by(of_slots.get(_slot(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
@@ -149,7 +149,7 @@ def _words_taken_back(
     only if its quotes cover them: the rest of the words is stored nowhere else.
 
     Args:
-        statements: Statements of a plan.
+        statements: Statements of a plan, without the ends of values, whose words stay.
         log: Log of the places concerned, as the viewer sees it.
         moment: The present.
         waiting: Ids of the waiting words, which are settled separately.
@@ -273,9 +273,30 @@ def _without(read: ReadUnit, keyword: str) -> ReadUnit:
     return attrs.evolve(_counted(read, DropReason.OTHER_TYPE, lost), candidates=kept) if lost else read
 
 
+def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) -> list[ReadUnit]:
+    """Return units without ends of values that did not hold when they ended, which are counted as dropped."""
+    known = [CandidateAssertion(row.recorded.assertion) for row in current]
+    candidates = [candidate for read in found for candidate in read.candidates]
+    holding: dict[tuple[object, ...], object] = {}
+    vain: set[int] = set()
+    for item in sorted([*known, *candidates], key=lambda item: item.assertion.timestamp):
+        slot = _slot(item.assertion)
+        if item.ends and holding.get(slot) != item.assertion.data:
+            vain.add(id(item))
+        elif item.counts and item.assertion.removed:
+            holding.pop(slot, None)
+        elif item.counts:
+            holding[slot] = item.assertion.data
+    kept = [tuple(item for item in read.candidates if id(item) not in vain) for read in found]
+    return [
+        _counted(attrs.evolve(read, candidates=rest), DropReason.NOT_CURRENT, len(read.candidates) - len(rest))
+        for read, rest in zip(found, kept, strict=True)
+    ]
+
+
 def _without_wishes(read: ReadUnit) -> ReadUnit:
     """Return a unit with its wishes to forget counted as dropped."""
-    return _counted(read, DropReason.NOT_APPROVED, sum(item.forgets and item.counts for item in read.candidates))
+    return _counted(read, DropReason.NOT_APPROVED, sum(item.removal and item.counts for item in read.candidates))
 
 
 def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
@@ -386,7 +407,7 @@ class Pipeline(WritingPart):
         kept: dict[bytes, Assertion] = {}
         for item in found:
             screened = screening.screened(item.assertion)
-            if item.forgets:
+            if item.removal or item.ends:
                 lost[Unrepresented.REMOVAL] += 1
             elif screened.state is AssertionState.QUARANTINED:
                 lost[Unrepresented.QUARANTINE] += 1
@@ -533,12 +554,18 @@ class Pipeline(WritingPart):
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         await self._check_not_forgotten(found)
+        places = {item.assertion.place.key for read in found for item in read.candidates}
+        if any(item.ends for read in found for item in read.candidates):
+            found = _without_vain_ends(found, await self._rows(places, ()))
         candidates = await self._candidates(found)
-        places = {item.assertion.place.key for item in candidates}
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
         if planned.refuses_wishes:
             found = list(map(_without_wishes, found))
-        if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in planned.statements):
+        ends = {item.assertion.fingerprint for item in candidates if item.ends}
+        undone = [
+            it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
+        ]
+        if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
         beside = {it.record_id for it in words.values() if it.assertion.place.key not in places}
@@ -547,7 +574,7 @@ class Pipeline(WritingPart):
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
-            *(await self._taken_back(planned, places, words.keys()) if takes_back else ()),
+            *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)
         after = await self._rows(places, beside)
@@ -576,11 +603,11 @@ class Pipeline(WritingPart):
         )
 
     async def _taken_back(
-        self, planned: Plan, places: set[tuple[Any, ...]], waiting: Collection[str]
+        self, statements: Sequence[Statement], places: set[tuple[Any, ...]], waiting: Collection[str]
     ) -> list[StateRequest]:
         """Return the requests that retract earlier words together with the facts found in them."""
         log = await self._log_of(places)
-        return await to_thread.run_sync(_words_taken_back, planned.statements, log, self._context.moment, waiting)
+        return await to_thread.run_sync(_words_taken_back, statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
         """Raise if words were forgotten meanwhile: findings must not outlive them.

@@ -175,6 +175,7 @@ def _claim_of(candidate: Candidate, messages: Mapping[tuple[str | None, str | No
         concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
         value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
         removal=candidate.removed,
+        ended=candidate.ended,
     )
 
 

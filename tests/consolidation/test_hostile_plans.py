@@ -155,14 +155,14 @@ async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World,
         try:
             planned = await world.plan(batch, world.answering(partial(hostile, dice)))
         except ModelError:
-            assert any(item.forgets for item in batch), "only a wish to forget must not be lost in silence"
+            assert any(item.removal for item in batch), "only a wish to forget must not be lost in silence"
             continue
         await world.provider.append(planned.statements)
         after = await world.whole_log()
         assert await seen_outside(world, batch) == outside
         assert [entry for entry in after if entry in log] == log
         assert standing.keys() - (await standing_in(world)).keys() <= accounted_for(planned, log)
-        assert {reported(item.assertion) for item in batch if not item.forgets} <= {
+        assert {reported(item.assertion) for item in batch if not item.removal} <= {
             reported(entry.assertion) for entry in after if isinstance(entry, Recorded)
         }
 

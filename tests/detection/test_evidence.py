@@ -18,7 +18,7 @@ from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, Doubt, DropReason, Message
 from factmem.abc.topics import Topic
 from factmem.detection import InstructorDetector
-from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
+from factmem.detection.evidence import Citation, doubt_of, doubt_of_end, doubt_of_request, is_said
 from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.records import FactDetails
@@ -27,6 +27,7 @@ from factmem.testing import ScriptedModel
 from tests.tables import rows
 
 CITY: Final = Concept.single("city", "City where the user lives")
+EMPLOYER: Final = Concept.single("employer", "Where the user works")
 AGE: Final = Concept.single("age", "The user's age in years", int)
 SMOKES: Final = Concept.single("smokes", "Whether the user smokes", bool)
 THEME: Final[Any] = Literal["dark", "light"]
@@ -279,6 +280,30 @@ def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
 def test_all_values_of_a_concept_are_forgotten_at_once_only_where_it_is_named(text: str, plain: bool) -> None:
     citation = Citation(text=ReadableText(text), quote=(0, len(text)))
     assert (doubt_of_request(citation, CITY) is None) is plain
+
+
+def doubt_of_over(text: str, value: str, **options: Any) -> Doubt | None:
+    concept = EMPLOYER if value == "Acme" else CITY
+    named = frozenset({"user"})
+    return doubt_of_end(value, concept, Citation(text=ReadableText(text), quote=(0, len(text)), names=named, **options))
+
+
+@pytest.mark.parametrize(("text", "value"), _TEXTS["over"])
+def test_what_is_plainly_over_is_ended_in_every_language(text: str, value: str) -> None:
+    assert doubt_of_over(text, value) is None
+
+
+@pytest.mark.parametrize(("text", "value"), _TEXTS["not over"])
+def test_an_end_that_is_not_plainly_said_waits(text: str, value: str) -> None:
+    doubt = doubt_of_over(text, value)
+    assert doubt is not None
+    assert doubt.askable
+
+
+def test_nobody_is_asked_about_an_end_that_another_speaker_tells() -> None:
+    doubt = doubt_of_over("I no longer work at Acme.", "Acme", of_another=True)
+    assert doubt is not None
+    assert not doubt.askable
 
 
 VALUES: Final[list[tuple[Any, Concept[Any, Any]]]] = [

@@ -157,7 +157,7 @@ async def test_instructions_are_not_looked_for_where_only_concepts_or_other_topi
     for request in (DetectionRequest(concepts=[SEATS]), DetectionRequest(topics=[PREFERENCES])):
         reading = await read(["Forget it"], request, ignored)
         assert reading.detection.candidates == ()
-        assert "forget" not in reading.prompts[0].instructions
+        assert "ask to forget" not in reading.prompts[0].instructions
 
 
 async def test_a_fact_that_is_asked_for_and_found_openly_too_is_there_once(read: Callable[..., Any]) -> None:

@@ -226,7 +226,7 @@ async def test_a_concept_may_have_any_keyword(read: Callable[..., Any], keyword:
     concept = Concept.single(keyword, "Something", int)
 
     def script(prompt: Any, answer: Any) -> dict[str, Any]:
-        (field,) = answer.model_json_schema()["properties"]
+        (field, _) = answer.model_json_schema()["properties"]
         assert f'field="{field}"' in prompt.content
         return {field: [{"quote": "it is", "message": 1, "value": 1}]}
 

@@ -212,7 +212,7 @@ async def test_a_text_concept_has_no_example_but_its_own() -> None:
     own = Concept.single("city", "Where they live", examples=[("Porto is home now.", "Porto")])
     _, (request,) = await detected(answering({"city": []}), DetectionRequest(concepts=[own]))
     (shown,) = [json.loads(item["content"]) for item in request["messages"] if item["role"] == "assistant"][1:]
-    assert shown == {"city": [{"quote": "Porto is home now.", "message": 1, "value": "Porto"}]}
+    assert shown == {"city": [{"quote": "Porto is home now.", "message": 1, "value": "Porto"}], "forget": []}
 
 
 async def test_a_request_without_examples_shows_its_schema_instead() -> None:

@@ -1,0 +1,241 @@
+"""Facts that ended: true until their end was said, no longer current, and their words stay recallable."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from factmem import Concept, Memory, Message
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import Conversation, DropReason
+from factmem.changes import ChangeKind
+from factmem.details import Treatment
+from factmem.llm import InstructorModel
+from factmem.memory.background import Remembered
+from factmem.testing import ScriptedModel
+from factmem.testing.chat_answers import answering
+from factmem.testing.openai_server import LoopbackOpenAIServer
+
+ALLERGIES: Final = Concept.multiple("allergies", "What the user is allergic to")
+EMPLOYER: Final = Concept.single("employer", "Where the user works")
+NOON: Final = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+LATER: Final = NOON + dt.timedelta(days=9)
+
+
+def day(number: int) -> dt.datetime:
+    return NOON + dt.timedelta(days=number)
+
+
+def told(keyword: str, value: Any, quote: str, message: int = 1) -> dict[str, Any]:
+    """Return the answer of a model that finds a fact."""
+    item = {"values": [value]} if keyword == "allergies" else {"value": value}
+    return {keyword: [{"quote": quote, "message": message, **item}]}
+
+
+def over(keyword: str, value: Any, quote: str, message: int = 1) -> dict[str, Any]:
+    """Return the answer of a model that finds the end of a fact."""
+    return {"forget": [{"quote": quote, "message": message, "keyword": keyword, "value": value}]}
+
+
+@attrs.define
+class Talk:
+    """A memory whose model finds what each message is said to hold, and answers all claims alike."""
+
+    verdict: str = "unclear"
+    found: dict[str, Any] = attrs.field(factory=dict, init=False)
+    claims: list[str] = attrs.field(factory=list, init=False)
+    memory: Memory = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        model = ScriptedModel(self._answer)
+        self.memory = Memory("memory:", model=model, clock=lambda: LATER, concepts=[ALLERGIES, EMPLOYER])
+
+    def _answer(self, prompt: Any, answer: Any) -> dict[str, Any]:
+        if "claims" not in answer.model_fields:
+            return self.found
+        self.claims.append(prompt.content)
+        return {"claims": [{"number": number, "answer": self.verdict} for number in range(1, 9)]}
+
+    async def said(self, number: int, text: str, found: dict[str, Any], **fields: Any) -> Remembered:
+        """Tell a message of a day, with what the model finds in it."""
+        self.found = found
+        message = Message(content=text, id=f"m{number}", timestamp=day(number), **fields)
+        return await self.memory.remember(Conversation(messages=[message], id=f"c{number}"))
+
+    async def values(self, concept: Concept[Any, Any]) -> list[Any]:
+        return [record.value for record in await self.memory.list_records(concepts=[concept])]
+
+
+TALKS: Final = {
+    "en": (
+        ("I am allergic to nuts.", "I work at Acme."),
+        ("I am no longer allergic to nuts.", "I quit my job at Acme."),
+        "nuts",
+        "Acme",
+    ),
+    "de": (
+        ("Ich bin gegen Nüsse allergisch.", "Ich arbeite bei Acme."),
+        ("Ich bin nicht mehr gegen Nüsse allergisch.", "Ich habe bei Acme gekündigt."),
+        "Nüsse",
+        "Acme",
+    ),
+    "ja": (
+        ("私はナッツアレルギーです。", "私はアクメで働いています。"),
+        ("私はナッツアレルギーではなくなりました。", "私はアクメを辞めました。"),
+        "ナッツ",
+        "アクメ",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", TALKS)
+async def test_what_is_plainly_over_ends_and_its_words_stay(language: str) -> None:
+    facts, ends, allergen, firm = TALKS[language]
+    answers = [
+        told("allergies", allergen, facts[0]) | told("employer", firm, facts[1], 2),
+        {"forget": [*over("allergies", allergen, ends[0])["forget"], *over("employer", firm, ends[1], 2)["forget"]]},
+    ]
+    with LoopbackOpenAIServer(answering(*answers)) as server:
+        model = InstructorModel("m", base_url=server.base_url, api_key="k", tries=1, retries=0, pause=0.0)
+        async with Memory("memory:", model=model, clock=lambda: LATER, concepts=[ALLERGIES, EMPLOYER]) as memory:
+            for number, words in enumerate((facts, ends)):
+                messages = [Message(content=text, id=text, timestamp=day(number)) for text in words]
+                outcome = await memory.remember(Conversation(messages=messages, id=str(number)))
+            assert (outcome.dropped, outcome.waiting) == ({}, ())
+            deleted = {change.record.value for change in outcome.changes if change.kind is ChangeKind.DELETED}
+            assert deleted == {allergen, firm}
+            assert await memory.load(ALLERGIES) is None
+            assert await memory.load(EMPLOYER) is None
+            assert {str(record.value) for record in await memory.list_records()} == {*facts, *ends}
+            before = memory.view(as_of=day(0))
+            assert [record.value for record in await before.list_records(concepts=[ALLERGIES])] == [allergen]
+            assert [record.value for record in await memory.history(ALLERGIES)] == [allergen]
+    assert len(server.requests) == 2, "nothing is asked about what is plainly said"
+
+
+@pytest.mark.parametrize(("verdict", "left"), [("yes", []), ("no", ["Acme"]), ("unclear", ["Acme"])])
+async def test_an_end_that_is_not_plain_is_asked_about_or_waits(verdict: str, left: list[str]) -> None:
+    talk = Talk(verdict)
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        outcome = await talk.said(2, "It is over between Acme and me.", over("employer", "Acme", "It is over"))
+        assert await talk.values(EMPLOYER) == left
+        (asked,) = talk.claims
+        assert 'state="no longer so">Acme<' in asked
+        assert outcome.dropped == ({DropReason.NOT_CONFIRMED: 1} if verdict == "no" else {})
+        reasons = [record.quarantine_reason for record in outcome.waiting]
+        assert reasons == (["would end this: not said in plain words"] if verdict == "unclear" else [])
+        await talk.memory.inbox.quarantine.accept(*(record.id for record in outcome.waiting))
+        assert await talk.values(EMPLOYER) == (["Acme"] if verdict == "no" else [])
+
+
+async def test_an_end_that_names_no_value_is_one_of_the_value_that_is_known() -> None:
+    talk = Talk("yes")
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        await talk.said(2, "I quit my job.", over("employer", None, "I quit my job"))
+        assert await talk.values(EMPLOYER) == []
+        (asked,) = talk.claims
+        assert ">Acme<" in asked
+        again = await talk.said(3, "I quit my job.", over("employer", None, "I quit my job"))
+        assert again.dropped == {DropReason.NOT_CURRENT: 1}
+
+
+async def test_an_end_of_a_value_that_is_known_in_other_words_is_asked_about() -> None:
+    talk = Talk("yes")
+    async with talk.memory:
+        await talk.said(1, "I work at Acme Corp.", told("employer", "Acme Corp", "I work at Acme Corp"))
+        await talk.said(2, "I quit my job at Acme.", over("employer", "Acme", "I quit my job at Acme"))
+        assert await talk.values(EMPLOYER) == []
+        (asked,) = talk.claims
+        assert ">Acme Corp<" in asked
+
+
+@pytest.mark.parametrize("value", ["eggs", None])
+async def test_an_end_of_what_is_not_known_is_dropped_and_counted(value: str | None) -> None:
+    talk = Talk("yes")
+    text = "I am no longer allergic to eggs."
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        outcome = await talk.said(2, text, over("allergies", value, text))
+        assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
+        assert await talk.values(EMPLOYER) == ["Acme"]
+
+
+@pytest.mark.parametrize("text", ["I quit my job at Acme and I work at Globex.", "I work at Globex, for I quit Acme."])
+async def test_a_value_that_replaced_another_outlasts_its_end(text: str) -> None:
+    talk = Talk("yes")
+    first, second = text.replace(" and ", ", for ").rstrip(".").split(", for ")
+    ended, new = (first, second) if "quit" in first else (second, first)
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        await talk.said(2, text, told("employer", "Globex", new) | over("employer", "Acme", ended))
+        assert await talk.values(EMPLOYER) == ["Globex"]
+
+
+async def test_an_end_that_comes_late_does_not_reach_what_was_said_after_it() -> None:
+    talk = Talk("yes")
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        await talk.said(5, "I work at Globex.", told("employer", "Globex", "I work at Globex"))
+        late = await talk.said(3, "I quit my job at Acme.", over("employer", "Acme", "I quit my job at Acme"))
+        assert late.dropped == {DropReason.NOT_CURRENT: 1}
+        assert await talk.values(EMPLOYER) == ["Globex"]
+        await talk.said(7, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        assert await talk.values(EMPLOYER) == ["Acme"]
+
+
+async def test_a_fact_and_its_end_may_be_read_at_the_same_time() -> None:
+    texts = ["I work at Acme.", "I am allergic to nuts.", "I quit my job at Acme."]
+    talk = Talk()
+    talk.found = told("employer", "Acme", texts[0]) | told("allergies", "nuts", texts[1], 2)
+    talk.found = {**talk.found, **over("employer", "Acme", texts[2], 3)}
+    async with talk.memory:
+        await talk.memory.remember([Message(content=text, id=text, timestamp=NOON) for text in texts])
+        assert (await talk.values(EMPLOYER), await talk.values(ALLERGIES)) == ([], ["nuts"])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"role": "assistant"}, {"role": "document", "treatment": Treatment.QUARANTINED_FACTS}]
+)
+async def test_nobody_but_the_user_ends_a_fact(fields: dict[str, Any]) -> None:
+    talk = Talk("yes")
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        end = over("employer", "Acme", "I quit my job at Acme")
+        outcome = await talk.said(2, "I quit my job at Acme.", end, **fields)
+        assert await talk.values(EMPLOYER) == ["Acme"]
+        assert all(record.value != "Acme" for record in outcome.waiting)
+
+
+async def test_an_end_in_private_words_leaves_the_fact_of_all_others_alone() -> None:
+    talk = Talk("yes")
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        talk.found = over("employer", "Acme", "I quit my job at Acme")
+        own = talk.memory.for_user("ann")
+        outcome = await own.remember(
+            Conversation(messages=[Message(content="I quit my job at Acme.", id="p", timestamp=day(2))], id="p"),
+            private=True,
+        )
+        assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
+        assert await talk.values(EMPLOYER) == ["Acme"]
+
+
+async def test_requested_concepts_end_too() -> None:
+    talk = Talk()
+    request = DetectionRequest(concepts=[EMPLOYER])
+    answers: Sequence[tuple[str, dict[str, Any]]] = [
+        ("I work at Acme.", told("employer", "Acme", "I work at Acme")),
+        ("I quit my job at Acme.", over("employer", "Acme", "I quit my job at Acme")),
+    ]
+    async with talk.memory:
+        for number, (text, found) in enumerate(answers):
+            talk.found = found
+            said = Message(content=text, id=text, timestamp=day(number))
+            await talk.memory.remember(said, looking_for=request)
+        assert await talk.values(EMPLOYER) == []
