@@ -24,6 +24,7 @@ from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, Shown, ask_all, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import ModelError
+from factmem.facts import STATEMENT
 from factmem.fold import Current
 from factmem.llm.local_models import called
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, LogEntry, merged_metadata
@@ -420,10 +421,16 @@ class _Drafter:
         A wish is the user's own, but its meaning is a model's guess.
         """
         partitions = {partition_of(self.candidates[number].assertion) for number in wishes}
-        among = sum(len(self.survey.records.get(partition, ())) for partition in partitions)
-        among += sum(not item.removal and partition_of(item.assertion) in partitions for item in self.candidates)
+        known = [record.said for partition in partitions for record in self.survey.records.get(partition, ())]
+        known += [
+            item.assertion
+            for item in self.candidates
+            if not item.removal and partition_of(item.assertion) in partitions
+        ]
         fellows = {number for decision in wishes.values() for number in decision.fellows}
-        return self._excess(_deleted(wishes.values()), len(fellows), among, removal=True)
+        deleted = _deleted(wishes.values())
+        gone = [record.said for record in deleted] + [self.candidates[number].assertion for number in sorted(fellows)]
+        return self._excess(deleted, _things(gone), _things(known), removal=True)
 
     def _of_comparisons(self, decisions: Mapping[int, Decision]) -> Proposal | None:
         shown = {
@@ -433,13 +440,16 @@ class _Drafter:
             for record in question.shown
             if isinstance(record, CurrentRecord)
         }
-        return self._excess(_deleted(decisions.values()), 0, len(shown), removal=False)
+        deleted = _deleted(decisions.values())
+        return self._excess(deleted, len(deleted), len(shown), removal=False)
 
-    def _excess(self, record_ids: tuple[str, ...], fellows: int, among: int, *, removal: bool) -> Proposal | None:
-        deletions = len(record_ids) + fellows
+    def _excess(
+        self, deleted: Sequence[CurrentRecord], deletions: int, among: int, *, removal: bool
+    ) -> Proposal | None:
         if self.policy.allows(deletions, among):
             return None
-        return Proposal(record_ids=record_ids, deletions=deletions, among=among, removal=removal)
+        ids = tuple(record.id for record in deleted)
+        return Proposal(record_ids=ids, deletions=deletions, among=among, removal=removal)
 
     def statements(self, decisions: Mapping[int, Decision]) -> Iterator[Statement]:
         """Yield the statements that carry out decisions."""
@@ -485,8 +495,21 @@ def _dated_removal(candidate: CandidateAssertion) -> CandidateAssertion:
     return attrs.evolve(candidate, assertion=attrs.evolve(candidate.assertion, removed=True))
 
 
-def _deleted(decisions: Iterable[Decision]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(record.id for decision in decisions for record, _ in decision.deletes))
+def _deleted(decisions: Iterable[Decision]) -> list[CurrentRecord]:
+    return list({record.id: record for decision in decisions for record, _ in decision.deletes}.values())
+
+
+def _things(said: Iterable[Assertion]) -> int:
+    """Return the number of things that assertions say: the words of a message count with the facts found in them."""
+    facts, statements = list[Assertion](), list[Assertion]()
+    for one in said:
+        (statements if one.keyword == STATEMENT.keyword else facts).append(one)
+    held = {message for fact in facts for message in _messages_of(fact)}
+    return len(facts) + sum(held.isdisjoint(_messages_of(statement)) for statement in statements)
+
+
+def _messages_of(said: Assertion) -> list[tuple[str | None, str | None]]:
+    return [(item.conversation_id, item.message_id) for item in said.details.evidence]
 
 
 def _reason(candidate: CandidateAssertion, reason: str | None) -> str | None:

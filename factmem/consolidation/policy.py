@@ -21,7 +21,7 @@ class Proposal:
         record_ids: the records to retract.
         deletions: number of facts to delete, candidates of the same batch among them.
         among: number of records that this is measured against: those shown to the model, or for a wish to forget
-            all that is known in its partition.
+            all that is known in its partition. There, words and the facts that were found in them count once.
         removal: whether somebody asked to forget, or the model considers them superseded.
     """
 
@@ -47,7 +47,8 @@ class ConsolidationPolicy:
         limit: maximum number of known records in a question.
         duplicate: minimum cosine of two statements of one batch to be the same, without a model.
         max_deleted_share: a plan that deletes more than this share, and more than one record, needs approval. It is
-            the share of the records shown; for wishes to forget, of all that is known in their partition.
+            the share of the records shown; for wishes to forget, of all that is known in their partition, where words
+            and the facts that were found in them count once.
         concurrency: maximum number of questions at a time.
         approve: decides about such a plan. None refuses: nothing is deleted, and every candidate is kept.
         metadata: effect of an update on a record's metadata.

@@ -69,10 +69,10 @@ class World:
         fact = STATEMENT.fact([text], timestamp=START + dt.timedelta(minutes=minute))
         return assertions_of(fact, place or Place(USER, SCOPE), FactDetails(**details))[0]
 
-    def typed(self, keyword: str, value: str, *, minute: int = 0, removed: bool = False) -> Assertion:
+    def typed(self, keyword: str, value: str, *, minute: int = 0, removed: bool = False, **details: Any) -> Assertion:
         """Return a SINGLE fact."""
         fact = Concept.single(keyword, keyword).fact([value], timestamp=START + dt.timedelta(minutes=minute))
-        return assertions_of(fact, Place(USER, SCOPE), removed=removed)[0]
+        return assertions_of(fact, Place(USER, SCOPE), FactDetails(**details), removed=removed)[0]
 
     async def vectors(self, assertions: Sequence[Assertion]) -> list[NDArray[np.float32]]:
         await self.provider.use_embedder(await self.embedder.identity())

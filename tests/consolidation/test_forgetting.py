@@ -10,7 +10,7 @@ import pytest
 
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation.policy import Proposal
-from factmem.records import AssertionState, Recorded
+from factmem.records import AssertionState, Evidence, Recorded
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -130,6 +130,17 @@ async def test_a_wish_is_measured_by_all_that_is_known_behind_its_walls(world: W
     again = await world.candidates(world.says("all of it", minute=2), removal=True)
     planned, changed = await world.consolidate(again, world.always(*[Action.DELETE] * 3))
     assert (len(planned.refused), planned.refused[0].among, changed) == (1, 3, [])
+
+
+async def test_a_fact_and_the_words_it_was_found_in_are_one_thing_to_forget(world: World) -> None:
+    """Otherwise nobody of whom little is known could have anything forgotten."""
+    message = (Evidence(quote="I live in Paris.", conversation_id="chat", message_id="1"),)
+    await world.save(
+        world.says("I live in Paris.", evidence=message), world.typed("home_city", "Paris", evidence=message)
+    )
+    wish = await world.candidates(world.says("where I live", minute=1), removal=True)
+    planned, _ = await world.consolidate(wish, world.always(Action.DELETE, Action.DELETE))
+    assert (planned.refused, await world.texts()) == ((), [])
 
 
 async def test_a_refused_wish_does_not_keep_other_candidates_from_updating(world: World) -> None:
