@@ -30,7 +30,8 @@ class MemorySubject:
         name: the subject's unique name.
         prompt_description: what the subject stands for, shown to people and to models.
         priority_level: from 0 to 2**31 - 1; lower is stronger. If several subjects have a fact of one concept, the
-            strongest is chosen. The user whom a view is for comes before all of them.
+            strongest is chosen. The user whom a view is for comes before all of them. Of several priorities that a
+            subject was written with, the strongest counts.
         individual_name: the individual this is narrowed to, if any.
 
     Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["Contenders", "chosen", "levels", "strongest"]
+__all__ = ["Contenders", "Standing", "chosen", "levels", "strongest"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -49,16 +49,37 @@ class Contenders:
     value: NDArray[Any]
 
 
-def levels(places: Iterable[tuple[bool, int, MemoryScope]]) -> Rows:
+@attrs.frozen
+class Standing:
+    """Standing of a fact among others of its concept.
+
+    Attributes:
+        concept: The number of the concept.
+        own: Whether its subject is the view's own individual; see `View.owns`.
+        subject: The name of its subject.
+        priority: The priority of the subject, as it was written.
+        scope: Its scope.
+    """
+
+    concept: int
+    own: bool
+    subject: str
+    priority: int
+    scope: MemoryScope
+
+
+def levels(facts: Sequence[Standing]) -> Rows:
     """Return the numbers of levels; a stronger level has a higher number.
 
-    The view's own individual wins; then the stronger subject; then the narrower scope, a child before its parent.
-
-    Args:
-        places: Of each place, whether its subject is the view's own individual (see `View.owns`), the priority of the
-            subject, and the scope.
+    The view's own individual wins; then the stronger subject; then the narrower scope, a child before its parent. A
+    subject has the strongest priority that any fact of the concept was written with: a program that names it by a text
+    alone, such as "user:alice", writes about the same one.
     """
-    keys = [(not own, priority, scope.narrowness) for own, priority, scope in places]
+    priorities: dict[tuple[int, str], int] = {}
+    for it in facts:
+        of = it.concept, it.subject
+        priorities[of] = min(it.priority, priorities.get(of, it.priority))
+    keys = [(not it.own, priorities[it.concept, it.subject], it.scope.narrowness) for it in facts]
     numbers = {key: number for number, key in enumerate(sorted(set(keys), reverse=True))}
     return np.array([numbers[key] for key in keys], np.intp)
 
@@ -116,9 +137,14 @@ def chosen(current: Iterable[Current], view: View) -> Sequence[Current]:
     if len({it.track for it in said}) < 2:  # the fold has chosen already
         return found
     subjects = [it.place.subject for it in said]
+    concepts = _indexed(folded_keyword(it.keyword) for it in said)
+    standings = [
+        Standing(concept, view.owns(subject.key), subject.name, subject.priority_level, it.place.scope)
+        for concept, subject, it in zip(concepts.tolist(), subjects, said, strict=True)
+    ]
     facts = Contenders(
-        concept=_indexed(folded_keyword(it.keyword) for it in said),
-        level=levels((view.owns(it.place.subject.key), it.place.subject.priority_level, it.place.scope) for it in said),
+        concept=concepts,
+        level=levels(standings),
         subject=_indexed(subject.key for subject in subjects),
         individual=np.array([subject.individual_name is not None for subject in subjects]),
         trust=np.array([it.trust for it in said]),

@@ -56,6 +56,20 @@ async def test_at_equal_priority_the_narrower_scope_wins_and_a_child_before_its_
         assert fact.value == number
 
 
+async def test_a_subject_that_is_written_as_a_text_is_as_strong_as_the_declared_one(
+    memory: Memory, clock: FakeClock
+) -> None:
+    """Otherwise what an agent saved would stand above what the user's own settings say later."""
+    await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER, scope=ALPHA)
+    await memory.save(SingleFact(SEATS, 9, timestamp=clock()), subject="user", scope=MemoryScope.agent("planner"))
+    await memory.save(SingleFact(SEATS, 7, timestamp=clock()), subject="customer", scope=MemoryScope.agent("planner"))
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 9
+    (match,) = await memory.recall("seats", strongest=True)
+    assert match.record.value == 9
+
+
 async def test_the_values_of_the_chosen_subject_are_united_on_its_level(memory: Memory, clock: FakeClock) -> None:
     beside, other = attrs.evolve(USER, name="customer"), MemoryScope.product("beta")
     await memory.save(MultipleFacts(GUESTS, ("Dot",), timestamp=clock()), subject=beside, scope=ALPHA)

@@ -221,8 +221,8 @@ class PlainMemory:
         items = [item for item in items if self._competes(item.said.it.place.subject)]
         if not items:
             return []
-        best = min(items, key=self._strength)
-        level = [item for item in items if self._level(item.said.it) == self._level(best.said.it)]
+        best = min(items, key=lambda item: self._strength(item, items))
+        level = [item for item in items if self._level(item.said.it, items) == self._level(best.said.it, items)]
         people = individuals_in(level)
         chosen = {best.said.it.place.subject.key, *(people if len(people) > 1 else ())}
         return [
@@ -241,7 +241,7 @@ class PlainMemory:
 
     def _of_one(self, items: Sequence[Standing]) -> list[Standing]:
         """Return the one value, or the values, that one subject has on one level."""
-        best = min(items, key=self._strength)
+        best = min(items, key=lambda item: self._strength(item, items))
         if best.said.it.fact_type is FactType.SINGLE:
             return [best]
         united: dict[object, Standing] = {}
@@ -250,14 +250,16 @@ class PlainMemory:
                 united.setdefault(same(item.said.words.value), item)
         return list(united.values())
 
-    def _strength(self, item: Standing) -> tuple[object, ...]:
-        return (self._level(item.said.it), -item.said.weight[0], -_seconds(item.said.it.timestamp))
+    def _strength(self, item: Standing, items: Sequence[Standing]) -> tuple[object, ...]:
+        return (self._level(item.said.it, items), -item.said.weight[0], -_seconds(item.said.it.timestamp))
 
-    def _level(self, said: Assertion) -> tuple[bool, int, int, int]:
+    def _level(self, said: Assertion, items: Sequence[Standing]) -> tuple[bool, int, int, int]:
         """Order by the user, then the stronger subject, then the narrower scope, a child before its parent."""
+        alike = [item.said.it.place.subject for item in items]
+        priority = min(other.priority_level for other in alike if other.name == said.place.subject.name)
         scope: MemoryScope = said.place.scope
         own = self.for_user and said.place.subject.key == ("user", self.viewer)
-        return (not own, said.place.subject.priority_level, _KINDS.index(scope.kind), -len(scope.path))
+        return (not own, priority, _KINDS.index(scope.kind), -len(scope.path))
 
 
 def individuals_in(items: Sequence[Standing]) -> set[tuple[str, str | None]]:

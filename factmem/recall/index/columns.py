@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = ["Columns", "Finder", "Growing", "Keywords", "Numbered", "Rows", "among", "spread", "subject_text"]
+__all__ = ["Columns", "Finder", "Growing", "Keywords", "Numbered", "Rows", "among", "name_in", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -419,6 +419,11 @@ class Columns:
 def subject_text(name: str, individual: str | None) -> str:
     """Return the text of a subject in `Columns.subjects`."""
     return name if individual is None else f"{name}{_INDIVIDUAL}{individual}"
+
+
+def name_in(text: str) -> str:
+    """Return the name of a subject, without its individual, from its text."""
+    return text.partition(_INDIVIDUAL)[0]
 
 
 def _person_text(head: Head) -> str:

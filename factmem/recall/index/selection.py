@@ -19,7 +19,7 @@ from factmem.abc.outlines import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
-from factmem.recall.index.columns import Columns, among, subject_text
+from factmem.recall.index.columns import Columns, among, name_in, subject_text
 from factmem.recall.index.corpus import Corpus, Documents
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
@@ -31,7 +31,7 @@ from factmem.recall.index.outline_codec import (
     TRUST_FROM,
     microseconds,
 )
-from factmem.recall.strongest import Contenders, levels, strongest
+from factmem.recall.strongest import Contenders, Standing, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
@@ -242,13 +242,21 @@ def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
 
 def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
     heads, of_rows = np.unique(columns["head"][rows], return_inverse=True)
-    priorities, scopes = (columns.of_heads(name)[heads].tolist() for name in ("priority", "scope"))
-    own = among(columns.of_heads("subject")[heads], columns.numbers_of(view.individuals or ())).tolist()
-    places = [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes]
+    names = ("keyword", "subject", "priority", "scope")
+    keywords, subjects, priorities, scopes = (columns.of_heads(name)[heads] for name in names)
+    concepts, own = np.array(columns.keywords.kinds, np.intp)[keywords], columns.numbers_of(view.individuals or ())
+    of_heads = zip(
+        concepts.tolist(),
+        among(subjects, own).tolist(),
+        [name_in(columns.subjects.texts[subject]) for subject in subjects.tolist()],
+        priorities.tolist(),
+        [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes.tolist()],
+        strict=True,
+    )
     subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
     return Contenders(
-        concept=np.array(columns.keywords.kinds, np.intp)[columns.of_rows("keyword", rows)],
-        level=levels(zip(own, priorities, places, strict=True))[of_rows],
+        concept=concepts[of_rows],
+        level=levels([Standing(*of_one) for of_one in of_heads])[of_rows],
         subject=subject,
         individual=columns.individuals()[subject],
         trust=flags >> TRUST_FROM,
