@@ -278,7 +278,8 @@ class Doomed:
     """A dry run of `Browser.forget`.
 
     Attributes:
-        records: The records that would be erased, with all their history, oldest first.
+        records: The records that would be erased, with all their history, oldest first; then the words that they were
+            found in.
     """
 
     records: Sequence[FactRecord[Any]]
@@ -530,7 +531,8 @@ class Browser:
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
         filters = (narrowing or Narrowing()).filters()
-        return Doomed((await self.memory.forget(*ids, dry_run=True, **filters)).records)
+        erasure = await self.memory.forget(*ids, dry_run=True, **filters)
+        return Doomed((*erasure.records, *erasure.words))
 
     async def forget(
         self, narrowing: Narrowing | None = None, ids: Sequence[str] = (), *, typed: str, seal: str

@@ -140,7 +140,7 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
         typer.Exit: The answer is not yes.
     """
     _print_some(console(stderr=True), doomed)
-    answer = _answer(f"Erase {counted(len(doomed), 'record')} for good? [y/N]: ")
+    answer = _answer(f"Erase {_counted(doomed)} for good? [y/N]: ")
     if not answer:
         session.note("\nNo answer: add --yes to erase without being asked.")
     if answer.strip().lower() not in ("y", "yes"):
@@ -165,19 +165,25 @@ def _answer(question: str) -> str:
 
 
 def _print_some(out: Console, doomed: Erasure) -> None:
-    print_records(out, doomed.records[:_SHOWN_AT_MOST], lambda record: " ×")
-    if len(doomed) > _SHOWN_AT_MOST:
-        out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
+    records = (*doomed.records, *doomed.words)
+    print_records(out, records[:_SHOWN_AT_MOST], lambda record: " ×")
+    if len(records) > _SHOWN_AT_MOST:
+        out.print(f"… and {len(records) - _SHOWN_AT_MOST} more")
+
+
+def _counted(doomed: Erasure) -> str:
+    words = f" and the words of {counted(len(doomed.words), 'message')}" if doomed.words else ""
+    return f"{counted(len(doomed), 'record')}{words}"
 
 
 def _show_selected(session: Session, doomed: Erasure) -> None:
     def render(out: Console) -> None:
         _print_some(out, doomed)
-        found = f"{counted(len(doomed), 'record matches', 'records match')}; erase without --dry-run."
-        out.print(found if doomed else "Nothing matches.")
+        out.print(f"Would erase {_counted(doomed)}; erase without --dry-run." if doomed else "Nothing matches.")
 
-    records: list[Json] = [record_json(record) for record in doomed.records]
-    session.show({"count": len(doomed), "dry_run": True, "erased": 0, "pending": False, "records": records}, render)
+    records, words = ([record_json(record) for record in group] for group in (doomed.records, doomed.words))
+    selected = {"count": len(doomed), "dry_run": True, "erased": 0, "pending": False}
+    session.show({**selected, "records": records, "words": words}, render)
 
 
 def _show(

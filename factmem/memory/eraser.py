@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from anyio import to_thread
 
-from factmem.abc.capabilities import EraseReceipt
 from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
@@ -46,6 +45,7 @@ class Erasure:
 
     Attributes:
         records: The records in their present or last state, oldest first.
+        words: The words that they were found in, which go along with all that they say.
         erased: Number of assertions erased from every file of the store; 0 in a dry run.
         pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to rewrite
             them. Any later erasure finishes it, and so does `Admin.expire`.
@@ -53,6 +53,7 @@ class Erasure:
     """
 
     records: tuple[FactRecord[Any], ...]
+    words: tuple[FactRecord[Any], ...] = ()
     erased: int = 0
     pending: bool = False
     dry_run: bool = False
@@ -83,7 +84,7 @@ class Eraser(ReadingPart):
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
         records = await self._meant(wanted, self._of_everybody if record_ids else self._reader)
-        return Erasure(records=tuple(records), dry_run=True) if dry_run else await self._erased(records)
+        return await self._erased(records, dry_run=dry_run)
 
     async def reset(self, scope: MemoryScope | str | None) -> Erasure:
         """See `Admin.reset`."""
@@ -96,11 +97,28 @@ class Eraser(ReadingPart):
             records = [each for each in records if each.details.owner is not None or view.owns(each.subject.key)]
         return await self._erased(records)
 
-    async def _erased(self, records: Sequence[FactRecord[Any]]) -> Erasure:
+    async def _erased(self, records: Sequence[FactRecord[Any]], *, dry_run: bool = False) -> Erasure:
+        """Erase records, and the words in the journal that they were found in."""
         if not records:
-            return Erasure(records=())
-        receipt = await self._erase(records)
-        return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
+            return Erasure(records=(), dry_run=dry_run)
+        ids = {record.id for record in records}
+        named = await self._of_everybody.log(LogPart(record_ids=ids))
+        log = [*named, *await self._of_everybody.log(LogPart(jobs=True))]
+        words = await to_thread.run_sync(words_behind, log, ids)
+        states = states_of(log)
+        beside: tuple[FactRecord[Any], ...] = tuple(
+            record_of(entry, state=states[entry.id]) for entry in words if entry.record_id not in ids
+        )
+        erasure = Erasure(records=tuple(records), words=beside, dry_run=dry_run)
+        if dry_run:
+            return erasure
+        receipt = await self._backend.erase(
+            self._context.tenant,
+            [record.id for record in records],
+            assertion_ids=[recorded.id for recorded in words],
+        )
+        await drop_kept_media(self._context, self._backend, [*named, *words])
+        return attrs.evolve(erasure, erased=receipt.erased, pending=receipt.pending)
 
     async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
         """See `Admin.traces`."""
@@ -181,20 +199,6 @@ class Eraser(ReadingPart):
             return [record_of(recorded, _undeclared(recorded.assertion), state=state) for recorded, state in meant]
 
         return await to_thread.run_sync(select)
-
-    async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
-        """Erase records, and the words in the journal that they were found in."""
-        ids = {record.id for record in records}
-        named = await self._of_everybody.log(LogPart(record_ids=ids))
-        jobs = await self._of_everybody.log(LogPart(jobs=True))
-        words = await to_thread.run_sync(words_behind, [*named, *jobs], ids)
-        receipt = await self._backend.erase(
-            self._context.tenant,
-            [record.id for record in records],
-            assertion_ids=[recorded.id for recorded in words],
-        )
-        await drop_kept_media(self._context, self._backend, [*named, *words])
-        return receipt
 
 
 def _undeclared(said: Assertion) -> Concept[Any, Any] | None:

@@ -1124,7 +1124,8 @@ class Memory:
 
         Args:
             ids: Only these records.
-            dry_run: Erase nothing, and return the records that would be erased. A read-only memory does this, too.
+            dry_run: Erase nothing, and return the records that would be erased, with the words that would go along. A
+                read-only memory does this, too.
             filters: Conditions on the records; see `Filters`.
 
         Raises:

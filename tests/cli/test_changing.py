@@ -175,7 +175,7 @@ def test_a_dry_run_of_forget_shows_the_records_and_erases_nothing(cli: CommandLi
     assert (preview["count"], preview["dry_run"], preview["records"][0]["id"]) == (1, True, record["id"])
     shown = cli.run("forget", record["id"], "--dry-run").out
     assert "seats = 80" in shown
-    assert "1 record matches; erase without --dry-run." in shown
+    assert "Would erase 1 record; erase without --dry-run." in shown
     assert "Nothing matches" in cli.run("forget", "--concept", "stage", "--dry-run").out
     assert cli.error("forget", "--dry-run")["type"] == "InvalidDataError"
     assert cli.data("info")["records"] == 2
@@ -303,7 +303,7 @@ def test_forgetting_without_a_filter_or_with_a_malformed_one_is_refused(cli: Com
     assert cli.error("forget", "--yes")["type"] == "InvalidDataError"
     assert cli.run("forget", "--yes", "--metadata", "gold").code == 2
     assert cli.run("forget", "--yes", "--metadata", "x>[1]").code == 2
-    assert "1 record matches" in cli.run("forget", "--dry-run", "--concept", "note").out
+    assert "Would erase 1 record;" in cli.run("forget", "--dry-run", "--concept", "note").out
     assert notes(cli) == ["a"]
 
 

@@ -59,6 +59,18 @@ async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: M
     assert fact.value == 40
 
 
+async def test_the_words_that_go_with_a_fact_are_shown_before_and_after(memory: Memory, clock: FakeClock) -> None:
+    """They may say other things, which nobody named."""
+    said = "There are 40 seats. The key is under the mat."
+    await memory.remember(talk(clock, said))
+    preview = await memory.forget(concepts=[SEATS], dry_run=True)
+    assert ([record.value for record in preview], [word.value for word in preview.words]) == ([40], [said])
+    assert len(await memory.list_records()) == 2
+    receipt = await memory.forget(concepts=[SEATS])
+    assert (receipt.words, receipt.erased) == (preview.words, 2)
+    assert await memory.list_records() == []
+
+
 async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(memory: Memory, clock: FakeClock) -> None:
     """Forgetting by the id of a planted assertion must never erase the user's own fact."""
     (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
