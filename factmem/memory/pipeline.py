@@ -515,6 +515,10 @@ class Pipeline(WritingPart):
             (read,) = found
             unit = read.unit
             if isinstance(error, ConceptConflictError) and (rest := _without(read, error.keyword)) is not read:
+                _log.warning(
+                    "findings of %r were dropped, for the facts there have another type: see Admin.convert",
+                    error.keyword,
+                )
                 return await self._applied_or_single([rest])
             if not isinstance(error, StateConflictError | RecordNotFoundError):
                 return {unit.job.id: error}

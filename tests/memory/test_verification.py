@@ -430,7 +430,9 @@ async def test_a_doubted_wish_to_forget_takes_nothing_back_while_it_waits() -> N
         assert sorted(str(record.value) for record in await memory.list_records()) == sorted(["Oslo", *said])
 
 
-async def test_a_finding_of_another_type_than_its_place_holds_costs_no_other_finding() -> None:
+async def test_a_finding_of_another_type_than_its_place_holds_costs_no_other_finding(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     number: Concept[Any, Any] = Concept.single("city", "How many cities", int)
 
     @attrs.frozen
@@ -443,6 +445,7 @@ async def test_a_finding_of_another_type_than_its_place_holds_costs_no_other_fin
         await memory.save(CITY.fact(["Oslo"], timestamp=NOON))
         outcome = await told(memory)
         assert (outcome.failure, outcome.dropped) == (None, {DropReason.OTHER_TYPE: 1})
+        assert "Admin.convert" in caplog.text
         assert {str(record.value) for record in await memory.list_records()} == {"Oslo", "tea", "Places: Oslo, Bergen."}
 
 
