@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -182,6 +183,28 @@ def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKi
     return parsed
 
 
+def _takes(*names: str) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    """Return a validator that accepts functions of some arguments, and None if that is the default."""
+
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        fits = value is None and attribute.default is None
+        if callable(value):
+            try:
+                inspect.signature(value).bind(*names)
+                fits = True
+            except ValueError:  # a function without a signature, such as one written in C
+                fits = True
+            except TypeError:
+                pass
+        if not fits:
+            given = "this one takes others" if callable(value) else f"this is {kind_of(value)}"
+            raise InvalidDataError(
+                f"{attribute.name} is a function of ({', '.join(names)}): {given}", path=f"$.{attribute.name}"
+            )
+
+    return validate
+
+
 @hinted
 @attrs.frozen(kw_only=True)
 class Loading:
@@ -229,7 +252,7 @@ class Loading:
     assistant_share: float = attrs.field(default=0.1, validator=fraction)
     statement_share: float = attrs.field(default=0.1, validator=fraction)
     messages: int = attrs.field(default=3, validator=positive)
-    count_tokens: Callable[[str], int] = estimated_tokens
+    count_tokens: Callable[[str], int] = attrs.field(default=estimated_tokens, validator=_takes("text"))
     overtaken: bool = attrs.field(default=False, validator=instance_of(bool))
     on_failure: FailurePolicy = attrs.field(default=FailurePolicy.LOG, validator=instance_of(FailurePolicy))
 
@@ -277,18 +300,33 @@ class Saving:
         return self.when is SavingTime.AFTER_RUN
 
 
-BeforeLoad: TypeAlias = Callable[[RunIdentity, Sequence[Message]], Awaitable[bool]]
+_Records: TypeAlias = Sequence[FactRecord[Any]]
+_Messages: TypeAlias = Sequence[Message]
 
-AfterLoad: TypeAlias = Callable[[RunIdentity, Sequence[FactRecord[Any]]], Awaitable[Sequence[FactRecord[Any]]]]
+BeforeLoad: TypeAlias = Callable[[RunIdentity, _Messages], bool | Awaitable[bool]]
+"""Function of the run and the conversation, which returns whether to load."""
 
-BeforeSave: TypeAlias = Callable[[RunIdentity, Sequence[Message]], Awaitable[Sequence[Message]]]
+AfterLoad: TypeAlias = Callable[[RunIdentity, _Records], _Records | Awaitable[_Records]]
+"""Function of the run and the facts that were found, which returns those to render."""
 
-AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None]]"
+BeforeSave: TypeAlias = Callable[[RunIdentity, _Messages], _Messages | Awaitable[_Messages]]
+"""Function of the run and the messages, which returns those to submit."""
+
+AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None] | None]"
+"""Function of the run and the submission."""
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Hooks:
     """Functions called before and after loading and saving. An error in a hook fails the run.
+
+    Each takes two arguments, and the first is the `RunIdentity`. It may be async; a plain one runs in a worker thread.
+
+        async def without_cards(identity: RunIdentity, messages: Sequence[Message]) -> Sequence[Message]:
+            return [message for message in messages if "card" not in message.content]
+
+        config = AgentMemoryConfig(store="facts.db", hooks=Hooks(before_save=without_cards))
 
     Attributes:
         before_load: Function of the conversation; nothing is loaded if it returns False.
@@ -296,12 +334,15 @@ class Hooks:
         before_save: Function of the messages to submit; returns the messages that are submitted. It may drop or
             change messages.
         after_save: Function of the submission, called once it is on disk.
+
+    Raises:
+        InvalidDataError: A hook does not take two arguments.
     """
 
-    before_load: BeforeLoad | None = None
-    after_load: AfterLoad | None = None
-    before_save: BeforeSave | None = None
-    after_save: AfterSave | None = None
+    before_load: BeforeLoad | None = attrs.field(default=None, validator=_takes("identity", "messages"))
+    after_load: AfterLoad | None = attrs.field(default=None, validator=_takes("identity", "records"))
+    before_save: BeforeSave | None = attrs.field(default=None, validator=_takes("identity", "messages"))
+    after_save: AfterSave | None = attrs.field(default=None, validator=_takes("identity", "submission"))
 
 
 Store: TypeAlias = "str | AgentMemoryProvider | Memory | Callable[[], Memory]"

@@ -35,6 +35,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept
 from factmem.legal_names import folded_keyword
+from factmem.llm.local_models import called
 from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.facade import Memory, subjects_named, zone_of
@@ -163,7 +164,7 @@ class MemoryRun:
         if not self.identity.load or self.config.keeps_nothing:
             return MemoryBlock()
         self.check_user()
-        if hooks.before_load and not await hooks.before_load(self.identity, history):
+        if hooks.before_load and not await called(hooks.before_load, self.identity, history):
             return MemoryBlock()
         wanted = loading.concepts if concepts is None else one_or_more("concepts", concepts, Concept, str)
         ask = partial(
@@ -176,7 +177,7 @@ class MemoryRun:
         found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, _Found())
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
-            records = await hooks.after_load(self.identity, records)
+            records = await called(hooks.after_load, self.identity, records)
         return rendered_block(
             records,
             loading,
@@ -235,7 +236,7 @@ class MemoryRun:
         self.hear(history)
         place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
-            history = await hooks.before_save(self.identity, history)
+            history = await called(hooks.before_save, self.identity, history)
         events = [self._as_submitted(message) for message in history if message.detectable]
         events = [*self.hearing.left_out(self.identity, history), *events]
         if all(message.treatment is Treatment.IGNORE for message in events):
@@ -257,7 +258,7 @@ class MemoryRun:
             return None
         saved = SavedHistory(submission, self.held)
         if hooks.after_save:
-            await hooks.after_save(self.identity, saved)
+            await called(hooks.after_save, self.identity, saved)
         return saved
 
     async def finish(self, history: Sequence[Message]) -> None:

@@ -263,7 +263,7 @@ async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
         heard.append(("before load", identity.user_id, len(history)))
         return identity.session_id != "quiet"
 
-    async def after_load(identity: RunIdentity, records: Any) -> Any:
+    def after_load(identity: RunIdentity, records: Any) -> Any:
         heard.append(("after load", len(records)))
         return [record for record in records if "cat" not in record.value]
 
@@ -284,6 +284,12 @@ async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
             assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
     assert ("Oslo" in loaded, "cat" in loaded, "secret" in loaded) == (True, False, False)
     assert heard == [("after save", 1), ("before load", "alice", 1), ("after load", 2), ("before load", "alice", 1)]
+
+
+@pytest.mark.parametrize("wrong", [5, lambda messages: True], ids=["no function", "one argument"])
+def test_a_hook_that_cannot_be_called_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(InvalidDataError, match=r"before_load is a function of \(identity, messages\)"):
+        Hooks(before_load=wrong)
 
 
 async def test_an_agent_goes_on_without_its_memory_unless_the_policy_says_otherwise(
