@@ -22,12 +22,14 @@ from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
 from factmem.memory.media import drop_kept_media
 from factmem.memory.operations import operation
+from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
+from factmem.shown_records import as_kept_apart
 from factmem.validators import check_instance
 
 if TYPE_CHECKING:
@@ -84,7 +86,15 @@ class Eraser(ReadingPart):
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
         records = await self._meant(wanted, self._of_everybody if record_ids else self._reader)
-        return await self._erased(records, dry_run=dry_run)
+        entries = await self._kept_apart(set(record_ids) - {record.id for record in records}, wanted)
+        return await self._erased(records, entries, dry_run=dry_run)
+
+    async def _kept_apart(self, ids: Collection[str], wanted: RecallFilter) -> list[Recorded]:
+        """Return the entries of the quarantine with some ids, of those that a filter selects."""
+        if not ids:
+            return []
+        others = attrs.evolve(wanted, record_ids=None)
+        return [entry for entry, _ in await quarantined(self._of_everybody) if entry.id in ids and others.keeps(entry)]
 
     async def reset(self, scope: MemoryScope | str | None) -> Erasure:
         """See `Admin.reset`."""
@@ -97,25 +107,28 @@ class Eraser(ReadingPart):
             records = [each for each in records if each.details.owner is not None or view.owns(each.subject.key)]
         return await self._erased(records)
 
-    async def _erased(self, records: Sequence[FactRecord[Any]], *, dry_run: bool = False) -> Erasure:
-        """Erase records, and the words in the journal that they were found in."""
-        if not records:
+    async def _erased(
+        self, records: Sequence[FactRecord[Any]], entries: Sequence[Recorded] = (), *, dry_run: bool = False
+    ) -> Erasure:
+        """Erase records, entries of the quarantine, and the words in the journal that both were found in."""
+        if not (records or entries):
             return Erasure(records=(), dry_run=dry_run)
         ids = {record.id for record in records}
-        named = await self._of_everybody.log(LogPart(record_ids=ids))
+        named = [*await self._of_everybody.log(LogPart(record_ids=ids)), *entries]
         log = [*named, *await self._of_everybody.log(LogPart(jobs=True))]
-        words = await to_thread.run_sync(words_behind, log, ids)
+        words = await to_thread.run_sync(words_behind, log, ids, {entry.id for entry in entries})
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(
             record_of(entry, state=states[entry.id]) for entry in words if entry.record_id not in ids
         )
-        erasure = Erasure(records=tuple(records), words=beside, dry_run=dry_run)
+        apart = (as_kept_apart(entry, entry.assertion.state, self._context.concepts) for entry in entries)
+        erasure = Erasure(records=(*records, *apart), words=beside, dry_run=dry_run)
         if dry_run:
             return erasure
         receipt = await self._backend.erase(
             self._context.tenant,
             [record.id for record in records],
-            assertion_ids=[recorded.id for recorded in words],
+            assertion_ids=[recorded.id for recorded in (*entries, *words)],
         )
         await drop_kept_media(self._context, self._backend, [*named, *words])
         return attrs.evolve(erasure, erased=receipt.erased, pending=receipt.pending)

@@ -1123,7 +1123,7 @@ class Memory:
                 await memory.forget(subject="user", until=may)
 
         Args:
-            ids: Only these records.
+            ids: Only these records, or entries of the quarantine; see `Quarantine.list`.
             dry_run: Erase nothing, and return the records that would be erased, with the words that would go along. A
                 read-only memory does this, too.
             filters: Conditions on the records; see `Filters`.

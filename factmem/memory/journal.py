@@ -482,17 +482,18 @@ def settled_state(recorded: Recorded) -> AssertionState:
     return AssertionState.ACTIVE if recorded.assertion.details.believed else AssertionState.QUARANTINED
 
 
-def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
+def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Collection[str] = ()) -> list[Recorded]:
     """Return the words that records were found in: those kept for reading only, and those that are statements.
 
     Args:
         log: Log that the viewer may see.
         record_ids: Records, with all their revisions.
+        ids: Single assertions beside them.
     """
     entries = list(log)
     states = states_of(entries)
     recorded = [entry for entry in entries if isinstance(entry, Recorded)]
-    doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids]
+    doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids or entry.id in ids]
     messages = {
         AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
         # Statements of words go with the facts found in them, and not with other words.

@@ -17,7 +17,7 @@ from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.shown_records import as_kept_apart, shown_record
 
-__all__ = ["Quarantine"]
+__all__ = ["Quarantine", "quarantined"]
 
 
 @observed("quarantine.")
@@ -42,7 +42,7 @@ class Quarantine(WritingPart):
         """
         state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
         self._context.check_present()
-        entries = await _quarantined(self._reader, self._reader.wanted(filters))
+        entries = await quarantined(self._reader, self._reader.wanted(filters))
         return tuple(self._record(entry, found) for entry, found in entries if found is state)
 
     async def count(self) -> int:
@@ -96,7 +96,7 @@ class Quarantine(WritingPart):
     ) -> tuple[Change, ...]:
         self._context.check_present()
         wanted, concepts = ids_of(ids), self._context.concepts
-        entries = {entry.id: entry for entry, _ in await _quarantined(self._reader.everybody)}
+        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody)}
         if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
         chosen = [entries[id] for id in wanted]
@@ -115,7 +115,7 @@ class Quarantine(WritingPart):
         return as_kept_apart(entry, state, self._context.concepts)
 
 
-async def _quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
+async def quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
     """Return the visible assertions that were never accepted and pass a filter, with their states, as recorded."""
     log = await reader.log(LogPart(apart=True, kept=wanted))
     states, apart = states_of(log), never_accepted(log)

@@ -71,16 +71,24 @@ async def test_the_words_that_go_with_a_fact_are_shown_before_and_after(memory: 
     assert await memory.list_records() == []
 
 
-async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(memory: Memory, clock: FakeClock) -> None:
+@pytest.mark.parametrize("rejected", [False, True], ids=["waiting", "rejected"])
+async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(
+    memory: Memory, clock: FakeClock, rejected: bool
+) -> None:
     """Forgetting by the id of a planted assertion must never erase the user's own fact."""
     (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
     await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.DOCUMENT))
     (planted,) = await memory.inbox.quarantine.list()
     assert planted.id != mine.id
     assert planted.value == 999
-    assert (await memory.forget(planted.id)).erased == 0
     with pytest.raises(RecordNotFoundError):
         await memory.retract(planted.id)
+    if rejected:
+        await memory.inbox.quarantine.reject(planted.id)
+    preview = await memory.forget(planted.id, dry_run=True)
+    assert [record.value for record in preview] == [999]
+    assert (await memory.forget(planted.id)).erased == 1
+    assert await memory.inbox.quarantine.list(rejected=rejected) == ()
     fact = await memory.load(SEATS)
     assert fact is not None
     assert fact.value == 40
