@@ -103,7 +103,7 @@ class Policies:
         consolidation: Comparison of new statements with known ones.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
             are retracted once they were read, and only facts, statements about the topics asked for and standing
-            instructions of the user are recalled.
+            instructions of the user are recalled. They stay in the store until they expire; see `TtlPolicy.create`.
         default_importance: Importance of words that are remembered without one, from 0 to 1.
         media: Limits of images, sound, video and files in messages.
 

@@ -154,6 +154,10 @@ def test_contributing_names_what_is_there(root: Path) -> None:
     built = {"docs/site"}
     assert [path for path in paths if path not in built and not any(root.glob(path.rstrip("/")))] == []
     assert [(name, path) for name, path in named if name not in (root / path).read_text(encoding="utf-8")] == []
+    rows = re.findall(r"^\| `([\w/]+/)` \|(.*)\|$", page, re.MULTILINE)
+    modules = [(package, module) for package, row in rows for module in re.findall(r"`(\w+\.py)`", row)]
+    assert len(modules) > 10
+    assert [(package, module) for package, module in modules if not (root / package / module).exists()] == []
 
 
 def test_every_package_says_that_it_is_typed(root: Path, module_paths: Mapping[str, Path]) -> None:
