@@ -29,10 +29,9 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.mcp.access import QUOTA, Access, ServedMemory
-from factmem.mcp.answers import Served, concise_schema
-from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
+from factmem.mcp.resources import add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
-from factmem.mcp.writing import WritingTools
+from factmem.mcp.tools import Served, Tools, concise_schema
 from factmem.memory.screening import QuarantineQuota
 from factmem.recall.scoring import RecallSettings
 from factmem.scopes import MemoryScope
@@ -106,7 +105,7 @@ def make_server(
         trusted=trust,
         tools=list(offered),
     )
-    reading = ReadingTools(access, served, settings=settings, min_score=least)
+    made = Tools(access, served, settings=settings, min_score=least)
     with _logging_left_alone():
         server = _FactMemServer(
             access,
@@ -116,10 +115,10 @@ def make_server(
             instructions=_instructions(served),
             version=_version(),
             lifespan=lambda _: access.open(),
-            tools=_tools(reading, WritingTools(access, trusted=trust), offered),
+            tools=[_bound(name, made) for name in offered],
             log_level="WARNING",
         )
-    add_resources(server, access, reading)
+    add_resources(server, access, made)
     add_prompts(server, access, writable=not {"remember", "save_fact"}.isdisjoint(offered))
     return server
 
@@ -208,26 +207,21 @@ def _hints(*, reads: bool = False, destroys: bool = False, again: bool = False) 
 
 
 _TOOLS: Final[Mapping[str, tuple[Callable[..., Any], str, ToolAnnotations]]] = {
-    "recall": (ReadingTools.recall, "Recall facts", _hints(reads=True)),
-    "load": (ReadingTools.load, "Look up a concept", _hints(reads=True)),
-    "list": (ReadingTools.list_facts, "List facts", _hints(reads=True)),
-    "history": (ReadingTools.history, "Show the history of a concept", _hints(reads=True)),
-    "info": (ReadingTools.info, "What is there to know", _hints(reads=True)),
-    "remember": (WritingTools.remember, "Remember a statement", _hints()),
-    "save_fact": (WritingTools.save_fact, "Save a typed fact", _hints()),
-    "update": (WritingTools.update, "Update a fact", _hints(destroys=True)),
-    "retract": (WritingTools.retract, "Take facts back", _hints(destroys=True, again=True)),
-    "forget": (WritingTools.forget, "Erase facts for good", _hints(destroys=True, again=True)),
+    "recall": (Tools.recall, "Recall facts", _hints(reads=True)),
+    "load": (Tools.load, "Look up a concept", _hints(reads=True)),
+    "list": (Tools.list_facts, "List facts", _hints(reads=True)),
+    "history": (Tools.history, "Show the history of a concept", _hints(reads=True)),
+    "info": (Tools.info, "What is there to know", _hints(reads=True)),
+    "remember": (Tools.remember, "Remember a statement", _hints()),
+    "save_fact": (Tools.save_fact, "Save a typed fact", _hints()),
+    "update": (Tools.update, "Update a fact", _hints(destroys=True)),
+    "retract": (Tools.retract, "Take facts back", _hints(destroys=True, again=True)),
+    "forget": (Tools.forget, "Erase facts for good", _hints(destroys=True, again=True)),
 }
 
 
-def _tools(reading: ReadingTools, writing: WritingTools, offered: Iterable[str]) -> list[Tool]:
-    return [
-        _described(name).model_copy(
-            update={"fn": MethodType(_TOOLS[name][0], reading if name in READING_TOOLS else writing)}
-        )
-        for name in offered
-    ]
+def _bound(name: str, tools: Tools) -> Tool:
+    return _described(name).model_copy(update={"fn": MethodType(_TOOLS[name][0], tools)})
 
 
 @cache
