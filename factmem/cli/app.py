@@ -17,7 +17,7 @@ import attrs
 import typer
 from typer.core import TyperGroup
 
-from factmem.cli.options import checked_address
+from factmem.cli.options import OPTIONS, checked_address
 from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
 from factmem.errors import FactMemError, StoreUnavailableError
 
@@ -40,8 +40,8 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
         "reject": "inbox:reject",
     },
     "recall": "reading:recall",
-    "list": "listing:list_",
-    "show": "listing:show",
+    "list": "reading:list_",
+    "show": "reading:show",
     "load": "reading:load",
     "history": "reading:history",
     "profile": "reading:profile",
@@ -56,9 +56,9 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "check": "store:check",
     "upgrade": "store:upgrade",
     "providers": "store:providers",
-    "audit": "listing:audit",
+    "audit": "reading:audit",
     "export": "store:export",
-    "import": "importing:import_",
+    "import": "ingest:import_",
     "reembed": "store:reembed",
     "calibrate": "store:calibrate",
     "backup": "store:backup",
@@ -244,14 +244,16 @@ def _options(parameter: inspect.Parameter, helps: Mapping[str, str]) -> Iterator
 def _option(name: str, annotation: Any, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
     """Return an option or an argument, with the help that the docstring of its command or its block has for it.
 
-    What has a default is an option of the parameter's name, and a truth value is a flag, unless the annotation says
-    otherwise.
+    What has a default is an option of the parameter's name, and a truth value is a flag, unless `OPTIONS` or the
+    annotation says otherwise.
     """
     kind, *given = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     if given:
         described = copy.copy(given[-1])
     elif default is inspect.Parameter.empty:
         described = typer.Argument(metavar=name.upper())
+    elif name in OPTIONS:
+        described = copy.copy(OPTIONS[name])
     else:
         described = typer.Option(*([f"--{name.replace('_', '-')}"] if kind is bool else []))
     described.help = helps.get(name, described.help)

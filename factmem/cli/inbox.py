@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids, lengthened, short_id
-from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
+from factmem.cli.options import IdsArgument, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import FAILED, Session, in_words, report
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.background import Remembered
-    from factmem.memory.inbox import DeadLetter, Quarantine
+    from factmem.memory.inbox import DeadLetter
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
 
@@ -33,7 +32,7 @@ SomeLettersArgument = Annotated[
 AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records, or those that the filters leave.")]
 
 
-async def resume(session: Session, budget: BudgetOption = None) -> None:
+async def resume(session: Session, budget: int | None = None) -> None:
     """Read what an earlier process left unread, with the language model."""
     session.check_model("resuming")
     watch = Watch(session)
@@ -137,11 +136,10 @@ async def accept(
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
     selection: Selection = Selection(),
-    reason: ReasonOption = None,
+    reason: str | None = None,
 ) -> None:
     """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
-    async with _quarantined(session, ids, everything, selection) as (quarantine, chosen):
-        session.show_changes(await quarantine.accept(*chosen, reason=reason), "accepted")
+    await _decide(session, "accept", ids or (), selection, everything=everything, reason=reason)
 
 
 async def reject(
@@ -149,18 +147,22 @@ async def reject(
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
     selection: Selection = Selection(),
-    reason: ReasonOption = None,
+    reason: str | None = None,
 ) -> None:
     """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
-    async with _quarantined(session, ids, everything, selection) as (quarantine, chosen):
-        session.show_changes(await quarantine.reject(*chosen, reason=reason), "rejected")
+    await _decide(session, "reject", ids or (), selection, everything=everything, reason=reason)
 
 
-@contextlib.asynccontextmanager
-async def _quarantined(
-    session: Session, named: Sequence[str] | None, everything: bool, selection: Selection
-) -> AsyncIterator[tuple[Quarantine, Sequence[str]]]:
-    """Open the quarantine, with the ids of the records that are named, or of all that the filters leave.
+async def _decide(
+    session: Session,
+    decision: Literal["accept", "reject"],
+    named: Sequence[str],
+    selection: Selection,
+    *,
+    everything: bool,
+    reason: str | None,
+) -> None:
+    """Accept or reject the records that are named, or all that the filters leave.
 
     Raises:
         InvalidDataError: Neither or both are given.
@@ -172,4 +174,7 @@ async def _quarantined(
         raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
         quarantine = memory.inbox.quarantine
-        yield quarantine, await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]
+        chosen = await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]
+        decide = quarantine.accept if decision == "accept" else quarantine.reject
+        changes = await decide(*chosen, reason=reason)
+    session.show_changes(changes, f"{decision}ed")

@@ -22,6 +22,7 @@ from factmem.browse.texts import escaped_json
 from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -382,47 +383,9 @@ def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> N
         print(f"factmem: {message}", file=sys.stderr)
 
 
-_COMMAND_LINE_TERMS: Final = (
-    (
-        ", or set Policies(future=FuturePolicy.CLAMP) (at $.timestamp)",
-        ", or leave it out to say now",
-    ),
-    ("Name one with subject=, or read as one of them with for_user(name)", "Name one with --subject"),
-    ("pass replace=True", "add --replace"),
-    ("see list()", "`list` shows them"),
-    ("see list_records()", "`factmem list` shows the ids"),
-    (", or import the file again with trust=True if", ", or import the file again with --trust if"),
-    ("see history()", "`show ID` shows its history"),
-    ("or choose another type", "or name another --type"),
-    (
-        "pass the next_page of a listing with the same order",
-        "pass the token that a listing with the same order printed",
-    ),
-    ("pass the next_page of the previous page (at $.page)", "pass the token printed at the end of the previous page"),
-    ("set the key's environment variable or pass api_key=", "set the key's environment variable"),
-    (": try later or raise timeout=", ": try later"),
-    ("ask a larger model, set another mode=, or allow more tries=", "ask a larger model"),
-    ("set another mode=, lower max_chars or look at the model's name", "look at the model's name"),
-    ("ask about less at once (max_chars=) or allow longer answers (max_tokens=)", "read less text at once"),
-    (
-        "allow weak ones: allow_weak=True, weak_passphrase=yes in an address, or --weak-passphrase",
-        "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",
-    ),
-    ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
-    ("all-minilm-l6-v2-int8 (384 dimensions)", "minilm"),
-    ("multilingual-e5-small-4bit+passage, centred (384 dimensions)", "multilingual"),
-    ("wordllama-l2-supercat-256 (256 dimensions)", "wordllama"),
-    ("open it with that embedder, or embed it again with Admin.reembed() or", "name that one with --embedder, or run"),
-    ("open it with accept_older=True", "add accept_older=yes to the options of its address"),
-    ("no path of a store (at $.path)", "no path of a store"),
-    ("no path of a store (at $.root)", "no path of a store"),
-)
-"""Python terms in error messages, and the words for them on the command line."""
-
-
 def in_words(text: str) -> str:
     """Return an error's message in the terms of the command line."""
-    for term, replacement in _COMMAND_LINE_TERMS:
+    for term, replacement in table("cli/terms")["terms"].items():
         text = text.replace(term, replacement)
     return text
 

@@ -19,7 +19,7 @@ from anyio import to_thread
 from typing_extensions import override
 
 from factmem.browse.texts import counted, escaped_json, shown
-from factmem.cli.options import ExactOption, checked_address, key_in
+from factmem.cli.options import checked_address, key_in
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
@@ -91,7 +91,7 @@ def _grow(branch: Tree, node: ScopeTree) -> None:
 async def info(
     session: Session,
     scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
-    exact: ExactOption = False,
+    exact: bool = False,
 ) -> None:
     """Summarize the store: records, dates, concepts, subjects and categories.
 
@@ -183,7 +183,7 @@ async def export(
     file: Path,
     force: bool = False,
     system: Annotated[Literal["factmem", "koog"], typer.Option("--to")] = "factmem",
-    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    key_env: str | None = None,
 ) -> None:
     """Write all records that the viewer may see, with their history, to a file.
 
@@ -308,7 +308,7 @@ async def new_key(session: Session) -> None:
 
 async def rotate_key(
     session: Session,
-    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    key_env: str | None = None,
     passphrase_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     os_keyring: Annotated[str | None, typer.Option(metavar="SERVICE")] = None,
     weak_passphrase: bool = False,
