@@ -274,7 +274,6 @@ def _field_json(field: ProfileField, known: Mapping[str, Any]) -> Json:
 def _print_profile(
     out: Console, schema: ProfileSchema[Any], known: Mapping[str, Json], missing: tuple[str, ...]
 ) -> None:
-
     width = max((len(field.attribute) for field in schema.fields), default=0) + 2
     for field in schema.fields:
         name = (f"{field.attribute:<{width}}", "dim")
@@ -390,11 +389,18 @@ def _details(record: FactRecord[Any]) -> list[Text]:
 
 
 def _happened(entry: AuditEntry) -> str:
-    when = f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else ""
-    who = f"by {entry.actor}" if entry.actor else ""
-    why = f"because: {entry.reason}" if entry.reason else ""
     what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
-    return " · ".join(filter(None, (when, what, shown(who), shown(why))))
+    when, *others = _circumstances(entry)
+    return " · ".join(filter(None, (when, what, *others)))
+
+
+def _circumstances(entry: AuditEntry) -> tuple[str, str, str]:
+    """Return when something was done, by whom, and why, as far as it is known."""
+    return (
+        f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else "",
+        shown(f"by {entry.actor}") if entry.actor else "",
+        shown(f"because: {entry.reason}") if entry.reason else "",
+    )
 
 
 async def audit(
@@ -453,11 +459,8 @@ def _print_trail(out: Console, found: AuditPage) -> None:
 
 
 def _entry_block(entry: AuditEntry) -> list[Text]:
-    when = [f"{entry.at:%Y-%m-%d %H:%M:%S} UTC"] if entry.at else []
-    who = [shown(f"by {entry.actor}")] if entry.actor else []
-    why = [shown(f"because: {entry.reason}")] if entry.reason else []
-    happened = Text.assemble((entry.action.value, "bold yellow"), " · " if when or who or why else "")
-    happened.append(" · ".join([*when, *who, *why]))
+    known = list(filter(None, _circumstances(entry)))
+    happened = Text.assemble((entry.action.value, "bold yellow"), *(f" · {item}" for item in known))
     if entry.record is None:
         return [happened, Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
     block = record_block(attrs.evolve(entry.record, state=AssertionState.ACTIVE))

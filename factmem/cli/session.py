@@ -308,7 +308,7 @@ class Session:
         wanted = MemoryScope.subtree(path)
         if wanted is None or any(wanted.within(scope.tenant).contains(scope) for scope in known):
             return None
-        above = {str(scope.within(None)) for found in known for scope in _with_parents(found)}
+        above = {str(scope.within(None)) for found in known for scope in found.lineage}
         similar = difflib.get_close_matches(path, sorted(above), n=1)
         hint = f"did you mean {similar[0]}?" if similar else f"the scopes are listed by  {self.command_line('tree')}"
         return f"no record is in {path}: {hint}"
@@ -316,12 +316,6 @@ class Session:
     def _seen_by(self) -> str:
         tenant = f" of the organization {self.organization}" if self.organization else ""
         return tenant + (f" that {self.reader} may see" if self.reader else " that is public")
-
-
-def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:
-    while scope is not None:
-        yield scope
-        scope = scope.parent
 
 
 async def _has_past(memory: Memory) -> bool:

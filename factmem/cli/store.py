@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO, cast
@@ -383,7 +383,7 @@ async def check(session: Session) -> None:
         if not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
         found = await _found(session, provider)
-    _show(session, found, {}, lambda out: None)
+    _show(session, found)
 
 
 async def upgrade(
@@ -416,12 +416,9 @@ async def upgrade(
         after, _ = await provider.format_versions()
         found = await _found(session, provider)
 
-    def render(out: Console) -> None:
-        done = f"was upgraded from format {before} to {after}" if before < after else f"has the newest format, {after}"
-        done = done if before else f"was created, in format {after}"
-        out.print(shown(f"{session.shown_address} {done}"))
-
-    _show(session, found, {"before": before, "after": after}, render)
+    done = f"was upgraded from format {before} to {after}" if before < after else f"has the newest format, {after}"
+    done = done if before else f"was created, in format {after}"
+    _show(session, found, f"{session.shown_address} {done}", before=before, after=after)
 
 
 async def _found(session: Session, provider: KeepsLog) -> list[Finding]:
@@ -430,20 +427,19 @@ async def _found(session: Session, provider: KeepsLog) -> list[Finding]:
     return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
 
 
-def _show(
-    session: Session, found: Sequence[Finding], also: Mapping[str, Json], before: Callable[[Console], None]
-) -> None:
+def _show(session: Session, found: Sequence[Finding], done: str = "", **formats: Json) -> None:
     """Print findings, and exit with an error code unless the store is sound."""
     sound = all(finding.severity is Severity.NOTE for finding in found)
     data: dict[str, Json] = {
         "store": session.shown_address,
-        **also,
+        **formats,
         "sound": sound,
         "findings": [attributes(item, "severity", "kind", "part", "problem", "advice") for item in found],
     }
 
     def render(out: Console) -> None:
-        before(out)
+        if done:
+            out.print(shown(done))
         _print_findings(out, found, session.shown_address)
 
     session.show(data, render)
