@@ -105,18 +105,14 @@ class Narrowing:
 
     def filters(self) -> Filters:
         """Return the conditions as filters of `Memory`."""
-        found: Filters = {}
-        if self.scope:
-            found |= {"scope": self.scope, "exact": self.exact}
-        if self.subject:
-            found["subject"] = self.subject
-        if self.keyword:
-            found["concepts"] = [self.keyword]
-        if self.category:
-            found["categories"] = [self.category]
-        if self.source:
-            found["sources"] = [self.source]
-        return found
+        return {
+            "scope": self.scope or None,
+            "exact": self.exact and bool(self.scope),
+            "subject": self.subject or None,
+            "concepts": [self.keyword] if self.keyword else None,
+            "categories": [self.category] if self.category else None,
+            "sources": [self.source] if self.source else None,
+        }
 
 
 @attrs.frozen(kw_only=True)

@@ -19,7 +19,7 @@ import typer
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.subjects import MemorySubject
-from factmem.value_types import JSON_SHAPE, UNITS, Scalar, scalar_named
+from factmem.value_types import JSON_SHAPE, UNITS, Scalar, as_utc, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -71,9 +71,8 @@ def through_day(text: str) -> dt.datetime:
 
 def _moment(text: str) -> tuple[dt.datetime, bool]:
     try:
-        found = dt.datetime.fromisoformat(text.strip())
-        found = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
-    except (ValueError, OverflowError):
+        found = as_utc(dt.datetime.fromisoformat(text.strip()))
+    except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not an ISO date or time such as 2026-05-01 or 2026-05-01T09:30"
         ) from None

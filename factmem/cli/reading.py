@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import enum
 import json
 import sys
@@ -25,6 +24,7 @@ from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_name
 from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records, record_block
 from factmem.cli.session import Session
 from factmem.details import Origin
+from factmem.error_hints import similar_names
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import Concept, Fact, FactType
 from factmem.json_form import attributes, record_json
@@ -197,10 +197,8 @@ async def _unknown(keyword: str, reader: Memory, session: Session) -> RecordNotF
         more = f" and {len(places) - _PLACES} more places" if len(places) > _PLACES else ""
         return RecordNotFoundError(f"{unknown}; it is known {', '.join(places[:_PLACES])}{more}")
     names = (await reader.admin.info()).keywords
-    similar = difflib.get_close_matches(keyword, names, n=3, cutoff=0.5)
-    similar += [name for name in names if keyword.casefold() in name.casefold() and name not in similar]
-    if similar:
-        return RecordNotFoundError(f"{unknown}; similar ones are {', '.join(similar[:5])}")
+    if similar := similar_names(keyword, names):
+        return RecordNotFoundError(f"{unknown}; similar ones are {', '.join(similar)}")
     return RecordNotFoundError(f"{unknown}; the concepts in use are listed by  {session.command_line('info')}")
 
 

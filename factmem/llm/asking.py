@@ -290,13 +290,7 @@ def meter(*, questions: int = 0, requests: int = 0, usage: Usage = _UNKNOWN) -> 
         requests: number of requests sent.
         usage: report on an answer.
     """
-    current_call().record_usage(
-        model=usage.model,
-        requests=requests or None,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-    )
+    current_call().record_usage(requests=requests or None, **attrs.asdict(usage))
     for spent in _meters.get():
         spent.questions += questions
         spent.requests += requests

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from factmem.abc.detector import Message
 from factmem.changes import Change
+from factmem.error_hints import similar_names
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
@@ -25,7 +25,7 @@ from factmem.memory.facade import Memory
 from factmem.recall.results import RecallMatch
 from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
-from factmem.value_types import scalar_named, typed_names
+from factmem.value_types import as_utc, scalar_named, typed_names
 from factmem.values import Json, decode_value
 
 __all__ = ["SOURCE", "Served", "Tools", "concise_schema", "fact_answer"]
@@ -35,8 +35,6 @@ _Answer: TypeAlias = dict[str, Any]
 
 SOURCE: Final = "mcp"
 """Source of the facts that clients write."""
-
-_SIMILAR: Final = 5
 
 _VALUES: Final = 1_000
 """Maximum number of values in one answer; `list` pages through more."""
@@ -51,13 +49,6 @@ _NAMES: Final = 100
 def _type_name(name: str) -> str:
     """Check the name of a scalar type; a ``ValueError`` is an invalid argument to pydantic."""
     return scalar_named(name).shape
-
-
-def _utc(moment: dt.datetime) -> dt.datetime:
-    try:
-        return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
-    except OverflowError:
-        raise ValueError("the time lies outside the years that UTC can express") from None
 
 
 def _json_text(value: object) -> str:
@@ -100,7 +91,7 @@ _Categories: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES, descr
 _Sources: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES, description="Only these sources.")]
 
 _Time: TypeAlias = Annotated[
-    Annotated[dt.datetime, AfterValidator(_utc)] | None,
+    Annotated[dt.datetime, AfterValidator(as_utc)] | None,
     Field(description="An ISO date or time; UTC if it has no zone."),
 ]
 
@@ -296,7 +287,7 @@ class Tools:
             }
             if not records:
                 known = await view.admin.info(subjects=None if about is None else [about])
-                answer["similar_keywords"] = _similar(keyword, list(known.keywords))
+                answer["similar_keywords"] = similar_names(keyword, known.keywords)
                 answer["note"] = await self._missing(view, found=bool(known.records))
             return answer
 
@@ -527,12 +518,6 @@ def _match(match: RecallMatch) -> _Answer:
 
 def _at(view: Memory, when: dt.datetime | None) -> Memory:
     return view if when is None else view.view(as_of=when)
-
-
-def _similar(keyword: str, known: Sequence[str]) -> list[str]:
-    similar = difflib.get_close_matches(keyword, known, n=_SIMILAR, cutoff=0.5)
-    similar += [name for name in known if keyword.casefold() in name.casefold() and name not in similar]
-    return similar[:_SIMILAR]
 
 
 def _client(ctx: Context) -> str:
