@@ -35,14 +35,13 @@ from factmem.testing.conformance.verbs import (
     SetSpecs,
     TypeSpecs,
     ValueSpecs,
-    ViewSpecs,
     WallSpecs,
 )
 
 __all__ = ["CapabilityConformance", "ProviderConformance", "WaistConformance"]
 
 
-class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, ViewSpecs, TypeSpecs, LifecycleSpecs):
+class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs, LifecycleSpecs):
     """Specs of the four verbs and the close, which every provider must pass."""
 
 
