@@ -29,16 +29,8 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "remember": "writing:remember",
     "extract": "writing:extract",
     "resume": "inbox:resume",
-    "dead-letters": {
-        "list": "inbox:list_letters",
-        "retry": "inbox:retry",
-        "dismiss": "inbox:dismiss",
-    },
-    "quarantine": {
-        "list": "inbox:list_quarantined",
-        "accept": "inbox:accept",
-        "reject": "inbox:reject",
-    },
+    "dead-letters": {"list": "inbox:list_letters", "retry": "inbox:retry", "dismiss": "inbox:dismiss"},
+    "quarantine": {"list": "inbox:list_quarantined", "accept": "inbox:accept", "reject": "inbox:reject"},
     "recall": "reading:recall",
     "list": "reading:list_",
     "show": "reading:show",

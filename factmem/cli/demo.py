@@ -78,10 +78,7 @@ class _Answer:
     right: bool
 
 
-async def demo(
-    session: Session,
-    keep: Annotated[Path | None, typer.Option(metavar="PATH")] = None,
-) -> None:
+async def demo(session: Session, keep: Annotated[Path | None, typer.Option(metavar="PATH")] = None) -> None:
     """Ingest two conversations, and let a new process answer questions about them.
 
     Options:
@@ -124,10 +121,7 @@ async def _fill(session: Session) -> Ingestion:
 
     with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:
         conversations = await to_thread.run_sync(lambda: list(read_conversations(file)))
-    async with (
-        open_provider(session.address) as provider,
-        session.memory(provider=provider, read_only=False) as memory,
-    ):
+    async with open_provider(session.address) as provider, session.memory(provider=provider, read_only=False) as memory:
         about = About(subject=_MAYA, scope=_CAFE, source=None, private=None)
         taken = Ingestion()
         for conversation in conversations:

@@ -440,11 +440,7 @@ def _print_files(out: Console, results: Mapping[Path, object], total: object) ->
 
 
 async def _understand(
-    session: Session,
-    provider: AgentMemoryProvider,
-    files: Sequence[Path],
-    about: AboutIn,
-    reading: ReadingOptions,
+    session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn, reading: ReadingOptions
 ) -> _Outcome:
     """Submit conversations to the language model, and wait until facts are detected in them.
 

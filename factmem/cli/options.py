@@ -185,9 +185,7 @@ def key_in(variable: str | None) -> str | None:
 
 OPTIONS: Final[Mapping[str, Any]] = {
     "budget": typer.Option(
-        metavar="TOKENS",
-        min=1,
-        help="Stop after about this many model tokens; unread text waits for `factmem resume`.",
+        metavar="TOKENS", min=1, help="Stop after about this many model tokens; unread text waits for `factmem resume`."
     ),
     "category": typer.Option(metavar="NAME", help="Category of the record."),
     "concept": typer.Option(metavar="KEYWORD"),

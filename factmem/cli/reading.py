@@ -208,10 +208,7 @@ def _place(record: FactRecord[Any]) -> str:
 
 
 async def history(
-    session: Session,
-    keyword: str,
-    scope: str | None = None,
-    subject: MemorySubject | None = None,
+    session: Session, keyword: str, scope: str | None = None, subject: MemorySubject | None = None
 ) -> None:
     """Show every revision of a concept or record, oldest first, with its state.
 
@@ -339,10 +336,7 @@ def _print_page(out: Console, found: RecordPage) -> None:
         out.print(f"There is more: --page {found.next_page}")
 
 
-async def show(
-    session: Session,
-    id: str,
-) -> None:
+async def show(session: Session, id: str) -> None:
     """Show one record: its value, details and evidence, its revisions, and who changed it when.
 
     Options:
@@ -378,11 +372,7 @@ def _print_biography(out: Console, found: Biography) -> None:
 
 
 def _details(record: FactRecord[Any]) -> list[Text]:
-    listed = {
-        "description": shown(record.concept.description),
-        "type": shape_of(record),
-        **details_of(record),
-    }
+    listed = {"description": shown(record.concept.description), "type": shape_of(record), **details_of(record)}
     return [Text.assemble((f"{name:<12}", "dim"), text) for name, text in listed.items() if text]
 
 

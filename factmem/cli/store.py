@@ -89,9 +89,7 @@ def _grow(branch: Tree, node: ScopeTree) -> None:
 
 
 async def info(
-    session: Session,
-    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
-    exact: bool = False,
+    session: Session, scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None, exact: bool = False
 ) -> None:
     """Summarize the store: records, dates, concepts, subjects and categories.
 
@@ -271,10 +269,7 @@ async def reembed(session: Session) -> None:
     session.show_line({"reembedded": count}, f"embedded {counted(count, 'record')} again")
 
 
-async def calibrate(
-    session: Session,
-    questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
-) -> None:
+async def calibrate(session: Session, questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None) -> None:
     """Measure how much words count beside the meaning of the embedder.
 
     Without questions, it is measured on the statements of the store. Nothing is changed: give the numbers to recall.
@@ -386,10 +381,7 @@ async def check(session: Session) -> None:
     _show(session, found)
 
 
-async def upgrade(
-    session: Session,
-    create: bool = False,
-) -> None:
+async def upgrade(session: Session, create: bool = False) -> None:
     """Upgrade a store that an older factmem wrote to the newest format, and check it.
 
     The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
@@ -462,10 +454,7 @@ def _print_findings(out: Console, found: Sequence[Finding], address: str) -> Non
         out.print(shown(f"{address} is sound"))
 
 
-async def backup(
-    session: Session,
-    folder: Path,
-) -> None:
+async def backup(session: Session, folder: Path) -> None:
     """Make a verified backup of the whole store, with all organizations, while others may use it.
 
     The backup of an encrypted store is encrypted, and needs the same key. A PostgreSQL database has tools of its own.
@@ -490,12 +479,7 @@ async def backup(
     )
 
 
-async def restore(
-    session: Session,
-    folder: Path,
-    replace: bool = False,
-    dry_run: bool = False,
-) -> None:
+async def restore(session: Session, folder: Path, replace: bool = False, dry_run: bool = False) -> None:
     """Verify a backup, and replace the store with it.
 
     A damaged backup is refused, and the store stays as it is. An interrupted restore is finished by the same command.

@@ -250,11 +250,7 @@ async def undo(session: Session, ids: IdsArgument, reason: str | None = None) ->
     session.show_changes(changes, "undone")
 
 
-async def retract(
-    session: Session,
-    ids: IdsArgument,
-    reason: str | None = None,
-) -> None:
+async def retract(session: Session, ids: IdsArgument, reason: str | None = None) -> None:
     """Retract records: they are no longer loaded or recalled, and `undo` brings them back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.retract(*await full_ids(memory, ids), reason=reason)

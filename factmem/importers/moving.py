@@ -87,11 +87,7 @@ class ImportReport:
 
 
 async def move_in(
-    memory: Memory,
-    found: Iterable[Found],
-    *,
-    trust: bool = False,
-    progress: Callable[[float], None] | None = None,
+    memory: Memory, found: Iterable[Found], *, trust: bool = False, progress: Callable[[float], None] | None = None
 ) -> ImportReport:
     """Write what an importer finds to a memory; doing it twice adds nothing.
 

@@ -103,9 +103,7 @@ def add_prompts(server: MCPServer[Any], access: Access, *, writable: bool) -> No
     """
 
     @server.prompt(title="Ask with what is known")
-    async def recall_context(
-        question: Annotated[str, Field(max_length=4_000, description="The question.")],
-    ) -> str:
+    async def recall_context(question: Annotated[str, Field(max_length=4_000, description="The question.")]) -> str:
         """Prepend the known facts about a question to it, as escaped data."""
         find = partial(Memory.recall, query=question, limit=50, strongest=True)
         matches = await access.use(find)

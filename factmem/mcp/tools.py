@@ -256,11 +256,7 @@ class Tools:
         return await self._access.use(work)
 
     async def load(
-        self,
-        keyword: _Keyword,
-        scope: _Scope = None,
-        subject: _Subject = None,
-        as_of: _Time = None,
+        self, keyword: _Keyword, scope: _Scope = None, subject: _Subject = None, as_of: _Time = None
     ) -> _Answer:
         """Look up one concept: its current fact, or one fact for each of several values.
 
@@ -547,13 +543,7 @@ def _decoded(data: Json, value_type: Any) -> Any:
 
 
 def _concept_and_values(
-    keyword: str,
-    text: str,
-    known: FactRecord[Any] | None,
-    *,
-    type_name: str | None,
-    multiple: bool,
-    description: str,
+    keyword: str, text: str, known: FactRecord[Any] | None, *, type_name: str | None, multiple: bool, description: str
 ) -> tuple[Concept[Any, Any], list[Any]]:
     """Return the concept of a client's value, and the values that it stands for, decoded to the concept's type.
 

@@ -21,17 +21,7 @@ from textual.widgets import DataTable, Footer, Label, OptionList, Static, Tabbed
 from textual.widgets.option_list import Option
 from textual.worker import Worker
 
-from factmem.browse.browser import (
-    Asked,
-    Browser,
-    Doomed,
-    Draft,
-    InboxPage,
-    Narrowing,
-    Overview,
-    Told,
-    draft_of,
-)
+from factmem.browse.browser import Asked, Browser, Doomed, Draft, InboxPage, Narrowing, Overview, Told, draft_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.record_rows import is_current, is_statement, shape_of, value_of
 from factmem.browse.terminal.pictures import (

@@ -20,13 +20,7 @@ from factmem.abc import system_clock
 from factmem.abc.clock import Clock
 from factmem.agent.config import AgentMemoryConfig, Store
 from factmem.agent.plugin import AgentMemory
-from factmem.errors import (
-    CapabilityError,
-    InvalidDataError,
-    InvalidNameError,
-    MissingPackageError,
-    RecordNotFoundError,
-)
+from factmem.errors import CapabilityError, InvalidDataError, InvalidNameError, MissingPackageError, RecordNotFoundError
 from factmem.facts import Concept, SingleConcept, SingleFact
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters

@@ -29,14 +29,7 @@ from factmem.testing.conformance.log import (
     QuarantineSpecs,
     StateSpecs,
 )
-from factmem.testing.conformance.verbs import (
-    LifecycleSpecs,
-    ReadingSpecs,
-    SetSpecs,
-    TypeSpecs,
-    ValueSpecs,
-    WallSpecs,
-)
+from factmem.testing.conformance.verbs import LifecycleSpecs, ReadingSpecs, SetSpecs, TypeSpecs, ValueSpecs, WallSpecs
 
 __all__ = ["CapabilityConformance", "ProviderConformance", "WaistConformance"]
 

@@ -10,13 +10,7 @@ import attrs
 import pytest
 from anyio.abc import AsyncResource
 
-from factmem.abc.capabilities import (
-    EraseReceipt,
-    KeepsLog,
-    Receipt,
-    Statement,
-    StateRequest,
-)
+from factmem.abc.capabilities import EraseReceipt, KeepsLog, Receipt, Statement, StateRequest
 from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, Fact, FactT, MultipleConcept, SingleConcept
