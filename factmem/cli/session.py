@@ -13,12 +13,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 import typer
 
 from factmem.browse.texts import escaped_json
+from factmem.cli.options import checked_address
 from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -74,27 +75,29 @@ def dumped(data: Json) -> str:
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """One run of a command.
+    """One run of a command, and the options that work before and after the name of every command.
 
     Attributes:
-        store: Address of the store (default: the user's own).
-        organization: Tenant.
+        store: Store to use: a path or PROVIDER:LOCATION (default: a file in your data folder).
+        organization: Tenant that the facts belong to.
         viewer: User who reads and writes, and who owns private facts.
-        user: User whose memory it is: the viewer, and the subject and owner of facts; see `Memory.for_user`.
-        embedder: Name of the embedder.
-        reranker: Name of the reranker.
-        model: Address of the language model used for ingestion.
-        as_json: Whether stdout gets JSON and nothing else.
+        user: User whose memory it is: the viewer, and the subject and owner of new facts.
+        embedder: Embedder: wordllama (the default), minilm, multilingual, fastembed:MODEL or VENDOR:MODEL, as
+            voyage:voyage-3.
+        reranker: Reranker of results: fastembed:MODEL, VENDOR:MODEL, http://HOST:PORT#MODEL, or model (default: none).
+        model: Language model used for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default:
+            none).
+        as_json: Print JSON to stdout and nothing else.
     """
 
-    store: str | None = None
-    organization: str | None = None
-    viewer: str | None = None
-    user: str | None = None
-    embedder: str | None = None
-    reranker: str | None = None
-    model: str | None = None
-    as_json: bool = False
+    store: Annotated[str | None, typer.Option(metavar="ADDRESS", callback=checked_address)] = None
+    organization: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    viewer: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    user: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    embedder: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    reranker: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    model: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None
+    as_json: Annotated[bool, typer.Option("--json")] = False
 
     @property
     def address(self) -> str:
