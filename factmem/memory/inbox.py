@@ -47,8 +47,16 @@ from factmem.memory.remembering import About, Order, Rememberer, StoredSession, 
 from factmem.memory.writer import WritingPart
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import AssertionState, FactRecord, Place, Recorded, StateChange, record_of
-from factmem.shown_records import as_kept_apart, shown_record
+from factmem.records import (
+    AssertionState,
+    FactRecord,
+    Place,
+    Recorded,
+    StateChange,
+    as_kept_apart,
+    record_of,
+    shown_record,
+)
 
 __all__ = ["ABANDONED_AFTER", "DeadLetter", "DeadLetters", "Inbox", "Quarantine", "due_at"]
 
