@@ -52,6 +52,7 @@ __all__ = [
 _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500
 _MOST_WAITING: Final = 200
+_LONGEST_BUDGET: Final = 8
 _USER: Final = MemorySubject("user")
 
 
@@ -218,6 +219,18 @@ class Asked:
     feature: str = ""
     product: str = ""
     budget: int = Loading().budget
+
+    @classmethod
+    def typed(cls, *, budget: str, **names: str) -> Asked:
+        """Return a question as a person typed it; an empty budget is the default.
+
+        Raises:
+            InvalidDataError: The budget is not a number.
+        """
+        if budget and not (budget.isascii() and budget.isdecimal() and len(budget) < _LONGEST_BUDGET):
+            raise InvalidDataError("the number of tokens is not a number: correct it")
+        stripped = {name: text.strip() for name, text in names.items()}
+        return cls(**stripped, budget=int(budget) if budget else Asked().budget)
 
 
 @attrs.frozen(kw_only=True)

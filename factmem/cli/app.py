@@ -17,6 +17,7 @@ import attrs
 import typer
 from typer.core import TyperGroup
 
+import factmem
 from factmem.cli.options import OPTIONS
 from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
 from factmem.errors import FactMemError, StoreUnavailableError
@@ -124,9 +125,7 @@ _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        print(f"factmem {version('factmem')}")
+        print(f"factmem {factmem.__version__}")
         raise typer.Exit
 
 

@@ -12,7 +12,7 @@ from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import IdsArgument, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch, progress, tallied
-from factmem.cli.session import FAILED, Session, in_words, report
+from factmem.cli.session import Session, in_words
 from factmem.errors import InvalidDataError, ModelError
 from factmem.json_form import attributes, record_json
 from factmem.values import Json
@@ -37,10 +37,7 @@ async def resume(session: Session, budget: int | None = None) -> None:
     session.check_model("resuming")
     watch = Watch(session)
     async with session.memory(read_only=False, asking=True, on_event=watch.hear, budget=budget) as memory:
-        with watch.noting_interruption():
-            submission = await memory.inbox.resume()
-            watch.expect(submission)
-            await watch.wait()
+        submission = await watch.seen_through(memory.inbox.resume())
     tally = tallied([submission])
 
     def render(out: Console) -> None:
@@ -54,8 +51,7 @@ async def resume(session: Session, budget: int | None = None) -> None:
     session.show({"resumed": len(submission.ids), "unread": submission.pending, **tally.to_json()}, render)
     session.note_quarantined(tally.quarantined)
     if (unread := watch.failure(tally, "submission")) is not None:
-        report(unread, as_json=session.as_json)
-        raise typer.Exit(FAILED)
+        raise unread
 
 
 async def list_letters(session: Session) -> None:
@@ -99,16 +95,9 @@ async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
 
     changes: list[Json] = [attributes(change) for result in results for change in result.changes]
     session.show({"retried": len(results), **tally.to_json(), "changes": changes}, render)
-    _report_failures(session, results)
-
-
-def _report_failures(session: Session, results: Sequence[Remembered]) -> None:
-    failures = [result.failure for result in results if result.failure is not None]
-    if failures:
+    if failures := [result.failure for result in results if result.failure is not None]:
         names = ", ".join(dict.fromkeys(failures))
-        unread = ModelError(f"{counted(len(failures), 'dead letter')} could not be read again ({names}): try later")
-        report(unread, as_json=session.as_json)
-        raise typer.Exit(FAILED)
+        raise ModelError(f"{counted(len(failures), 'dead letter')} could not be read again ({names}): try later")
 
 
 async def dismiss(session: Session, ids: IdsArgument) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from factmem.abc.capabilities import KeepsLog
-    from factmem.crypto.keys import KeySource
     from factmem.memory.facade import Memory
     from factmem.memory.moves import MoveReceipt
     from factmem.memory.scope_tree import ScopeTree
@@ -322,12 +321,15 @@ async def rotate_key(
         resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto.key_file import RotatesKeys
-    from factmem.crypto.keys import named
+    from factmem.crypto.keys import key_sources, named
     from factmem.providers.registry import open_provider
 
-    if resume and (key_env or passphrase_env or os_keyring):
+    keys = key_sources(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
+    if resume and keys:
         raise InvalidDataError("--resume takes no new key: the address of the store names the one to continue with")
-    key = None if resume else _key_source(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
+    if not resume and len(keys) != 1:
+        raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
+    key = None if resume else keys[0]
     provider = open_provider(session.address)
     async with provider:
         if not isinstance(provider, RotatesKeys):
@@ -342,21 +344,6 @@ async def rotate_key(
     else:
         line = "the rotation is finished" if rotated else "no rotation was interrupted: the store keeps its key"
     session.show_line({"rotated": rotated}, line)
-
-
-def _key_source(
-    key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool
-) -> KeySource:
-    from factmem.crypto.keys import EnvironmentKey, EnvironmentPassphrase, OsKeyringKey
-
-    match key_env, passphrase_env, os_keyring:
-        case str(), None, None:
-            return EnvironmentKey(key_env)
-        case None, str(), None:
-            return EnvironmentPassphrase(passphrase_env, allow_weak=allow_weak)
-        case None, None, str():
-            return OsKeyringKey(os_keyring)
-    raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
 
 
 _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}

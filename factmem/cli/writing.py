@@ -19,7 +19,7 @@ from factmem.cli.ids import full_ids
 from factmem.cli.options import IdsArgument, TextArgument, metadata, scalar
 from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch
-from factmem.cli.session import FAILED, Session, report
+from factmem.cli.session import Session
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.providers.memory import NoMemory
@@ -64,7 +64,7 @@ async def remember(
     async with session.memory(
         subject=subject, scope=scope, read_only=False, asking=True, on_event=watch.hear
     ) as memory:
-        submission = await memory.remember_many(
+        submitting = memory.remember_many(
             [text],
             subject=await session.subject_in(memory, subject),
             scope=scope,
@@ -76,16 +76,13 @@ async def remember(
             private=owned,
             consolidate=consolidate,
         )
-        watch.expect(submission)
-        with watch.noting_interruption():
-            await watch.wait()
+        submission = await watch.seen_through(submitting)
         (outcome,) = submission.outcomes
         result = attrs.evolve(outcome, changes=await _compared(memory, outcome.changes))
     session.show(_remembered_json(result), lambda out: _print_remembered(out, result))
     session.note_quarantined(len(result.waiting))
     if (unread := watch.failure(Tally.of([result]), "text")) is not None:
-        report(unread, as_json=session.as_json)
-        raise typer.Exit(FAILED)
+        raise unread
 
 
 async def _compared(memory: Memory, changes: Sequence[Change]) -> tuple[Change, ...]:

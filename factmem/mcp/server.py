@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import inspect
-import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from types import MethodType
 from typing import Any, Final
@@ -19,6 +17,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
 from pydantic import ValidationError
 
+import factmem
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     FactMemError,
@@ -28,6 +27,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StoreUnavailableError,
 )
+from factmem.llm.local_models import root_logger_kept
 from factmem.mcp.access import QUOTA, Access, ServedMemory
 from factmem.mcp.resources import add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
@@ -106,14 +106,14 @@ def make_server(
         tools=list(offered),
     )
     made = Tools(access, served, settings=settings, min_score=least)
-    with _logging_left_alone():
+    with root_logger_kept():
         server = _FactMemServer(
             access,
             name,
             title="factmem",
             description="Typed facts that agents keep between conversations.",
             instructions=_instructions(served),
-            version=_version(),
+            version=factmem.__version__,
             lifespan=lambda _: access.open(),
             tools=[_bound(name, made) for name in offered],
             log_level="WARNING",
@@ -274,24 +274,6 @@ def _wrong(error: ValidationError) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(name if len(name) < 50 else f"{name[:50]}…" for name in sorted(names)[:20])
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("factmem")
-
-
-@contextlib.contextmanager
-def _logging_left_alone() -> Iterator[None]:
-    """Undo the SDK's changes to the root logger, which belongs to the program."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
 
 
 _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})

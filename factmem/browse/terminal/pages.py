@@ -21,7 +21,7 @@ from textual.widgets import DataTable, Footer, Label, OptionList, Static, Tabbed
 from textual.widgets.option_list import Option
 from textual.worker import Worker
 
-from factmem.browse.browser import Asked, Browser, Doomed, Draft, InboxPage, Narrowing, Overview, Told, draft_of
+from factmem.browse.browser import Asked, Browser, Doomed, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.record_rows import is_current, is_statement, shape_of, value_of
 from factmem.browse.terminal.pictures import (
@@ -717,7 +717,6 @@ class ToldScreen(RecordsPage):
     def __init__(self, browser: Browser, question: str = "") -> None:
         super().__init__(browser, "What would the agent get?")
         self._asked = Asked(question=question, user=browser.opened.user)
-        self._told: Told | None = None
 
     def body(self) -> ComposeResult:
         """Yield the form, the block and the records."""
@@ -736,19 +735,10 @@ class ToldScreen(RecordsPage):
 
     async def load(self) -> None:
         """Read the block."""
-        told = self._told = await self.browser.told(self._asked_now())
+        names = ("question", "budget", *(name for name, _ in self._FIELDS))
+        told = await self.browser.told(Asked.typed(**{name: self.query_one(f"#{name}", Field).value for name in names}))
         self.query_one("#block", Static).update(block_of(told))
         self.query_one(RecordTable).present(told.block.records)
-
-    def _asked_now(self) -> Asked:
-        typed = {
-            name: self.query_one(f"#{name}", Field).value.strip()
-            for name in ("question", "user", "agent", "feature", "product")
-        }
-        budget = self.query_one("#budget", Field).value
-        if not budget.isdecimal():
-            raise InvalidDataError("the number of tokens is not a number: correct it")
-        return Asked(**typed, budget=int(budget))
 
     @on(Field.Changed)
     def _typed(self) -> None:
