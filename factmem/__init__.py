@@ -81,57 +81,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "abc.detector": (
-        "Conversation",
-        "Message",
-    ),
+    "abc.detector": ("Conversation", "Message"),
     "abc.embedder": ("Embedder",),
     "abc.model": ("LanguageModel",),
     "abc.provider": ("AgentMemoryProvider",),
     "abc.topics": ("Topic",),
     "agent.config": ("AgentMemoryConfig",),
     "agent.plugin": ("AgentMemory",),
-    "changes": (
-        "Change",
-        "ChangeKind",
-    ),
+    "changes": ("Change", "ChangeKind"),
     "errors": ("FactMemError",),
-    "facts": (
-        "STATEMENT",
-        "Concept",
-        "Fact",
-        "MultipleConcept",
-        "MultipleFacts",
-        "SingleConcept",
-        "SingleFact",
-    ),
+    "facts": ("STATEMENT", "Concept", "Fact", "MultipleConcept", "MultipleFacts", "SingleConcept", "SingleFact"),
     "llm.instructor_model": ("language_model",),
-    "memory.background": (
-        "Background",
-        "Remembered",
-        "Submission",
-    ),
+    "memory.background": ("Background", "Remembered", "Submission"),
     "memory.blocking": ("BlockingMemory",),
     "memory.context": ("Policies",),
     "memory.facade": ("Memory",),
     "memory.ttl": ("TtlPolicy",),
-    "providers.memory": (
-        "InMemoryProvider",
-        "NoMemory",
-    ),
+    "providers.memory": ("InMemoryProvider", "NoMemory"),
     "providers.registry": ("open_provider",),
     "recall.results": ("RecallMatch",),
     "recall.scoring": ("RecallSettings",),
-    "records": (
-        "Evidence",
-        "FactDetails",
-        "FactRecord",
-        "Origin",
-    ),
-    "scopes": (
-        "MemoryScope",
-        "MemoryScopesProfile",
-    ),
+    "records": ("Evidence", "FactDetails", "FactRecord", "Origin"),
+    "scopes": ("MemoryScope", "MemoryScopesProfile"),
     "subjects": ("MemorySubject",),
 }
 _lazy = lazy_names(__name__, _HOMES)

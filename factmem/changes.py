@@ -10,8 +10,7 @@ import attrs
 
 from factmem.facts import Concept
 from factmem.fold import Current
-from factmem.records import FactRecord
-from factmem.shown_records import shown_record
+from factmem.records import FactRecord, shown_record
 
 __all__ = ["Change", "ChangeKind", "changes_between"]
 

@@ -34,12 +34,7 @@ from factmem.scopes import MemoryScope
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
 from factmem.validators import check_text
-from factmem.values import (
-    check_json,
-    check_value,
-    decode_value,
-    type_of,
-)
+from factmem.values import check_json, check_value, decode_value, type_of
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-__all__ = ["did_you_mean", "hinted", "home_of", "kind_of", "missing_attribute", "unknown_keywords"]
+__all__ = ["did_you_mean", "hinted", "home_of", "kind_of", "missing_attribute", "similar_names", "unknown_keywords"]
 
 ClassT = TypeVar("ClassT", bound=type)
 
@@ -20,6 +20,9 @@ _PACKAGES: Final = (
     "testing",
 )
 """Packages with public names that are not those of factmem itself."""
+
+
+_MOST_SIMILAR: Final = 5
 
 
 @functools.cache
@@ -45,6 +48,15 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     plain = {name.replace("_", "").casefold(): name for name in names}
     similar = difflib.get_close_matches(wrong.replace("_", "").casefold(), plain, n=1, cutoff=0.75)
     return f": did you mean {plain[similar[0]]}?" if similar else ""
+
+
+def similar_names(wrong: str, known: Collection[str]) -> list[str]:
+    """Return at most five names that are similar to a wrong one, or hold it."""
+    import difflib
+
+    similar = difflib.get_close_matches(wrong, known, n=_MOST_SIMILAR, cutoff=0.5)
+    similar += [name for name in known if wrong.casefold() in name.casefold() and name not in similar]
+    return similar[:_MOST_SIMILAR]
 
 
 def kind_of(thing: object) -> str:

@@ -10,7 +10,7 @@ import datetime as dt
 import enum
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeAlias, overload
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, overload
 
 import attrs
 from typing_extensions import TypeVar
@@ -137,6 +137,9 @@ class Concept(Generic[T, FactT]):
         >>> TAGS = Concept.multiple("tags", "Labels of the project")
     """
 
+    fact_type: ClassVar[FactType]
+    """Whether a concept has one value or several."""
+
     keyword: str = attrs.field(validator=_keyword)
     description: str = attrs.field(validator=text)
     value_type: type[T] = attrs.field(kw_only=True, validator=_storable)
@@ -177,11 +180,6 @@ class Concept(Generic[T, FactT]):
         return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
 
     @property
-    @abstractmethod
-    def fact_type(self) -> FactType:
-        """Whether this concept has one value or several."""
-
-    @property
     def shape(self) -> Shape:
         """The structural tag of the value type. See `factmem.shapes`."""
         return shape_of(self.value_type)
@@ -220,8 +218,24 @@ def check_interval(valid_from: dt.datetime | None, valid_to: dt.datetime | None)
         raise InvalidDataError("valid_to lies before valid_from", path="$.valid_to")
 
 
+class _Comparable:
+    """Equality of facts: by concept, times and the canonical bytes of their values."""
+
+    __slots__ = ()
+
+    def _key(self: Any) -> tuple[object, ...]:
+        identities = tuple(_identity(self.concept, value) for value in self.values)
+        return (type(self), self.concept, identities, self.timestamp, self.valid_from, self.valid_to)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, _Comparable) else NotImplemented
+
+    def __hash__(self: Any) -> int:
+        return hash((self.concept.keyword, self.timestamp))
+
+
 @attrs.frozen(eq=False)
-class SingleFact(Generic[T]):
+class SingleFact(_Comparable, Generic[T]):
     """One value of a concept. Two facts are equal if concept, times and the value's canonical bytes are.
 
     Attributes:
@@ -255,15 +269,6 @@ class SingleFact(Generic[T]):
         """The value as a tuple of one, as in `MultipleFacts.values`."""
         return (self.value,)
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.concept, _identity(self.concept, self.value), self.timestamp, self.valid_from, self.valid_to)
-
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, SingleFact) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.concept.keyword, self.timestamp))
-
 
 def _several(values: Sequence[T]) -> tuple[T, ...]:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
@@ -272,7 +277,7 @@ def _several(values: Sequence[T]) -> tuple[T, ...]:
 
 
 @attrs.frozen(eq=False)
-class MultipleFacts(Generic[T]):
+class MultipleFacts(_Comparable, Generic[T]):
     """A set of values of a concept, in the order first said. Equal values are united.
 
     Attributes:
@@ -309,25 +314,12 @@ class MultipleFacts(Generic[T]):
             united.setdefault(_identity(self.concept, value), value)
         return tuple(united.values())
 
-    def _key(self) -> tuple[object, ...]:
-        identities = tuple(_identity(self.concept, value) for value in self.values)
-        return (self.concept, identities, self.timestamp, self.valid_from, self.valid_to)
-
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, MultipleFacts) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.concept.keyword, self.timestamp))
-
 
 @attrs.frozen
 class SingleConcept(Concept[T, SingleFact[T]]):
     """A concept with one value at a time."""
 
-    @property
-    def fact_type(self) -> FactType:
-        """`FactType.SINGLE`."""
-        return FactType.SINGLE
+    fact_type = FactType.SINGLE
 
     def _fact(self, values: Sequence[T], **times: Any) -> SingleFact[T]:
         if len(values) != 1:
@@ -339,10 +331,7 @@ class SingleConcept(Concept[T, SingleFact[T]]):
 class MultipleConcept(Concept[T, MultipleFacts[T]]):
     """A concept with a set of values."""
 
-    @property
-    def fact_type(self) -> FactType:
-        """`FactType.MULTIPLE`."""
-        return FactType.MULTIPLE
+    fact_type = FactType.MULTIPLE
 
     def _fact(self, values: Sequence[T], **times: Any) -> MultipleFacts[T]:
         return MultipleFacts(self, tuple(values), **times)

@@ -24,15 +24,7 @@ from typing import Any, Final, assert_never
 import attrs
 
 from factmem.facts import FactType
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    FactDetails,
-    LogEntry,
-    Recorded,
-    StateChange,
-    Tombstone,
-)
+from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Recorded, StateChange, Tombstone
 from factmem.values import canonical_bytes
 
 __all__ = [

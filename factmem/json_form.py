@@ -47,27 +47,15 @@ def value_json(record: FactRecord[Any]) -> Json:
 
 def record_json(record: FactRecord[Any]) -> dict[str, Json]:
     """Return a record as JSON."""
-    details = record.details
     return {
         "id": record.id,
         "keyword": record.concept.keyword,
         "value": value_json(record),
-        "subject": str(record.subject),
-        "scope": str(record.scope),
-        "timestamp": record.timestamp.isoformat(),
-        "revision": record.revision,
-        "state": record.state.value,
-        "importance": details.importance,
-        "categories": list(details.categories),
-        "topics": list(details.topics),
-        "metadata": details.metadata,
-        "labels": details.labels,
-        "expires_at": details.expires_at.isoformat() if details.expires_at else None,
-        "revision_expires_at": details.revision_expires_at.isoformat() if details.revision_expires_at else None,
-        "source": details.source,
+        **attributes(record, "subject", "scope", "timestamp", "revision", "state"),
+        **attributes(record.details, "importance", "categories", "topics", "metadata", "labels"),
+        **attributes(record.details, "expires_at", "revision_expires_at", "source"),
         "private": record.private,
-        "origin": details.origin.value,
-        "flags": list(details.flags),
+        **attributes(record.details, "origin", "flags"),
         "quarantine_reason": record.quarantine_reason or None,
-        "evidence": [attrs.asdict(item) for item in details.evidence],
+        **attributes(record.details, "evidence"),
     }

@@ -7,6 +7,7 @@ entries of its log. `factmem.fold` computes the current records from a log.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
 import functools
@@ -18,9 +19,10 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 import attrs
 
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, Treatment, merged_metadata
+from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, stored_fact, utc
 from factmem.scopes import MemoryScope
-from factmem.shapes import Shape, check_fits
+from factmem.shapes import Shape, accepts, check_fits
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of, text
 from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
@@ -38,9 +40,11 @@ __all__ = [
     "Recorded",
     "StateChange",
     "Tombstone",
+    "as_kept_apart",
     "assertions_of",
     "merged_metadata",
     "record_of",
+    "shown_record",
 ]
 
 T = TypeVar("T")
@@ -427,3 +431,40 @@ def _concept_of(said: Assertion, valueless: bool) -> Concept[Any, Any]:
         return STATEMENT
     kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
     return kind(said.keyword, said.description, value_type=object if valueless else type_of(said.shape))
+
+
+def shown_record(
+    recorded: Recorded,
+    concepts: Mapping[str, Concept[Any, Any]],
+    *,
+    details: FactDetails | None = None,
+    state: AssertionState = AssertionState.ACTIVE,
+) -> FactRecord[Any]:
+    """Return a recorded assertion as a record, read as its declared concept if that fits, else by its shape.
+
+    Another place may hold another type under the same keyword, and a class may be stricter than its shape: one value
+    that a declared type refuses must not hide all the others.
+
+    Args:
+        recorded: the recorded assertion.
+        concepts: declared concepts by keyword.
+        details: replaces the assertion's own details, for example with more evidence.
+        state: the state shown in the record.
+    """
+    said = recorded.assertion
+    declared = concepts.get(said.keyword)
+    if declared is not None and declared.fact_type is said.fact_type and accepts(said.shape, declared.shape):
+        with contextlib.suppress(InvalidDataError):
+            return record_of(recorded, declared, details=details, state=state)
+    return record_of(recorded, details=details, state=state)
+
+
+def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    """Return a quarantined assertion as a record, with an id of its own.
+
+    Args:
+        entry: The assertion.
+        state: Its state.
+        concepts: The declared concepts by keyword.
+    """
+    return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)

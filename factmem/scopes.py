@@ -197,6 +197,11 @@ class MemoryScope:
         return attrs.evolve(self, path=self.path[:-1]) if len(self.path) > shortest else None
 
     @property
+    def lineage(self) -> tuple[Self, ...]:
+        """This scope and those above it, narrowest first."""
+        return (self,) if self.parent is None else (self, *self.parent.lineage)
+
+    @property
     def segments(self) -> tuple[str, ...]:
         """The path below the tenant, with the kind first. It is a key only together with the tenant."""
         return (self.kind.value, *self.path)

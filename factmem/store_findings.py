@@ -10,13 +10,7 @@ from typing import Final, Self
 
 import attrs
 
-from factmem.errors import (
-    CorruptStoreError,
-    FactMemError,
-    MisplacedDataError,
-    NewerVersionError,
-    RolledBackStoreError,
-)
+from factmem.errors import CorruptStoreError, FactMemError, MisplacedDataError, NewerVersionError, RolledBackStoreError
 from factmem.facts import FactType
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 

@@ -29,6 +29,7 @@ __all__ = [
     "Scalar",
     "ScalarKind",
     "WrongTypeError",
+    "as_utc",
     "is_number",
     "scalar_named",
     "scalar_of",
@@ -149,13 +150,20 @@ def _parse_bool(text: str) -> bool:
             raise ValueError("neither true nor false")
 
 
-def _parse_moment(text: str) -> dt.datetime:
-    """Return a time in UTC; a text without a zone is taken as UTC."""
-    moment = dt.datetime.fromisoformat(text.strip())
+def as_utc(moment: dt.datetime) -> dt.datetime:
+    """Return a time in UTC; one without a zone is taken as UTC.
+
+    Raises:
+        ValueError: It lies outside the years that UTC can express.
+    """
     try:
         return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
     except OverflowError:
-        raise ValueError("outside the years that UTC can express") from None
+        raise ValueError("the time lies outside the years that UTC can express") from None
+
+
+def _parse_moment(text: str) -> dt.datetime:
+    return as_utc(dt.datetime.fromisoformat(text.strip()))
 
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -52,6 +52,7 @@ __all__ = [
 _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500
 _MOST_WAITING: Final = 200
+_LONGEST_BUDGET: Final = 8
 _USER: Final = MemorySubject("user")
 
 
@@ -105,18 +106,14 @@ class Narrowing:
 
     def filters(self) -> Filters:
         """Return the conditions as filters of `Memory`."""
-        found: Filters = {}
-        if self.scope:
-            found |= {"scope": self.scope, "exact": self.exact}
-        if self.subject:
-            found["subject"] = self.subject
-        if self.keyword:
-            found["concepts"] = [self.keyword]
-        if self.category:
-            found["categories"] = [self.category]
-        if self.source:
-            found["sources"] = [self.source]
-        return found
+        return {
+            "scope": self.scope or None,
+            "exact": self.exact and bool(self.scope),
+            "subject": self.subject or None,
+            "concepts": [self.keyword] if self.keyword else None,
+            "categories": [self.category] if self.category else None,
+            "sources": [self.source] if self.source else None,
+        }
 
 
 @attrs.frozen(kw_only=True)
@@ -222,6 +219,18 @@ class Asked:
     feature: str = ""
     product: str = ""
     budget: int = Loading().budget
+
+    @classmethod
+    def typed(cls, *, budget: str, **names: str) -> Asked:
+        """Return a question as a person typed it; an empty budget is the default.
+
+        Raises:
+            InvalidDataError: The budget is not a number.
+        """
+        if budget and not (budget.isascii() and budget.isdecimal() and len(budget) < _LONGEST_BUDGET):
+            raise InvalidDataError("the number of tokens is not a number: correct it")
+        stripped = {name: text.strip() for name, text in names.items()}
+        return cls(**stripped, budget=int(budget) if budget else Asked().budget)
 
 
 @attrs.frozen(kw_only=True)

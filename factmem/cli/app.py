@@ -17,7 +17,8 @@ import attrs
 import typer
 from typer.core import TyperGroup
 
-from factmem.cli.options import checked_address
+import factmem
+from factmem.cli.options import OPTIONS
 from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
 from factmem.errors import FactMemError, StoreUnavailableError
 
@@ -29,19 +30,11 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "remember": "writing:remember",
     "extract": "writing:extract",
     "resume": "inbox:resume",
-    "dead-letters": {
-        "list": "inbox:list_letters",
-        "retry": "inbox:retry",
-        "dismiss": "inbox:dismiss",
-    },
-    "quarantine": {
-        "list": "inbox:list_quarantined",
-        "accept": "inbox:accept",
-        "reject": "inbox:reject",
-    },
+    "dead-letters": {"list": "inbox:list_letters", "retry": "inbox:retry", "dismiss": "inbox:dismiss"},
+    "quarantine": {"list": "inbox:list_quarantined", "accept": "inbox:accept", "reject": "inbox:reject"},
     "recall": "reading:recall",
-    "list": "listing:list_",
-    "show": "listing:show",
+    "list": "reading:list_",
+    "show": "reading:show",
     "load": "reading:load",
     "history": "reading:history",
     "profile": "reading:profile",
@@ -56,9 +49,9 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "check": "store:check",
     "upgrade": "store:upgrade",
     "providers": "store:providers",
-    "audit": "listing:audit",
+    "audit": "reading:audit",
     "export": "store:export",
-    "import": "importing:import_",
+    "import": "ingest:import_",
     "reembed": "store:reembed",
     "calibrate": "store:calibrate",
     "backup": "store:backup",
@@ -127,65 +120,28 @@ app: Final = typer.Typer(
 )
 
 
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+
+
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        print(f"factmem {version('factmem')}")
+        print(f"factmem {factmem.__version__}")
         raise typer.Exit
 
 
-_JSON: Final = "Print JSON to stdout and nothing else."
-_GLOBAL: Final[Mapping[str, tuple[str, str]]] = {
-    "store": ("ADDRESS", "Store to use: a path or PROVIDER:LOCATION (default: a file in your data folder)."),
-    "organization": ("NAME", "Tenant that the facts belong to."),
-    "viewer": ("NAME", "User who reads and writes, and who owns private facts."),
-    "user": ("NAME", "User whose memory it is: the viewer, and the subject and owner of new facts."),
-    "embedder": (
-        "NAME",
-        "Embedder: wordllama (the default), minilm, multilingual, fastembed:MODEL or VENDOR:MODEL, as voyage:voyage-3.",
-    ),
-    "reranker": (
-        "NAME",
-        "Reranker of results: fastembed:MODEL, VENDOR:MODEL, http://HOST:PORT#MODEL, or model (default: none).",
-    ),
-    "model": (
-        "ADDRESS",
-        "Language model used for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default: none).",
-    ),
-}
-"""The options that work before and after the name of every command: their metavar and help."""
-
-
-def _global_parameters(panel: str | None = None) -> list[inspect.Parameter]:
-    """Return the global options; without a panel, those before the command's name, which read the environment."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    options = [
-        inspect.Parameter(
-            name,
-            kind,
-            default=None,
-            annotation=Annotated[
-                str | None,
-                typer.Option(
-                    f"--{name}",
-                    metavar=metavar,
-                    help=help,
-                    envvar=None if panel else f"FACTMEM_{name.upper()}",
-                    callback=checked_address if name == "store" else None,
-                    rich_help_panel=panel,
-                ),
-            ],
-        )
-        for name, (metavar, help) in _GLOBAL.items()
-    ]
-    as_json = typer.Option("--json", help=_JSON, rich_help_panel=panel)
-    return [*options, inspect.Parameter("as_json", kind, default=False, annotation=Annotated[bool, as_json])]
+def _global_parameters(panel: str | None = None) -> Iterator[inspect.Parameter]:
+    """Yield the global options; without a panel, those before the command's name, which read the environment."""
+    for parameter in _options(inspect.Parameter("session", _KEYWORD, annotation=Session), {}):
+        described = get_args(parameter.annotation)[-1]
+        described.rich_help_panel = panel
+        if panel is None and parameter.name != "as_json":
+            described.envvar = f"FACTMEM_{parameter.name.upper()}"
+        yield parameter
 
 
 def _sign(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
     """Give a function the signature that typer reads: the context and these parameters."""
-    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    context = inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context)
     function.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *parameters)}
 
@@ -196,14 +152,12 @@ def _global_options(ctx: typer.Context, version: bool, **given: Any) -> None:
 
 _VERSION: Final = inspect.Parameter(
     "version",
-    inspect.Parameter.KEYWORD_ONLY,
+    _KEYWORD,
     default=False,
     annotation=Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ],
 )
-_sign(_global_options, [*_global_parameters(), _VERSION])
-app.callback()(_global_options)
 
 
 def _command(run: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -218,7 +172,7 @@ def _command(run: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     def call(ctx: typer.Context, **given: Any) -> None:
         before = ctx.find_root().obj or Session()
-        session = Session(**{key: given.pop(key) or getattr(before, key) for key in (*_GLOBAL, "as_json")})
+        session = Session(**{key: given.pop(key) or getattr(before, key) for key in attrs.fields_dict(Session)})
         for name, block in blocks.items():
             given[name] = block(**{field.name: given.pop(field.name) for field in attrs.fields(block)})
         _reporting(functools.partial(_run, run, session, given), as_json=session.as_json)
@@ -244,14 +198,16 @@ def _options(parameter: inspect.Parameter, helps: Mapping[str, str]) -> Iterator
 def _option(name: str, annotation: Any, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
     """Return an option or an argument, with the help that the docstring of its command or its block has for it.
 
-    What has a default is an option of the parameter's name, and a truth value is a flag, unless the annotation says
-    otherwise.
+    What has a default is an option of the parameter's name, and a truth value is a flag, unless `OPTIONS` or the
+    annotation says otherwise.
     """
     kind, *given = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     if given:
         described = copy.copy(given[-1])
     elif default is inspect.Parameter.empty:
         described = typer.Argument(metavar=name.upper())
+    elif name in OPTIONS:
+        described = copy.copy(OPTIONS[name])
     else:
         described = typer.Option(*([f"--{name.replace('_', '-')}"] if kind is bool else []))
     described.help = helps.get(name, described.help)
@@ -259,9 +215,7 @@ def _option(name: str, annotation: Any, default: Any, helps: Mapping[str, str]) 
         get_origin(part) for part in (kind, *get_args(kind))
     }:
         described.help += " May be repeated."
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, described]
-    )
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, described])
 
 
 def _documented(thing: object) -> tuple[str, dict[str, str]]:
@@ -303,3 +257,7 @@ def _discard_output() -> None:
         os.dup2(nowhere, sys.stdout.fileno())
     finally:
         os.close(nowhere)
+
+
+_sign(_global_options, [*_global_parameters(), _VERSION])
+app.callback()(_global_options)

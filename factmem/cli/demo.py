@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
 import os
 import shlex
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
@@ -22,13 +21,12 @@ import typer
 from anyio import to_thread
 
 from factmem.abc.detector import Conversation
-from factmem.browse.texts import shown, value_text
 from factmem.cli.ingest import About, Ingestion, kept
 from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
-from factmem.facts import STATEMENT, Concept, SingleConcept
+from factmem.facts import Concept, SingleConcept
 from factmem.json_form import attributes
 from factmem.records import Evidence, FactDetails
 from factmem.scopes import MemoryScope
@@ -37,7 +35,6 @@ from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from factmem.memory.facade import Memory
 
@@ -62,32 +59,26 @@ _QUESTIONS: Final = (
 """Questions, and a text in the value of the right fact."""
 
 _SECRET: Final = b"Rust-4nd-Resin!77"
-_RESULTS: Final = 3
 _FILLED: Final = 0.2
 """Share of the time that is over when everything is in the store."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class _Answer:
     """The answer of a new process to a question.
 
     Attributes:
         question: The question.
-        expected: Text in the value of the right fact.
-        matches: Results of recall, as JSON.
-        rank: Rank of the right fact, from 1; None if it is missing.
+        text: The first result, as it was printed.
+        right: Whether it is the right fact.
     """
 
     question: str
-    expected: str
-    matches: Sequence[Any]
-    rank: int | None
+    text: str
+    right: bool
 
 
-async def demo(
-    session: Session,
-    keep: Annotated[Path | None, typer.Option(metavar="PATH")] = None,
-) -> None:
+async def demo(session: Session, keep: Annotated[Path | None, typer.Option(metavar="PATH")] = None) -> None:
     """Ingest two conversations, and let a new process answer questions about them.
 
     Options:
@@ -102,12 +93,12 @@ async def demo(
         leaks = await to_thread.run_sync(_leaks, file, answers)
     data: dict[str, Json] = {
         "taken_in": attributes(taken),
-        "answers": [_answer_json(answer) for answer in answers],
+        "answers": [attributes(answer) for answer in answers],
         "leaks": list(leaks),
         "store": str(keep) if keep else None,
     }
     session.show(data, lambda out: _print_demo(out, taken, answers, leaks, keep))
-    if leaks or any(answer.rank != 1 for answer in answers):
+    if leaks or not all(answer.right for answer in answers):
         raise typer.Exit(FAILED)
 
 
@@ -130,10 +121,7 @@ async def _fill(session: Session) -> Ingestion:
 
     with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:
         conversations = await to_thread.run_sync(lambda: list(read_conversations(file)))
-    async with (
-        open_provider(session.address) as provider,
-        session.memory(provider=provider, read_only=False) as memory,
-    ):
+    async with open_provider(session.address) as provider, session.memory(provider=provider, read_only=False) as memory:
         about = About(subject=_MAYA, scope=_CAFE, source=None, private=None)
         taken = Ingestion()
         for conversation in conversations:
@@ -178,55 +166,38 @@ async def _save_typed(memory: Memory, conversations: Sequence[Conversation]) -> 
 
 async def _ask(session: Session, advance: Callable[[float], None]) -> list[_Answer]:
     """Ask each question in a process of its own."""
-    answers: dict[str, CompletedProcess[bytes]] = {}
+    answers: dict[str, _Answer] = {}
     limiter = anyio.CapacityLimiter(os.cpu_count() or 1)
 
-    async def ask(question: str) -> None:
+    async def ask(question: str, expected: str) -> None:
         async with limiter:
-            answers[question] = await _recall_elsewhere(session, question)
+            text = await _recall_elsewhere(session, question)
+            answers[question] = _Answer(question, text, right=expected in text.partition("\n")[0])
             advance(len(answers) / len(_QUESTIONS))
 
     async with anyio.create_task_group() as tasks:
-        for question, _ in _QUESTIONS:
-            tasks.start_soon(ask, question)
-    return [_judged(question, expected, _matches(answers[question])) for question, expected in _QUESTIONS]
+        for question, expected in _QUESTIONS:
+            tasks.start_soon(ask, question, expected)
+    return [answers[question] for question, _ in _QUESTIONS]
 
 
-async def _recall_elsewhere(session: Session, question: str) -> CompletedProcess[bytes]:
-    """Run ``factmem recall`` in a new process."""
-    words = [sys.executable, "-m", "factmem", *session.options(), "--json"]
-    return await anyio.run_process([*words, "recall", question, "--limit", str(_RESULTS)], check=False)
-
-
-def _matches(answer: CompletedProcess[bytes]) -> Sequence[Any]:
-    if answer.returncode:
-        error = answer.stderr.decode(errors="replace").strip()
+async def _recall_elsewhere(session: Session, question: str) -> str:
+    """Return the first result of ``factmem recall`` in a new process, as it is printed."""
+    words = [sys.executable, "-m", "factmem", *session.options(), "recall", question, "--limit", "1"]
+    done = await anyio.run_process(words, check=False)
+    if done.returncode:
+        error = done.stderr.decode(errors="replace").strip()
         raise StoreUnavailableError(f"the process that answers failed: {error}")
-    matches: Sequence[Any] = json.loads(answer.stdout)["matches"]
-    return matches
-
-
-def _judged(question: str, expected: str, matches: Sequence[Any]) -> _Answer:
-    ranks = [rank for rank, match in enumerate(matches, 1) if expected in str(match["record"]["value"])]
-    return _Answer(question=question, expected=expected, matches=matches, rank=ranks[0] if ranks else None)
+    return textwrap.dedent(done.stdout.decode(errors="replace").replace(" 1  ", " " * 4, 1)).strip()
 
 
 def _leaks(file: Path, answers: Sequence[_Answer]) -> list[str]:
     """Return the traces of the secret and of the intruder; there should be none."""
     stored = [path for path in sorted(file.parent.glob(f"{file.name}*")) if _SECRET in path.read_bytes()]
-    believed = [answer for answer in answers if _INTRUDER in json.dumps(answer.matches)]
+    believed = [answer for answer in answers if _INTRUDER in answer.text]
     return [f"the password is in {path.name}" for path in stored] + [
         f"a tool's words were taken for a fact: {answer.question}" for answer in believed
     ]
-
-
-def _answer_json(answer: _Answer) -> dict[str, Json]:
-    return {
-        "question": answer.question,
-        "expected": answer.expected,
-        "rank": answer.rank,
-        "first": answer.matches[0] if answer.matches else None,
-    }
 
 
 def _print_demo(
@@ -241,7 +212,7 @@ def _print_demo(
         _print_answer(out, answer)
     for leak in leaks:
         out.print(f"✗ {leak}", style="bold red")
-    right = sum(answer.rank == 1 for answer in answers)
+    right = sum(answer.right for answer in answers)
     style = "bold green" if right == len(answers) and not leaks else "bold red"
     out.print(f"{right} of {len(answers)} right facts came first. ", style=style, end="")
     if not leaks:
@@ -275,23 +246,5 @@ def _print_next(out: Console, keep: Path | None) -> None:
 def _print_answer(out: Console, answer: _Answer) -> None:
     from rich.text import Text
 
-    lines = [Text(answer.question, style="italic")]
-    if answer.rank != 1:
-        place = f"came as number {answer.rank}" if answer.rank else f"is not among the first {_RESULTS}"
-        lines.append(Text(f"wrong: the right fact ({answer.expected}) {place}", style="red"))
-    if answer.matches:
-        lines += _first_lines(answer.matches[0]["record"])
-    print_block(out, "✓" if answer.rank == 1 else "✗", [*lines, Text("")])
-
-
-def _first_lines(record: Any) -> list[Text]:
-    """Return the first result of the other process as lines: its value and its source."""
-    from rich.text import Text
-
-    verbatim = record["keyword"] == STATEMENT.keyword
-    says = value_text(record["value"]) if verbatim else f"{record['keyword']} = {value_text(record['value'])}"
-    source, *_ = record["evidence"]
-    quoted = "" if verbatim else f"“{source['quote']}” "
-    who = f"{source['speaker']} ({source['role']})" if source["speaker"] else source["role"]
-    origin = f"{quoted}— {who}, {record['timestamp'][:10]}, conversation {source['conversation_id']}"
-    return [Text(shown(says), style="bold"), Text(shown(origin), style="dim")]
+    lines = [Text(answer.question, style="italic"), *map(Text, answer.text.splitlines()), Text("")]
+    print_block(out, "✓" if answer.right else "✗", lines)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids, lengthened, short_id
-from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
+from factmem.cli.options import IdsArgument, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch, progress, tallied
-from factmem.cli.session import FAILED, Session, in_words, report
+from factmem.cli.session import Session, in_words
 from factmem.errors import InvalidDataError, ModelError
 from factmem.json_form import attributes, record_json
 from factmem.values import Json
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from factmem.memory.background import Remembered
     from factmem.memory.dead_letters import DeadLetter
-    from factmem.memory.quarantine import Quarantine
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
 
@@ -34,15 +32,12 @@ SomeLettersArgument = Annotated[
 AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records, or those that the filters leave.")]
 
 
-async def resume(session: Session, budget: BudgetOption = None) -> None:
+async def resume(session: Session, budget: int | None = None) -> None:
     """Read what an earlier process left unread, with the language model."""
     session.check_model("resuming")
     watch = Watch(session)
     async with session.memory(read_only=False, asking=True, on_event=watch.hear, budget=budget) as memory:
-        with watch.noting_interruption():
-            submission = await memory.inbox.resume()
-            watch.expect(submission)
-            await watch.wait()
+        submission = await watch.seen_through(memory.inbox.resume())
     tally = tallied([submission])
 
     def render(out: Console) -> None:
@@ -56,8 +51,7 @@ async def resume(session: Session, budget: BudgetOption = None) -> None:
     session.show({"resumed": len(submission.ids), "unread": submission.pending, **tally.to_json()}, render)
     session.note_quarantined(tally.quarantined)
     if (unread := watch.failure(tally, "submission")) is not None:
-        report(unread, as_json=session.as_json)
-        raise typer.Exit(FAILED)
+        raise unread
 
 
 async def list_letters(session: Session) -> None:
@@ -101,16 +95,9 @@ async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
 
     changes: list[Json] = [attributes(change) for result in results for change in result.changes]
     session.show({"retried": len(results), **tally.to_json(), "changes": changes}, render)
-    _report_failures(session, results)
-
-
-def _report_failures(session: Session, results: Sequence[Remembered]) -> None:
-    failures = [result.failure for result in results if result.failure is not None]
-    if failures:
+    if failures := [result.failure for result in results if result.failure is not None]:
         names = ", ".join(dict.fromkeys(failures))
-        unread = ModelError(f"{counted(len(failures), 'dead letter')} could not be read again ({names}): try later")
-        report(unread, as_json=session.as_json)
-        raise typer.Exit(FAILED)
+        raise ModelError(f"{counted(len(failures), 'dead letter')} could not be read again ({names}): try later")
 
 
 async def dismiss(session: Session, ids: IdsArgument) -> None:
@@ -138,11 +125,10 @@ async def accept(
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
     selection: Selection = Selection(),
-    reason: ReasonOption = None,
+    reason: str | None = None,
 ) -> None:
     """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
-    async with _quarantined(session, ids, everything, selection) as (quarantine, chosen):
-        session.show_changes(await quarantine.accept(*chosen, reason=reason), "accepted")
+    await _decide(session, "accept", ids or (), selection, everything=everything, reason=reason)
 
 
 async def reject(
@@ -150,18 +136,22 @@ async def reject(
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
     selection: Selection = Selection(),
-    reason: ReasonOption = None,
+    reason: str | None = None,
 ) -> None:
     """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
-    async with _quarantined(session, ids, everything, selection) as (quarantine, chosen):
-        session.show_changes(await quarantine.reject(*chosen, reason=reason), "rejected")
+    await _decide(session, "reject", ids or (), selection, everything=everything, reason=reason)
 
 
-@contextlib.asynccontextmanager
-async def _quarantined(
-    session: Session, named: Sequence[str] | None, everything: bool, selection: Selection
-) -> AsyncIterator[tuple[Quarantine, Sequence[str]]]:
-    """Open the quarantine, with the ids of the records that are named, or of all that the filters leave.
+async def _decide(
+    session: Session,
+    decision: Literal["accept", "reject"],
+    named: Sequence[str],
+    selection: Selection,
+    *,
+    everything: bool,
+    reason: str | None,
+) -> None:
+    """Accept or reject the records that are named, or all that the filters leave.
 
     Raises:
         InvalidDataError: Neither or both are given.
@@ -173,4 +163,7 @@ async def _quarantined(
         raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
         quarantine = memory.inbox.quarantine
-        yield quarantine, await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]
+        chosen = await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]
+        decide = quarantine.accept if decision == "accept" else quarantine.reject
+        changes = await decide(*chosen, reason=reason)
+    session.show_changes(changes, f"{decision}ed")

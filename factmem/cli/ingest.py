@@ -1,4 +1,8 @@
-"""The command `ingest`: conversations, kept word for word or read by a language model, and documents."""
+"""The commands that take in files.
+
+`ingest` takes conversations, kept word for word or read by a language model, and documents; `import` takes exports of
+factmem and the files of other systems.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ import io
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypedDict
+from typing import IO, TYPE_CHECKING, Annotated, Final, TypedDict
 
 import attrs
 import typer
@@ -22,17 +26,11 @@ from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.topics import MANAGED_TOPICS, Topic
 from factmem.browse.texts import counted, shown
-from factmem.cli.options import (
-    BudgetOption,
-    OriginNameOption,
-    PrivateOption,
-    ScopeOption,
-    SubjectOption,
-    schema_named,
-)
+from factmem.cli.options import from_day, key_in, schema_named
 from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
+from factmem.importers.systems import SYSTEMS, Reading, read_system
 from factmem.json_form import attributes
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -42,11 +40,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.importers.documents import DocumentReport
+    from factmem.importers.moving import ImportReport
     from factmem.llm import CostReport
     from factmem.memory.background import Submission
     from factmem.memory.facade import Memory
 
-__all__ = ["About", "Ingestion", "ingest", "kept"]
+__all__ = ["About", "Ingestion", "import_", "ingest", "kept"]
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +68,7 @@ class ReadingOptions:
     keep_words: Annotated[bool, typer.Option("--keep-words/--no-keep-words")] = True
     consolidate: Annotated[bool, typer.Option("--consolidate/--no-consolidate")] = True
     again: bool = False
-    budget: BudgetOption = None
+    budget: int | None = None
 
     def request(self, subject: MemorySubject) -> DetectionRequest | None:
         """Return the request; None for the default request of the memory.
@@ -253,10 +252,10 @@ async def _stored_id(conversation: Conversation) -> str | None:
 async def ingest(
     session: Session,
     files: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER")],
-    scope: ScopeOption = None,
-    subject: SubjectOption = None,
-    source: OriginNameOption = None,
-    private: PrivateOption = False,
+    scope: str | None = None,
+    subject: MemorySubject | None = None,
+    source: str | None = None,
+    private: bool = False,
     reading: ReadingOptions = ReadingOptions(),
     trust: bool = False,
 ) -> None:
@@ -441,11 +440,7 @@ def _print_files(out: Console, results: Mapping[Path, object], total: object) ->
 
 
 async def _understand(
-    session: Session,
-    provider: AgentMemoryProvider,
-    files: Sequence[Path],
-    about: AboutIn,
-    reading: ReadingOptions,
+    session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn, reading: ReadingOptions
 ) -> _Outcome:
     """Submit conversations to the language model, and wait until facts are detected in them.
 
@@ -593,3 +588,170 @@ async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversa
         while (conversation := await to_thread.run_sync(next, conversations, None)) is not None:
             yield conversation
             advance(found.bytes_read / max(found.size, 1))
+
+
+_OWN = "factmem"
+_OWNERS_SHOWN = 5
+
+
+def _column(text: str) -> tuple[str, str]:
+    field, sign, column = text.partition("=")
+    if not sign or not field.strip() or not column:
+        raise typer.BadParameter(f"{text!r} is not a column such as value=text")
+    return field.strip(), column
+
+
+@attrs.frozen(kw_only=True)
+class MovingOptions:
+    """The options of an import from another system.
+
+    Attributes:
+        subject: Subject of rows that name none.
+        scope: Scope of rows that name none.
+        source: Name of the source, to filter by.
+        private: Visible only to the user that a fact is about, else to the viewer.
+        column: Column of a csv or jsonl file, such as value=text.
+        namespace: Meaning of langgraph's namespaces, such as memories,{user}.
+        key_env: Environment variable with the key of koog's files.
+        with_deleted: Keep what was deleted in mem0 as retracted history.
+        date: Date of undated rows (default: the file's last change).
+        dry_run: Read everything, and write nothing.
+    """
+
+    subject: MemorySubject | None = None
+    scope: str | None = None
+    source: str | None = None
+    private: bool = False
+    column: Annotated[list[str] | None, typer.Option(metavar="FIELD=COLUMN")] = None
+    namespace: Annotated[str | None, typer.Option(metavar="TEMPLATE")] = None
+    key_env: str | None = None
+    with_deleted: bool = False
+    date: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None
+    dry_run: bool = False
+
+    def opened(self, system: str, path: Path, subject: MemorySubject, session: Session) -> Reading:
+        """Open the source with these options.
+
+        Raises:
+            FactMemError: See `read_system`.
+        """
+        from factmem.importers import ImportOptions
+
+        scope = MemoryScope.CROSS_PRODUCT if self.scope is None else MemoryScope.parse(self.scope)
+        options = ImportOptions(
+            subject=subject,
+            scope=scope,
+            source=self.source,
+            private=self.private or session.user is not None,
+            owner=session.reader,
+            columns=dict(_column(text) for text in self.column or ()),
+            namespace=self.namespace,
+            key=key_in(self.key_env),
+            with_deleted=self.with_deleted,
+            dated=self.date,
+        )
+        return read_system(system, path, options)
+
+
+async def import_(
+    session: Session,
+    path: Path,
+    system: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="SYSTEM",
+            help=f"System that wrote it: {', '.join((_OWN, *SYSTEMS))}.",
+            autocompletion=lambda incomplete: [name for name in (_OWN, *SYSTEMS) if name.startswith(incomplete)],
+        ),
+    ] = _OWN,
+    trust: bool = False,
+    moving: MovingOptions = MovingOptions(),
+) -> None:
+    """Import a file that `export` wrote, or move in from another system; doing it twice adds nothing.
+
+    Of a file that `export` wrote, everything is quarantined without --trust; of another system, what neither the user
+    nor the assistant is known to have said. Conversations are ingested, with --model by a language model.
+
+    Options:
+        path: File or folder; - reads stdin (own format only).
+        trust: Trust it, such as your own backup (default: quarantine what nobody is known to have said).
+    """
+    if system == _OWN:
+        await _own(session, path, moving, trust=trust)
+    elif path == STDIN:
+        raise InvalidDataError("only factmem's own format can be read from stdin: name a file")
+    else:
+        await _move(session, system, path, moving, trust=trust)
+
+
+async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bool) -> None:
+    if moving != MovingOptions():
+        raise InvalidDataError("these options are for other systems: name one with --from, or leave them out")
+    source: Path | IO[str] = sys.stdin if file == STDIN else file
+    async with session.memory(read_only=False) as memory:
+        receipt = await memory.admin.import_(source, trust=trust)
+    new = counted(receipt.imported, "new assertion")
+    private = f" and {receipt.private:,} private to others" if receipt.private else ""
+    text = f"{new}{private} in {session.shown_address}, {receipt.quarantined:,} waiting in quarantine"
+    if receipt.accepted:
+        text += f", {receipt.accepted} accepted"
+    session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
+    session.note_quarantined(receipt.quarantined)
+
+
+async def _move(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
+    from factmem.importers import move_in
+    from factmem.importers.moving import preview
+
+    with progress(path.name, quiet=session.as_json) as advance:
+        if moving.dry_run:
+            subject = moving.subject or MemorySubject.EVERYTHING  # the store, which would know it better, is not opened
+            report = await preview(moving.opened(system, path, subject, session), progress=advance)
+        else:
+            asking = SYSTEMS[system].words if system in SYSTEMS else False
+            async with session.memory(read_only=False, asking=asking) as memory:
+                subject = await session.subject_in(memory, moving.subject)
+                reading = moving.opened(system, path, subject, session)
+                report = await move_in(memory, reading, trust=trust, progress=advance)
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        "system": system,
+        "path": str(path),
+        "dry_run": moving.dry_run,
+    }
+    session.show(
+        data | report.to_json(), lambda out: _print_moved(out, session, system, report, dry_run=moving.dry_run)
+    )
+    session.note_quarantined(report.quarantined, report.owners[:_OWNERS_SHOWN])
+    if report.errors:
+        raise typer.Exit(FAILED)
+
+
+def _print_moved(out: Console, session: Session, system: str, report: ImportReport, *, dry_run: bool) -> None:
+    if dry_run:
+        found = [(report.imported, "assertion"), (report.conversations, "conversation")]
+        listed = " and ".join(counted(*one) for one in found if one[0]) or "nothing"
+        out.print(f"{system}: {listed} to import; nothing was written")
+    else:
+        talks = f"{counted(report.conversations, 'conversation')}, " if report.conversations else ""
+        accepted = f", {report.accepted} accepted" if report.accepted else ""
+        changes = [(report.updated, "updated"), (report.retracted, "retracted")]
+        changed = "".join(f", {counted(number, 'record')} {done}" for number, done in changes if number)
+        out.print(
+            f"{talks}{counted(report.imported, 'new assertion')} in {session.shown_address}, "
+            f"{report.known} known before, {report.quarantined} waiting in quarantine{accepted}{changed}"
+        )
+    for label, counts in (("skipped", report.skipped), ("lost", report.lost)):
+        for what, count in counts.items():
+            out.print(f"{label}: {counted(count, 'row')}: {shown(what)}")
+    for line in _problems(report):
+        out.print(line, style="red")
+
+
+def _problems(report: ImportReport) -> Iterator[str]:
+    for problem in report.problems:
+        message = str(problem.error)
+        yield shown(f"error: {message}" if problem.where in message else f"error: {problem.where}: {message}")
+    if report.errors > len(report.problems):
+        yield f"and {report.errors - len(report.problems)} more errors"

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
@@ -18,7 +19,7 @@ import typer
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.subjects import MemorySubject
-from factmem.value_types import JSON_SHAPE, UNITS, Scalar, scalar_named
+from factmem.value_types import JSON_SHAPE, UNITS, Scalar, as_utc, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -28,22 +29,12 @@ if TYPE_CHECKING:
     from factmem.recall.scoring import RecallSettings
 
 __all__ = [
-    "BudgetOption",
-    "ExactOption",
+    "OPTIONS",
     "IdsArgument",
-    "ImportanceOption",
-    "LabelsOption",
-    "OriginNameOption",
-    "PageOption",
-    "PrivateOption",
-    "ReasonOption",
-    "ScopeOption",
     "Scoring",
     "Selection",
     "SomeIdsArgument",
-    "SubjectOption",
     "TextArgument",
-    "TtlOption",
     "Walls",
     "checked_address",
     "condition",
@@ -80,9 +71,8 @@ def through_day(text: str) -> dt.datetime:
 
 def _moment(text: str) -> tuple[dt.datetime, bool]:
     try:
-        found = dt.datetime.fromisoformat(text.strip())
-        found = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
-    except (ValueError, OverflowError):
+        found = as_utc(dt.datetime.fromisoformat(text.strip()))
+    except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not an ISO date or time such as 2026-05-01 or 2026-05-01T09:30"
         ) from None
@@ -193,45 +183,34 @@ def key_in(variable: str | None) -> str | None:
     return key
 
 
-SubjectOption: TypeAlias = Annotated[
-    MemorySubject | None, typer.Option(parser=subject, metavar="NAME[:INDIVIDUAL]", help="Subject of the facts.")
-]
-ScopeOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="PATH", help="Scope of the facts, for example /product/alpha.")
-]
-ExactOption: TypeAlias = Annotated[bool, typer.Option("--exact", help="Exclude the scopes below.")]
-PrivateOption: TypeAlias = Annotated[
-    bool, typer.Option("--private", help="Visible to the viewer only (needs --viewer).")
-]
+OPTIONS: Final[Mapping[str, Any]] = {
+    "budget": typer.Option(
+        metavar="TOKENS", min=1, help="Stop after about this many model tokens; unread text waits for `factmem resume`."
+    ),
+    "category": typer.Option(metavar="NAME", help="Category of the record."),
+    "concept": typer.Option(metavar="KEYWORD"),
+    "exact": typer.Option("--exact", help="Exclude the scopes below."),
+    "as_of": typer.Option(parser=through_day, metavar="DATE", help="Facts as of this time (a date: its end)."),
+    "importance": typer.Option(min=0, max=1, help="Importance, from 0 to 1; recall weighs it."),
+    "key_env": typer.Option(metavar="NAME"),
+    "limit": typer.Option("--limit", "-n", min=1),
+    "metadata": typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON."),
+    "page": typer.Option(metavar="PAGE", help="Page token printed at the end of the previous page."),
+    "private": typer.Option("--private", help="Visible to the viewer only (needs --viewer)."),
+    "reason": typer.Option(metavar="TEXT", help="Reason, for the audit trail."),
+    "scope": typer.Option(metavar="PATH", help="Scope of the facts, for example /product/alpha."),
+    "since": typer.Option(parser=from_day, metavar="DATE"),
+    "source": typer.Option(metavar="NAME", help="Name of the source, to filter by."),
+    "subject": typer.Option(parser=subject, metavar="NAME[:INDIVIDUAL]", help="Subject of the facts."),
+    "timestamp": typer.Option(parser=from_day, metavar="DATE"),
+    "topic": typer.Option(metavar="NAME"),
+    "ttl": typer.Option("--ttl", parser=duration, metavar="DURATION", help="Time to live, such as 12h or 30d."),
+    "until": typer.Option(parser=through_day, metavar="DATE"),
+}
+"""Options that are the same in several commands, by the name of the parameter, unless a command declares its own."""
+
 TextArgument: TypeAlias = Annotated[
     str, typer.Argument(parser=stdin_or_text, metavar="TEXT", help="Text; - reads stdin.")
-]
-TtlOption: TypeAlias = Annotated[
-    dt.timedelta | None,
-    typer.Option("--ttl", parser=duration, metavar="DURATION", help="Time to live, such as 12h or 30d."),
-]
-ImportanceOption: TypeAlias = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Importance, from 0 to 1; recall weighs it.")
-]
-LabelsOption: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--category", metavar="NAME", help="Category of the record.")
-]
-OriginNameOption: TypeAlias = Annotated[
-    str | None, typer.Option("--source", metavar="NAME", help="Name of the source, to filter by.")
-]
-ReasonOption: TypeAlias = Annotated[str | None, typer.Option(metavar="TEXT", help="Reason, for the audit trail.")]
-BudgetOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        metavar="TOKENS",
-        min=1,
-        help="Stop after about this many model tokens; unread text waits for `factmem resume`.",
-    ),
-]
-
-
-PageOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="PAGE", help="Page token printed at the end of the previous page.")
 ]
 IdsArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID", help="Ids of the records, in full or shortened.")
@@ -259,17 +238,17 @@ class Selection:
         until: Only what was said up to this date, inclusive.
     """
 
-    scope: ScopeOption = None
-    exact: ExactOption = False
-    subject: SubjectOption = None
-    concept: Annotated[list[str] | None, typer.Option(metavar="KEYWORD")] = None
-    category: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
-    source: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
-    topic: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
+    scope: str | None = None
+    exact: bool = False
+    subject: MemorySubject | None = None
+    concept: list[str] | None = None
+    category: list[str] | None = None
+    source: list[str] | None = None
+    topic: list[str] | None = None
     metadata: Annotated[list[Any] | None, typer.Option(parser=condition, metavar="CONDITION")] = None
     pattern: Annotated[str | None, typer.Option(metavar="REGEX")] = None
-    since: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None
-    until: Annotated[dt.datetime | None, typer.Option(parser=through_day, metavar="DATE")] = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
 
     @property
     def given(self) -> bool:
@@ -305,7 +284,7 @@ class Walls:
         read_only: Offer nothing that writes.
     """
 
-    scope: Annotated[list[str] | None, typer.Option(metavar="PATH")] = None
+    scope: list[str] | None = None
     subjects: Annotated[
         list[MemorySubject] | None, typer.Option("--subject", parser=subject, metavar="NAME[:INDIVIDUAL]")
     ] = None

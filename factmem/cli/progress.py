@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -140,6 +140,14 @@ class Watch:
             self._advance(self._share)
             for submission in self._submissions:
                 await submission.wait()
+
+    async def seen_through(self, submitting: Awaitable[Submission]) -> Submission:
+        """Return what is submitted, after it was read or has failed."""
+        with self.noting_interruption():
+            submission = await submitting
+            self.expect(submission)
+            await self.wait()
+        return submission
 
     @contextlib.contextmanager
     def noting_interruption(self) -> Iterator[None]:

@@ -1,58 +1,59 @@
-"""The commands that read facts: `recall`, `load`, `history` and `profile`."""
+"""The commands that read facts and what happened to them.
+
+`recall`, `list`, `show`, `load`, `history`, `profile` and `audit`.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import difflib
+import enum
 import json
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import attrs
 import typer
+from rich.text import Text
 
+from factmem.browse.past import Biography, biography_of
+from factmem.browse.record_rows import details_of, shape_of
+from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
-from factmem.cli.options import (
-    ScopeOption,
-    Scoring,
-    Selection,
-    SubjectOption,
-    schema_named,
-    through_day,
-)
+from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_named
+from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records, record_block
 from factmem.cli.session import Session
+from factmem.details import Origin
+from factmem.error_hints import similar_names
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import Concept, Fact, FactType
-from factmem.records import FactRecord
+from factmem.json_form import attributes, record_json
+from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from factmem.memory.audit import AuditEntry, AuditPage
     from factmem.memory.facade import Memory
+    from factmem.memory.filters import RecordPage
     from factmem.memory.profiles import ProfileField, ProfileSchema
     from factmem.recall.results import RecallMatches
 
-__all__ = ["history", "load", "profile", "recall"]
+__all__ = ["audit", "history", "list_", "load", "profile", "recall", "show"]
 
 _SHOWN: Final = 0.005
 """Minimum score of a result beside others: less is printed as 0.00."""
 _PLACES: Final = 5
 
 
-AsOfOption = Annotated[
-    dt.datetime | None,
-    typer.Option(parser=through_day, metavar="DATE", help="Facts as of this time (a date: its end)."),
-]
-
-
 async def recall(
     session: Session,
     query: str,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = 10,
+    limit: int = 10,
     selection: Selection = Selection(),
-    as_of: AsOfOption = None,
+    as_of: dt.datetime | None = None,
     depth: Literal["shallow", "deep"] = "shallow",
     scoring: Scoring = Scoring(),
     earlier: bool = False,
@@ -91,8 +92,6 @@ async def recall(
             print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory, scope=selection.scope)
-    from factmem.cli.output import deep_block
-    from factmem.json_form import attributes
 
     def render(out: Console) -> None:
         _print_matches(out, matches, explain=explain)
@@ -109,7 +108,6 @@ async def recall(
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:
-    from factmem.cli.output import match_block, match_line, print_block
 
     if not matches:
         out.print("Nothing found.")
@@ -124,9 +122,9 @@ def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> No
 async def load(
     session: Session,
     keyword: str,
-    scope: ScopeOption = None,
-    subject: SubjectOption = None,
-    as_of: AsOfOption = None,
+    scope: str | None = None,
+    subject: MemorySubject | None = None,
+    as_of: dt.datetime | None = None,
 ) -> None:
     """Print the value of a concept, or its values one per line.
 
@@ -165,7 +163,6 @@ def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, A
 
 
 def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> None:
-    from factmem.browse.texts import shown, value_text
 
     concept = fact.concept
     values = [encode_value(value, concept.value_type) for value in fact.values]
@@ -200,10 +197,8 @@ async def _unknown(keyword: str, reader: Memory, session: Session) -> RecordNotF
         more = f" and {len(places) - _PLACES} more places" if len(places) > _PLACES else ""
         return RecordNotFoundError(f"{unknown}; it is known {', '.join(places[:_PLACES])}{more}")
     names = (await reader.admin.info()).keywords
-    similar = difflib.get_close_matches(keyword, names, n=3, cutoff=0.5)
-    similar += [name for name in names if keyword.casefold() in name.casefold() and name not in similar]
-    if similar:
-        return RecordNotFoundError(f"{unknown}; similar ones are {', '.join(similar[:5])}")
+    if similar := similar_names(keyword, names):
+        return RecordNotFoundError(f"{unknown}; similar ones are {', '.join(similar)}")
     return RecordNotFoundError(f"{unknown}; the concepts in use are listed by  {session.command_line('info')}")
 
 
@@ -213,10 +208,7 @@ def _place(record: FactRecord[Any]) -> str:
 
 
 async def history(
-    session: Session,
-    keyword: str,
-    scope: ScopeOption = None,
-    subject: SubjectOption = None,
+    session: Session, keyword: str, scope: str | None = None, subject: MemorySubject | None = None
 ) -> None:
     """Show every revision of a concept or record, oldest first, with its state.
 
@@ -231,8 +223,6 @@ async def history(
         if not records:
             await session.note_if_empty(memory, scope=scope)
             raise await _unknown(keyword, memory, session)
-    from factmem.cli.output import print_records
-    from factmem.json_form import record_json
 
     session.show(
         [record_json(record) for record in records],
@@ -243,8 +233,8 @@ async def history(
 async def profile(
     session: Session,
     reference: Annotated[str, typer.Argument(metavar="FILE|MODULE:CLASS")],
-    subject: SubjectOption = None,
-    scope: ScopeOption = None,
+    subject: MemorySubject | None = None,
+    scope: str | None = None,
 ) -> None:
     """Show the known fields of a class, and the missing ones.
 
@@ -279,10 +269,6 @@ def _field_json(field: ProfileField, known: Mapping[str, Any]) -> Json:
 def _print_profile(
     out: Console, schema: ProfileSchema[Any], known: Mapping[str, Json], missing: tuple[str, ...]
 ) -> None:
-    from rich.text import Text
-
-    from factmem.browse.texts import shown, value_text
-
     width = max((len(field.attribute) for field in schema.fields), default=0) + 2
     for field in schema.fields:
         name = (f"{field.attribute:<{width}}", "dim")
@@ -291,3 +277,181 @@ def _print_profile(
         else:
             text = "missing: the profile requires it" if field.attribute in missing else "unknown"
             out.print(Text.assemble(name, (text, "yellow" if field.attribute in missing else "dim")))
+
+
+_PAGE_SIZE: Final = 20
+_TRAIL_SIZE: Final = 50
+
+
+class _Action(enum.StrEnum):
+    """The choices of ``--action``; see `factmem.memory.audit.AuditAction`."""
+
+    RECORDED = "recorded"
+    SET_ASIDE = "set-aside"
+    SUBMITTED = "submitted"
+    READ = "read"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    RETRACTED = "retracted"
+    RESTORED = "restored"
+    ERASED = "erased"
+
+
+async def list_(
+    session: Session,
+    selection: Selection = Selection(),
+    order: Literal["said", "recorded", "importance"] = "said",
+    reverse: Annotated[bool, typer.Option("--reverse", "-r")] = False,
+    limit: int = _PAGE_SIZE,
+    page: str | None = None,
+) -> None:
+    """List the current records, newest first; all given filters must hold.
+
+    Options:
+        order: Key to sort by.
+        reverse: Oldest or least important first.
+        limit: Records per page.
+    """
+    from factmem.memory.filters import RecordOrder
+
+    async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
+        found = await memory.list_records(
+            limit=limit, page=page, order_by=RecordOrder(order), descending=not reverse, **selection.filters()
+        )
+        if not found:
+            await session.note_if_empty(memory, scope=selection.scope)
+
+    session.show(
+        {"records": [record_json(record) for record in found], "next_page": found.next_page},
+        lambda out: _print_page(out, found),
+    )
+
+
+def _print_page(out: Console, found: RecordPage) -> None:
+
+    print_records(out, found, empty="No record matches.")
+    if found.next_page is not None:
+        out.print(f"There is more: --page {found.next_page}")
+
+
+async def show(session: Session, id: str) -> None:
+    """Show one record: its value, details and evidence, its revisions, and who changed it when.
+
+    Options:
+        id: Id of the record, in full or shortened.
+    """
+    async with session.memory() as memory:
+        (full,) = await full_ids(memory, [id])
+        found = await biography_of(memory, full)
+
+    session.show(
+        {
+            "record": record_json(found.record),
+            "description": found.record.concept.description,
+            "revisions": [record_json(record) for record in found.revisions],
+            "trail": [attributes(entry) for entry in found.trail],
+        },
+        lambda out: _print_biography(out, found),
+    )
+
+
+def _print_biography(out: Console, found: Biography) -> None:
+
+    print_block(out, "record", record_block(found.record, with_id=False, all_evidence=True))
+    for line in _details(found.record):
+        out.print(line)
+    if len(found.revisions) > 1:
+        out.print("\nrevisions")
+        for record in found.revisions:
+            print_block(out, f"  r{record.revision}", record_block(record, with_id=False))
+    out.print("\nhistory")
+    for entry in found.trail:
+        out.print(f"  {_happened(entry)}")
+
+
+def _details(record: FactRecord[Any]) -> list[Text]:
+    listed = {"description": shown(record.concept.description), "type": shape_of(record), **details_of(record)}
+    return [Text.assemble((f"{name:<12}", "dim"), text) for name, text in listed.items() if text]
+
+
+def _happened(entry: AuditEntry) -> str:
+    what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
+    when, *others = _circumstances(entry)
+    return " · ".join(filter(None, (when, what, *others)))
+
+
+def _circumstances(entry: AuditEntry) -> tuple[str, str, str]:
+    """Return when something was done, by whom, and why, as far as it is known."""
+    return (
+        f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else "",
+        shown(f"by {entry.actor}") if entry.actor else "",
+        shown(f"because: {entry.reason}") if entry.reason else "",
+    )
+
+
+async def audit(
+    session: Session,
+    ids: SomeIdsArgument = None,
+    selection: Selection = Selection(),
+    origin: list[Origin] | None = None,
+    action: list[_Action] | None = None,
+    actor: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
+    flagged: bool = False,
+    oldest_first: bool = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="NUMBER")] = _TRAIL_SIZE,
+    page: str | None = None,
+) -> None:
+    """Show when records were made, changed or erased, by whom and from which source, newest first.
+
+    Options:
+        origin: Only words of this origin.
+        action: Only this action.
+        actor: Only actions of this actor: cli, mcp, import, cli:ada, …
+        flagged: Only records that read like instructions.
+        oldest_first: Oldest first.
+        limit: Entries per page.
+    """
+    from factmem.memory.audit import AuditAction
+
+    filters = selection.filters()
+    happened_since, until = filters.pop("since"), filters.pop("until")
+    async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
+        found = await memory.admin.audit(
+            *await full_ids(memory, ids),
+            actions=[AuditAction[item.name] for item in action or ()],
+            actors=actor or (),
+            origins=origin or (),
+            flagged=True if flagged else None,
+            happened_since=happened_since,
+            happened_until=None if until is None else until + dt.timedelta(microseconds=1),
+            descending=not oldest_first,
+            limit=limit,
+            page=page,
+            **filters,
+        )
+        if not found.entries:
+            await session.note_if_empty(memory, scope=selection.scope)
+    data: dict[str, Json] = {"entries": [attributes(entry) for entry in found.entries], "next_page": found.next_page}
+    session.show(data, lambda out: _print_trail(out, found))
+
+
+def _print_trail(out: Console, found: AuditPage) -> None:
+    if not found.entries:
+        out.print("Nothing matches.")
+    for entry in found.entries:
+        print_block(out, f"#{entry.seq}", _entry_block(entry))
+    if found.next_page is not None:
+        out.print(f"There is more: --page {found.next_page}")
+
+
+def _entry_block(entry: AuditEntry) -> list[Text]:
+    known = list(filter(None, _circumstances(entry)))
+    happened = Text.assemble((entry.action.value, "bold yellow"), *(f" · {item}" for item in known))
+    if entry.record is None:
+        return [happened, Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
+    block = record_block(attrs.evolve(entry.record, state=AssertionState.ACTIVE))
+    origin = Text(f"origin {entry.record.details.origin.value}", style="dim")
+    said = Text("no longer: ", style="italic") + block[0] if entry.removed else block[0]
+    return [happened, said, origin, *block[1:]]

@@ -13,15 +13,17 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 import typer
 
 from factmem.browse.texts import escaped_json
+from factmem.cli.options import checked_address
 from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -73,27 +75,29 @@ def dumped(data: Json) -> str:
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """One run of a command.
+    """One run of a command, and the options that work before and after the name of every command.
 
     Attributes:
-        store: Address of the store (default: the user's own).
-        organization: Tenant.
+        store: Store to use: a path or PROVIDER:LOCATION (default: a file in your data folder).
+        organization: Tenant that the facts belong to.
         viewer: User who reads and writes, and who owns private facts.
-        user: User whose memory it is: the viewer, and the subject and owner of facts; see `Memory.for_user`.
-        embedder: Name of the embedder.
-        reranker: Name of the reranker.
-        model: Address of the language model used for ingestion.
-        as_json: Whether stdout gets JSON and nothing else.
+        user: User whose memory it is: the viewer, and the subject and owner of new facts.
+        embedder: Embedder: wordllama (the default), minilm, multilingual, fastembed:MODEL or VENDOR:MODEL, as
+            voyage:voyage-3.
+        reranker: Reranker of results: fastembed:MODEL, VENDOR:MODEL, http://HOST:PORT#MODEL, or model (default: none).
+        model: Language model used for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default:
+            none).
+        as_json: Print JSON to stdout and nothing else.
     """
 
-    store: str | None = None
-    organization: str | None = None
-    viewer: str | None = None
-    user: str | None = None
-    embedder: str | None = None
-    reranker: str | None = None
-    model: str | None = None
-    as_json: bool = False
+    store: Annotated[str | None, typer.Option(metavar="ADDRESS", callback=checked_address)] = None
+    organization: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    viewer: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    user: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    embedder: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    reranker: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    model: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None
+    as_json: Annotated[bool, typer.Option("--json")] = False
 
     @property
     def address(self) -> str:
@@ -307,7 +311,7 @@ class Session:
         wanted = MemoryScope.subtree(path)
         if wanted is None or any(wanted.within(scope.tenant).contains(scope) for scope in known):
             return None
-        above = {str(scope.within(None)) for found in known for scope in _with_parents(found)}
+        above = {str(scope.within(None)) for found in known for scope in found.lineage}
         similar = difflib.get_close_matches(path, sorted(above), n=1)
         hint = f"did you mean {similar[0]}?" if similar else f"the scopes are listed by  {self.command_line('tree')}"
         return f"no record is in {path}: {hint}"
@@ -315,12 +319,6 @@ class Session:
     def _seen_by(self) -> str:
         tenant = f" of the organization {self.organization}" if self.organization else ""
         return tenant + (f" that {self.reader} may see" if self.reader else " that is public")
-
-
-def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:
-    while scope is not None:
-        yield scope
-        scope = scope.parent
 
 
 async def _has_past(memory: Memory) -> bool:
@@ -382,47 +380,9 @@ def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> N
         print(f"factmem: {message}", file=sys.stderr)
 
 
-_COMMAND_LINE_TERMS: Final = (
-    (
-        ", or set Policies(future=FuturePolicy.CLAMP) (at $.timestamp)",
-        ", or leave it out to say now",
-    ),
-    ("Name one with subject=, or read as one of them with for_user(name)", "Name one with --subject"),
-    ("pass replace=True", "add --replace"),
-    ("see list()", "`list` shows them"),
-    ("see list_records()", "`factmem list` shows the ids"),
-    (", or import the file again with trust=True if", ", or import the file again with --trust if"),
-    ("see history()", "`show ID` shows its history"),
-    ("or choose another type", "or name another --type"),
-    (
-        "pass the next_page of a listing with the same order",
-        "pass the token that a listing with the same order printed",
-    ),
-    ("pass the next_page of the previous page (at $.page)", "pass the token printed at the end of the previous page"),
-    ("set the key's environment variable or pass api_key=", "set the key's environment variable"),
-    (": try later or raise timeout=", ": try later"),
-    ("ask a larger model, set another mode=, or allow more tries=", "ask a larger model"),
-    ("set another mode=, lower max_chars or look at the model's name", "look at the model's name"),
-    ("ask about less at once (max_chars=) or allow longer answers (max_tokens=)", "read less text at once"),
-    (
-        "allow weak ones: allow_weak=True, weak_passphrase=yes in an address, or --weak-passphrase",
-        "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",
-    ),
-    ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
-    ("all-minilm-l6-v2-int8 (384 dimensions)", "minilm"),
-    ("multilingual-e5-small-4bit+passage, centred (384 dimensions)", "multilingual"),
-    ("wordllama-l2-supercat-256 (256 dimensions)", "wordllama"),
-    ("open it with that embedder, or embed it again with Admin.reembed() or", "name that one with --embedder, or run"),
-    ("open it with accept_older=True", "add accept_older=yes to the options of its address"),
-    ("no path of a store (at $.path)", "no path of a store"),
-    ("no path of a store (at $.root)", "no path of a store"),
-)
-"""Python terms in error messages, and the words for them on the command line."""
-
-
 def in_words(text: str) -> str:
     """Return an error's message in the terms of the command line."""
-    for term, replacement in _COMMAND_LINE_TERMS:
+    for term, replacement in table("cli/terms")["terms"].items():
         text = text.replace(term, replacement)
     return text
 

@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO, cast
@@ -19,7 +19,7 @@ from anyio import to_thread
 from typing_extensions import override
 
 from factmem.browse.texts import counted, escaped_json, shown
-from factmem.cli.options import ExactOption, checked_address, key_in
+from factmem.cli.options import checked_address, key_in
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from factmem.abc.capabilities import KeepsLog
-    from factmem.crypto.keys import KeySource
     from factmem.memory.facade import Memory
     from factmem.memory.moves import MoveReceipt
     from factmem.memory.scope_tree import ScopeTree
@@ -89,9 +88,7 @@ def _grow(branch: Tree, node: ScopeTree) -> None:
 
 
 async def info(
-    session: Session,
-    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
-    exact: ExactOption = False,
+    session: Session, scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None, exact: bool = False
 ) -> None:
     """Summarize the store: records, dates, concepts, subjects and categories.
 
@@ -183,7 +180,7 @@ async def export(
     file: Path,
     force: bool = False,
     system: Annotated[Literal["factmem", "koog"], typer.Option("--to")] = "factmem",
-    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    key_env: str | None = None,
 ) -> None:
     """Write all records that the viewer may see, with their history, to a file.
 
@@ -271,10 +268,7 @@ async def reembed(session: Session) -> None:
     session.show_line({"reembedded": count}, f"embedded {counted(count, 'record')} again")
 
 
-async def calibrate(
-    session: Session,
-    questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
-) -> None:
+async def calibrate(session: Session, questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None) -> None:
     """Measure how much words count beside the meaning of the embedder.
 
     Without questions, it is measured on the statements of the store. Nothing is changed: give the numbers to recall.
@@ -308,7 +302,7 @@ async def new_key(session: Session) -> None:
 
 async def rotate_key(
     session: Session,
-    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    key_env: str | None = None,
     passphrase_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     os_keyring: Annotated[str | None, typer.Option(metavar="SERVICE")] = None,
     weak_passphrase: bool = False,
@@ -327,12 +321,15 @@ async def rotate_key(
         resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto.key_file import RotatesKeys
-    from factmem.crypto.keys import named
+    from factmem.crypto.keys import key_sources, named
     from factmem.providers.registry import open_provider
 
-    if resume and (key_env or passphrase_env or os_keyring):
+    keys = key_sources(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
+    if resume and keys:
         raise InvalidDataError("--resume takes no new key: the address of the store names the one to continue with")
-    key = None if resume else _key_source(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
+    if not resume and len(keys) != 1:
+        raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
+    key = None if resume else keys[0]
     provider = open_provider(session.address)
     async with provider:
         if not isinstance(provider, RotatesKeys):
@@ -347,21 +344,6 @@ async def rotate_key(
     else:
         line = "the rotation is finished" if rotated else "no rotation was interrupted: the store keeps its key"
     session.show_line({"rotated": rotated}, line)
-
-
-def _key_source(
-    key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool
-) -> KeySource:
-    from factmem.crypto.keys import EnvironmentKey, EnvironmentPassphrase, OsKeyringKey
-
-    match key_env, passphrase_env, os_keyring:
-        case str(), None, None:
-            return EnvironmentKey(key_env)
-        case None, str(), None:
-            return EnvironmentPassphrase(passphrase_env, allow_weak=allow_weak)
-        case None, None, str():
-            return OsKeyringKey(os_keyring)
-    raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
 
 
 _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
@@ -383,13 +365,10 @@ async def check(session: Session) -> None:
         if not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
         found = await _found(session, provider)
-    _show(session, found, {}, lambda out: None)
+    _show(session, found)
 
 
-async def upgrade(
-    session: Session,
-    create: bool = False,
-) -> None:
+async def upgrade(session: Session, create: bool = False) -> None:
     """Upgrade a store that an older factmem wrote to the newest format, and check it.
 
     The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
@@ -416,12 +395,9 @@ async def upgrade(
         after, _ = await provider.format_versions()
         found = await _found(session, provider)
 
-    def render(out: Console) -> None:
-        done = f"was upgraded from format {before} to {after}" if before < after else f"has the newest format, {after}"
-        done = done if before else f"was created, in format {after}"
-        out.print(shown(f"{session.shown_address} {done}"))
-
-    _show(session, found, {"before": before, "after": after}, render)
+    done = f"was upgraded from format {before} to {after}" if before < after else f"has the newest format, {after}"
+    done = done if before else f"was created, in format {after}"
+    _show(session, found, f"{session.shown_address} {done}", before=before, after=after)
 
 
 async def _found(session: Session, provider: KeepsLog) -> list[Finding]:
@@ -430,20 +406,19 @@ async def _found(session: Session, provider: KeepsLog) -> list[Finding]:
     return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
 
 
-def _show(
-    session: Session, found: Sequence[Finding], also: Mapping[str, Json], before: Callable[[Console], None]
-) -> None:
+def _show(session: Session, found: Sequence[Finding], done: str = "", **formats: Json) -> None:
     """Print findings, and exit with an error code unless the store is sound."""
     sound = all(finding.severity is Severity.NOTE for finding in found)
     data: dict[str, Json] = {
         "store": session.shown_address,
-        **also,
+        **formats,
         "sound": sound,
         "findings": [attributes(item, "severity", "kind", "part", "problem", "advice") for item in found],
     }
 
     def render(out: Console) -> None:
-        before(out)
+        if done:
+            out.print(shown(done))
         _print_findings(out, found, session.shown_address)
 
     session.show(data, render)
@@ -466,10 +441,7 @@ def _print_findings(out: Console, found: Sequence[Finding], address: str) -> Non
         out.print(shown(f"{address} is sound"))
 
 
-async def backup(
-    session: Session,
-    folder: Path,
-) -> None:
+async def backup(session: Session, folder: Path) -> None:
     """Make a verified backup of the whole store, with all organizations, while others may use it.
 
     The backup of an encrypted store is encrypted, and needs the same key. A PostgreSQL database has tools of its own.
@@ -494,12 +466,7 @@ async def backup(
     )
 
 
-async def restore(
-    session: Session,
-    folder: Path,
-    replace: bool = False,
-    dry_run: bool = False,
-) -> None:
+async def restore(session: Session, folder: Path, replace: bool = False, dry_run: bool = False) -> None:
     """Verify a backup, and replace the store with it.
 
     A damaged backup is refused, and the store stays as it is. An interrupted restore is finished by the same command.

@@ -16,29 +16,16 @@ from factmem.browse.past import undo_last
 from factmem.browse.texts import parsed_value, shown, typed_value
 from factmem.changes import Change, ChangeKind
 from factmem.cli.ids import full_ids
-from factmem.cli.options import (
-    IdsArgument,
-    ImportanceOption,
-    LabelsOption,
-    OriginNameOption,
-    PrivateOption,
-    ReasonOption,
-    ScopeOption,
-    SubjectOption,
-    TextArgument,
-    TtlOption,
-    from_day,
-    metadata,
-    scalar,
-)
+from factmem.cli.options import IdsArgument, TextArgument, metadata, scalar
 from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch
-from factmem.cli.session import FAILED, Session, report
+from factmem.cli.session import Session
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.providers.memory import NoMemory
 from factmem.records import FactDetails
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 from factmem.value_types import Scalar, scalar_named, typed_names
 from factmem.values import Json
 
@@ -50,20 +37,18 @@ if TYPE_CHECKING:
 
 __all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 
-MetadataOption = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON.")]
-
 
 async def remember(
     session: Session,
     text: TextArgument,
-    subject: SubjectOption = None,
-    scope: ScopeOption = None,
-    importance: ImportanceOption = None,
-    category: LabelsOption = None,
-    source: OriginNameOption = None,
-    metadata: MetadataOption = None,
-    ttl: TtlOption = None,
-    private: PrivateOption = False,
+    subject: MemorySubject | None = None,
+    scope: str | None = None,
+    importance: float | None = None,
+    category: list[str] | None = None,
+    source: str | None = None,
+    metadata: list[str] | None = None,
+    ttl: dt.timedelta | None = None,
+    private: bool = False,
     consolidate: Annotated[bool, typer.Option("--consolidate/--no-consolidate")] = True,
 ) -> None:
     """Keep a text as a memory, with secrets redacted.
@@ -79,7 +64,7 @@ async def remember(
     async with session.memory(
         subject=subject, scope=scope, read_only=False, asking=True, on_event=watch.hear
     ) as memory:
-        submission = await memory.remember_many(
+        submitting = memory.remember_many(
             [text],
             subject=await session.subject_in(memory, subject),
             scope=scope,
@@ -91,16 +76,13 @@ async def remember(
             private=owned,
             consolidate=consolidate,
         )
-        watch.expect(submission)
-        with watch.noting_interruption():
-            await watch.wait()
+        submission = await watch.seen_through(submitting)
         (outcome,) = submission.outcomes
         result = attrs.evolve(outcome, changes=await _compared(memory, outcome.changes))
     session.show(_remembered_json(result), lambda out: _print_remembered(out, result))
     session.note_quarantined(len(result.waiting))
     if (unread := watch.failure(Tally.of([result]), "text")) is not None:
-        report(unread, as_json=session.as_json)
-        raise typer.Exit(FAILED)
+        raise unread
 
 
 async def _compared(memory: Memory, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -171,14 +153,14 @@ async def save(
     ] = None,
     multiple: bool = False,
     description: str | None = None,
-    subject: SubjectOption = None,
-    scope: ScopeOption = None,
-    timestamp: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None,
-    importance: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
-    category: LabelsOption = None,
-    source: OriginNameOption = None,
-    ttl: TtlOption = None,
-    private: PrivateOption = False,
+    subject: MemorySubject | None = None,
+    scope: str | None = None,
+    timestamp: dt.datetime | None = None,
+    importance: float = 0.5,
+    category: list[str] | None = None,
+    source: str | None = None,
+    ttl: dt.timedelta | None = None,
+    private: bool = False,
 ) -> None:
     """Save a typed fact; a newer single value replaces the older one, which stays in the history.
 
@@ -220,12 +202,12 @@ async def update(
     session: Session,
     id: str,
     value: Annotated[str | None, typer.Option(metavar="VALUE")] = None,
-    scope: Annotated[str | None, typer.Option(metavar="PATH")] = None,
-    importance: ImportanceOption = None,
-    category: LabelsOption = None,
-    source: OriginNameOption = None,
-    metadata: MetadataOption = None,
-    ttl: TtlOption = None,
+    scope: str | None = None,
+    importance: float | None = None,
+    category: list[str] | None = None,
+    source: str | None = None,
+    metadata: list[str] | None = None,
+    ttl: dt.timedelta | None = None,
 ) -> None:
     """Change a record; `history` keeps the revision before, and `undo` returns to it.
 
@@ -253,7 +235,7 @@ async def update(
     session.show(attributes(change), lambda out: print_changes(out, (change,)))
 
 
-async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
+async def undo(session: Session, ids: IdsArgument, reason: str | None = None) -> None:
     """Undo the last change of records; undone twice, it is made again.
 
     A new value gives way to the one before, a new record is retracted, and a retracted one is brought back.
@@ -265,11 +247,7 @@ async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) 
     session.show_changes(changes, "undone")
 
 
-async def retract(
-    session: Session,
-    ids: IdsArgument,
-    reason: ReasonOption = None,
-) -> None:
+async def retract(session: Session, ids: IdsArgument, reason: str | None = None) -> None:
     """Retract records: they are no longer loaded or recalled, and `undo` brings them back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.retract(*await full_ids(memory, ids), reason=reason)
@@ -286,7 +264,7 @@ def _revision(text: str) -> int:
 async def rollback(
     session: Session,
     revision: Annotated[int, typer.Argument(parser=_revision, metavar="REVISION")],
-    reason: ReasonOption = None,
+    reason: str | None = None,
 ) -> None:
     """Return a record to a revision; a rollback can be rolled back.
 

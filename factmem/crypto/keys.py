@@ -37,6 +37,7 @@ __all__ = [
     "Passphrase",
     "Recipe",
     "SecretKey",
+    "key_sources",
     "keyring_of",
     "named",
     "one_keyring",
@@ -479,6 +480,17 @@ def _from_base64(text: str) -> bytes:
     return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
 
 
+def key_sources(
+    key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool = False
+) -> list[KeySource]:
+    """Return the keys that are named; see `one_keyring`."""
+    return [
+        *([EnvironmentKey(key_env)] if key_env else []),
+        *([EnvironmentPassphrase(passphrase_env, allow_weak=allow_weak)] if passphrase_env else []),
+        *([OsKeyringKey(os_keyring)] if os_keyring else []),
+    ]
+
+
 def one_keyring(
     key: Keyring | KeySource | None,
     key_env: str | None,
@@ -502,9 +514,7 @@ def one_keyring(
         InvalidDataError: No way to a key is given, or more than one.
     """
     given: list[Keyring | KeySource] = [] if key is None else [key]
-    given += [EnvironmentKey(key_env)] if key_env else []
-    given += [EnvironmentPassphrase(passphrase_env, allow_weak=allow_weak)] if passphrase_env else []
-    given += [OsKeyringKey(os_keyring)] if os_keyring else []
+    given += key_sources(key_env, passphrase_env, os_keyring, allow_weak=allow_weak)
     if len(given) != 1 or not isinstance(given[0], Keyring | KeySource):
         raise InvalidDataError(
             "an encrypted store needs one key: key=SecretKey(...) or Passphrase(...), or one of key_env=, "

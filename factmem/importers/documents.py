@@ -129,11 +129,7 @@ def passages_in(text: str, *, markdown: bool) -> Iterator[DocumentPassage]:
 
 
 async def ingest_document(
-    memory: Memory,
-    path: Path | str,
-    *,
-    options: ImportOptions | None = None,
-    trust: bool = False,
+    memory: Memory, path: Path | str, *, options: ImportOptions | None = None, trust: bool = False
 ) -> DocumentReport:
     """Keep the passages of a Markdown or text file as statements of a document, secrets redacted.
 

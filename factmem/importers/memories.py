@@ -489,13 +489,7 @@ def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
                 if not (texts := row.texts("observations")):
                     yield Skipped("they are entities without observations")
                 for text in texts:
-                    yield from _WRITTEN.found(
-                        row,
-                        options,
-                        values=(text,),
-                        subject=subjects[name],
-                        undated=changed_at,
-                    )
+                    yield from _WRITTEN.found(row, options, values=(text,), subject=subjects[name], undated=changed_at)
             case "relation":
                 start, end, kind = row.required("from"), row.required("to"), row.required("relationType")
                 yield from _WRITTEN.found(

@@ -38,19 +38,11 @@ class System:
 SYSTEMS: Final[Mapping[str, System]] = {
     system.name: system
     for system in (
-        System(
-            "mem0",
-            "get_all() as JSON, history.db, or both in a folder",
-            option="with_deleted",
-        ),
+        System("mem0", "get_all() as JSON, history.db, or both in a folder", option="with_deleted"),
         System("crewai", "the folder of its LanceDB table, or its records as JSON Lines"),
         System("graphiti", "edges as JSON Lines, with nodes and episodes beside them"),
         System("letta", "an agent file (.af)"),
-        System(
-            "langgraph",
-            "the store's SQLite file, a dump of PostgreSQL, or items as JSON",
-            option="namespace",
-        ),
+        System("langgraph", "the store's SQLite file, a dump of PostgreSQL, or items as JSON", option="namespace"),
         System("koog", "the folder of its memory, plain or encrypted", module="koog", option="key"),
         System("memory-bank", "the answers of its REST API as JSON"),
         System("mcp-memory", "the memory.jsonl of the MCP reference server"),
@@ -144,10 +136,5 @@ def read_system(
     return Reading(system=system, source=Source(Path(path), limits), options=options)
 
 
-_OPTIONS: Final = {
-    "columns": "--column",
-    "namespace": "--namespace",
-    "key": "a key",
-    "with_deleted": "--with-deleted",
-}
+_OPTIONS: Final = {"columns": "--column", "namespace": "--namespace", "key": "a key", "with_deleted": "--with-deleted"}
 """Options that some systems read, and their names for people."""

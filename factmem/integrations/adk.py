@@ -392,10 +392,7 @@ def _entry(found: _Found) -> MemoryEntry:
         ),
         author=origin.value,
         timestamp=record.timestamp.isoformat(),
-        custom_metadata={
-            **record.details.metadata,
-            **{name: item for name, item in shown.items() if item is not None},
-        },
+        custom_metadata={**record.details.metadata, **{name: item for name, item in shown.items() if item is not None}},
     )
 
 

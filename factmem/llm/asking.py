@@ -127,19 +127,27 @@ class Usage:
 
 
 def usage_of(response: Any) -> Usage:
-    """Return the report in a response of OpenAI's, Anthropic's or Google's shape; an empty one for other shapes.
+    """Return the report in a response of OpenAI's, Anthropic's, Google's or a host framework's shape.
+
+    It is empty for other shapes.
 
     Args:
         response: an object, or its JSON.
     """
     usage = _field(response, "usage", "usage_metadata", "usageMetadata")
-    details = _field(usage, "prompt_tokens_details", "input_tokens_details")
+    details = _field(usage, "prompt_tokens_details", "input_tokens_details", "input_token_details")
     # Anthropic counts what is read from the cache, and what is written to it, beside the other tokens sent.
     beside = sum(_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
     sent = _number(usage, "prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount")
-    cached = _number(details, "cached_tokens")
+    cached = _number(details, "cached_tokens", "cache_read")
     if cached is None:
-        cached = _number(usage, "cache_read_input_tokens", "cached_content_token_count", "cachedContentTokenCount")
+        names = (
+            "cache_read_input_tokens",
+            "cache_read_tokens",
+            "cached_content_token_count",
+            "cachedContentTokenCount",
+        )
+        cached = _number(usage, *names)
     model = _field(response, "model")
     return Usage(
         model=model if isinstance(model, str) else None,
@@ -290,13 +298,7 @@ def meter(*, questions: int = 0, requests: int = 0, usage: Usage = _UNKNOWN) -> 
         requests: number of requests sent.
         usage: report on an answer.
     """
-    current_call().record_usage(
-        model=usage.model,
-        requests=requests or None,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-    )
+    current_call().record_usage(requests=requests or None, **attrs.asdict(usage))
     for spent in _meters.get():
         spent.questions += questions
         spent.requests += requests

@@ -30,21 +30,11 @@ class Cost:
     output_tokens: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            requests=self.requests + other.requests,
-            input_tokens=self.input_tokens + other.input_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-        )
+        return Cost(**{name: mine + getattr(other, name) for name, mine in attrs.asdict(self).items()})
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
-        return {
-            "requests": self.requests,
-            "input_tokens": self.input_tokens,
-            "cached_tokens": self.cached_tokens,
-            "output_tokens": self.output_tokens,
-        }
+        return attrs.asdict(self)
 
     def __str__(self) -> str:
         return (
@@ -82,12 +72,7 @@ class CostReport:
                     self._add(event)
 
     def _add(self, event: OperationCompleted | OperationFailed) -> None:
-        cost = Cost(
-            requests=event.requests or 0,
-            input_tokens=event.input_tokens or 0,
-            cached_tokens=event.cached_tokens or 0,
-            output_tokens=event.output_tokens or 0,
-        )
+        cost = Cost(**{name: getattr(event, name) or 0 for name in attrs.fields_dict(Cost)})
         if cost == Cost():
             return
         asker = event.operation

@@ -20,7 +20,7 @@ from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, ModelAwayError
 from factmem.event_loops import ProgramLoops, away
-from factmem.llm.asking import Usage, meter, usage_of
+from factmem.llm.asking import meter, usage_of
 from factmem.llm.messages import instructions_of, messages_of
 from factmem.llm.request import (
     Ending,
@@ -303,7 +303,6 @@ def _structured(model: Any, schema: dict[str, Any]) -> Any:
 
 def _said_by_langchain(message: Any) -> Reply:
     metadata = getattr(message, "response_metadata", {})
-    usage = getattr(message, "usage_metadata", None) or {}
     calls = [json.dumps(call["args"]) for call in getattr(message, "tool_calls", ())]
     calls += [call["args"] or "" for call in getattr(message, "invalid_tool_calls", ())]
     reasons = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]
@@ -311,12 +310,7 @@ def _said_by_langchain(message: Any) -> Reply:
     return Reply(
         said=_joined(calls) or (message if isinstance(message, str) else str(message.text)),
         ending=Ending.REFUSED if _is_refusal(message) else _ending_among(reasons),
-        usage=Usage(
-            model=metadata.get("model_name") or metadata.get("model"),
-            input_tokens=usage.get("input_tokens"),
-            cached_tokens=(usage.get("input_token_details") or {}).get("cache_read"),
-            output_tokens=usage.get("output_tokens"),
-        ),
+        usage=attrs.evolve(usage_of(message), model=metadata.get("model_name") or metadata.get("model")),
     )
 
 
@@ -353,18 +347,12 @@ def _for_pydantic_ai(model: Any, question: _Question) -> _Request:
 
 
 def _said_by_pydantic_ai(response: ModelResponse) -> Reply:
-    usage = response.usage
     calls = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
     refused = "refusal" in (response.provider_details or {})
     return Reply(
         said=_joined(calls) or "".join(part.content for part in response.parts if part.part_kind == "text"),
         ending=Ending.REFUSED if refused else _ending_among([response.finish_reason]),
-        usage=Usage(
-            model=response.model_name,
-            input_tokens=usage.input_tokens or None,
-            cached_tokens=usage.cache_read_tokens or None,
-            output_tokens=usage.output_tokens or None,
-        ),
+        usage=attrs.evolve(usage_of(response), model=response.model_name),
     )
 
 
@@ -392,17 +380,12 @@ def _for_agents_sdk(model: Any, question: _Question) -> _Request:
 def _said_by_agents_sdk(model: Any, response: Any) -> Reply:
     parts = [part for item in response.output if item.type == "message" for part in item.content]
     cut_off = any(getattr(item, "status", None) == "incomplete" for item in response.output)
-    usage = response.usage
+    name = getattr(model, "model", None)
     ending = Ending.REFUSED if any(part.type == "refusal" for part in parts) else Ending.CUT_OFF if cut_off else None
     return Reply(
         said="".join(part.text for part in parts if part.type == "output_text"),
         ending=ending,
-        usage=Usage(
-            model=_text_or_none(getattr(model, "model", None)),
-            input_tokens=usage.input_tokens or None,
-            cached_tokens=usage.input_tokens_details.cached_tokens or None,
-            output_tokens=usage.output_tokens or None,
-        ),
+        usage=attrs.evolve(usage_of(response), model=name if isinstance(name, str) else None),
     )
 
 
@@ -436,10 +419,6 @@ def _joined(calls: list[str]) -> str:
 def _ending_among(reasons: Iterable[object]) -> Ending | None:
     endings = (ending_named(reason) for reason in reasons if reason is not None)
     return next((ending for ending in endings if ending is not None), None)
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _asyncio_loop() -> asyncio.AbstractEventLoop | None:

@@ -5,15 +5,17 @@ The client retries, waits as the server asks, and runs on asyncio and trio alike
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import attrs
 from anyio import CancelScope, Lock, to_thread
 
-from factmem.errors import MissingPackageError
+from factmem.errors import FactMemError
+from factmem.llm.local_models import imported
 
-__all__ = ["Credentials", "JsonEndpoint", "Key", "openai_package"]
+__all__ = ["Credentials", "JsonEndpoint", "Key", "failing_as", "openai_package"]
 
 
 class Credentials(Protocol):
@@ -96,8 +98,24 @@ def openai_package() -> Any:
     Raises:
         MissingPackageError: It is not installed.
     """
+    return imported("openai", extra="all")
+
+
+@contextlib.contextmanager
+def failing_as(what: str, failed: type[FactMemError], misread: type[FactMemError]) -> Iterator[None]:
+    """Raise the errors of requests and of reading their answers as factmem's own.
+
+    Args:
+        what: Kind of the endpoint, such as "embedding".
+        failed: Error of a request that failed.
+        misread: Error of an answer that is not of its form.
+    """
+    openai = openai_package()
     try:
-        import openai
-    except ModuleNotFoundError:
-        raise MissingPackageError("openai", extra="all") from None
-    return openai
+        yield
+    except openai.APIStatusError as error:
+        raise failed(f"the {what} endpoint failed: status {error.status_code}") from None
+    except openai.OpenAIError as error:
+        raise failed(f"the {what} endpoint failed: {type(error).__name__}") from None
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise misread(f"the {what} endpoint returned an unexpected response: {type(error).__name__}") from None

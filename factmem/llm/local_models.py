@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from anyio.lowlevel import RunVar
 
 from factmem.errors import FactMemError, MissingPackageError, ModelUnavailableError
 
-__all__ = ["LocalModel", "called", "fastembed_model", "fastembed_name", "imported"]
+__all__ = ["LocalModel", "called", "fastembed_model", "fastembed_name", "imported", "root_logger_kept"]
 
 _HOMES: Final = {"TextEmbedding": "fastembed", "TextCrossEncoder": "fastembed.rerank.cross_encoder"}
 """Packages of the classes of fastembed."""
@@ -83,15 +83,22 @@ def imported(package: str, *, extra: str) -> Any:
     Raises:
         MissingPackageError: It is not installed.
     """
+    try:
+        with root_logger_kept():
+            return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(package, extra=extra) from error
+
+
+@contextlib.contextmanager
+def root_logger_kept() -> Iterator[None]:
+    """Undo changes of the root logger by a package: it belongs to the program."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(package, extra=extra) from error
+        yield
     finally:
-        for handler in [handler for handler in root.handlers if handler not in handlers]:
-            root.removeHandler(handler)
+        root.handlers[:] = handlers
         root.setLevel(level)
 
 

@@ -200,9 +200,5 @@ def changed_addresses(records: Iterable[FactRecord[Any]]) -> list[str]:
     """Return the addresses of all resources that show some records: the records, their scopes and the overviews."""
     changed: dict[str, None] = {}
     for record in records:
-        changed[record_address(record.id)] = None
-        scope: MemoryScope | None = record.scope
-        while scope is not None:
-            changed[facts_address(scope)] = None
-            scope = scope.parent
+        changed |= dict.fromkeys([record_address(record.id), *map(facts_address, record.scope.lineage)])
     return [*changed, FACTS, INFO, TREE] if changed else []

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import inspect
-import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from types import MethodType
 from typing import Any, Final
@@ -19,6 +17,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
 from pydantic import ValidationError
 
+import factmem
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     FactMemError,
@@ -28,11 +27,11 @@ from factmem.errors import (
     RecordNotFoundError,
     StoreUnavailableError,
 )
+from factmem.llm.local_models import root_logger_kept
 from factmem.mcp.access import QUOTA, Access, ServedMemory
-from factmem.mcp.answers import Served, concise_schema
-from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
+from factmem.mcp.resources import add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
-from factmem.mcp.writing import WritingTools
+from factmem.mcp.tools import Served, Tools, concise_schema
 from factmem.memory.screening import QuarantineQuota
 from factmem.recall.scoring import RecallSettings
 from factmem.scopes import MemoryScope
@@ -106,20 +105,20 @@ def make_server(
         trusted=trust,
         tools=list(offered),
     )
-    reading = ReadingTools(access, served, settings=settings, min_score=least)
-    with _logging_left_alone():
+    made = Tools(access, served, settings=settings, min_score=least)
+    with root_logger_kept():
         server = _FactMemServer(
             access,
             name,
             title="factmem",
             description="Typed facts that agents keep between conversations.",
             instructions=_instructions(served),
-            version=_version(),
+            version=factmem.__version__,
             lifespan=lambda _: access.open(),
-            tools=_tools(reading, WritingTools(access, trusted=trust), offered),
+            tools=[_bound(name, made) for name in offered],
             log_level="WARNING",
         )
-    add_resources(server, access, reading)
+    add_resources(server, access, made)
     add_prompts(server, access, writable=not {"remember", "save_fact"}.isdisjoint(offered))
     return server
 
@@ -208,26 +207,21 @@ def _hints(*, reads: bool = False, destroys: bool = False, again: bool = False) 
 
 
 _TOOLS: Final[Mapping[str, tuple[Callable[..., Any], str, ToolAnnotations]]] = {
-    "recall": (ReadingTools.recall, "Recall facts", _hints(reads=True)),
-    "load": (ReadingTools.load, "Look up a concept", _hints(reads=True)),
-    "list": (ReadingTools.list_facts, "List facts", _hints(reads=True)),
-    "history": (ReadingTools.history, "Show the history of a concept", _hints(reads=True)),
-    "info": (ReadingTools.info, "What is there to know", _hints(reads=True)),
-    "remember": (WritingTools.remember, "Remember a statement", _hints()),
-    "save_fact": (WritingTools.save_fact, "Save a typed fact", _hints()),
-    "update": (WritingTools.update, "Update a fact", _hints(destroys=True)),
-    "retract": (WritingTools.retract, "Take facts back", _hints(destroys=True, again=True)),
-    "forget": (WritingTools.forget, "Erase facts for good", _hints(destroys=True, again=True)),
+    "recall": (Tools.recall, "Recall facts", _hints(reads=True)),
+    "load": (Tools.load, "Look up a concept", _hints(reads=True)),
+    "list": (Tools.list_facts, "List facts", _hints(reads=True)),
+    "history": (Tools.history, "Show the history of a concept", _hints(reads=True)),
+    "info": (Tools.info, "What is there to know", _hints(reads=True)),
+    "remember": (Tools.remember, "Remember a statement", _hints()),
+    "save_fact": (Tools.save_fact, "Save a typed fact", _hints()),
+    "update": (Tools.update, "Update a fact", _hints(destroys=True)),
+    "retract": (Tools.retract, "Take facts back", _hints(destroys=True, again=True)),
+    "forget": (Tools.forget, "Erase facts for good", _hints(destroys=True, again=True)),
 }
 
 
-def _tools(reading: ReadingTools, writing: WritingTools, offered: Iterable[str]) -> list[Tool]:
-    return [
-        _described(name).model_copy(
-            update={"fn": MethodType(_TOOLS[name][0], reading if name in READING_TOOLS else writing)}
-        )
-        for name in offered
-    ]
+def _bound(name: str, tools: Tools) -> Tool:
+    return _described(name).model_copy(update={"fn": MethodType(_TOOLS[name][0], tools)})
 
 
 @cache
@@ -280,24 +274,6 @@ def _wrong(error: ValidationError) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(name if len(name) < 50 else f"{name[:50]}…" for name in sorted(names)[:20])
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("factmem")
-
-
-@contextlib.contextmanager
-def _logging_left_alone() -> Iterator[None]:
-    """Undo the SDK's changes to the root logger, which belongs to the program."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
 
 
 _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})

@@ -11,8 +11,16 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, Tombstone
-from factmem.shown_records import as_kept_apart, shown_record
+from factmem.records import (
+    AssertionState,
+    FactRecord,
+    LogEntry,
+    Recorded,
+    StateChange,
+    Tombstone,
+    as_kept_apart,
+    shown_record,
+)
 from factmem.validators import check_whole
 
 __all__ = ["AuditAction", "AuditEntry", "AuditPage", "is_one_of", "page_at", "trail"]

@@ -27,9 +27,8 @@ from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
+from factmem.records import Assertion, FactRecord, LogEntry, Recorded, as_kept_apart, record_of
 from factmem.scopes import MemoryScope
-from factmem.shown_records import as_kept_apart
 from factmem.validators import check_instance
 
 if TYPE_CHECKING:

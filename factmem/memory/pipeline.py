@@ -68,8 +68,9 @@ from factmem.records import (
     Origin,
     Place,
     Recorded,
+    as_kept_apart,
+    shown_record,
 )
-from factmem.shown_records import as_kept_apart, shown_record
 from factmem.views import Sight
 
 if TYPE_CHECKING:

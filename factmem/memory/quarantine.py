@@ -14,8 +14,7 @@ from factmem.memory.reader import Reader
 from factmem.memory.writer import WritingPart
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import AssertionState, FactRecord, Recorded
-from factmem.shown_records import as_kept_apart, shown_record
+from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart, shown_record
 
 __all__ = ["Quarantine", "quarantined"]
 

@@ -40,9 +40,8 @@ from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
-from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
 from factmem.scopes import MemoryScope
-from factmem.shown_records import shown_record
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 

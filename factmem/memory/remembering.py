@@ -51,10 +51,10 @@ from factmem.records import (
     Origin,
     Place,
     Recorded,
+    as_kept_apart,
     record_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.shown_records import as_kept_apart
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of
 from factmem.values import Json

@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import EmbedderError, InvalidDataError
-from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
+from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, failing_as
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
 from factmem.toml_tables import table
@@ -413,22 +413,14 @@ class RemoteEmbedder:
         return rows
 
     async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
-        openai, form = openai_package(), self._form
+        form = self._form
         request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
         current_call().record_usage(requests=1)
-        try:
+        with failing_as("embedding", EmbedderError, EmbedderError):
             answer = await self._endpoint.post(form.path(request), form.body(request))
             rows, tokens = form.read(answer)
             sizes = {len(row) for row in rows}
             current_call().record_usage(input_tokens=tokens)
-        except openai.APIStatusError as error:
-            raise EmbedderError(f"the embedding endpoint failed: status {error.status_code}") from None
-        except openai.OpenAIError as error:
-            raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise EmbedderError(
-                f"the embedding endpoint returned an unexpected response: {type(error).__name__}"
-            ) from None
         if len(rows) != len(texts) or 0 in sizes:
             raise EmbedderError(f"the embedding endpoint returned a wrong number of vectors for {len(texts)} texts")
         return rows

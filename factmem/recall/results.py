@@ -13,9 +13,8 @@ from factmem.fold import Current
 from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
-from factmem.records import FactRecord
+from factmem.records import FactRecord, shown_record
 from factmem.sentences import tells
-from factmem.shown_records import shown_record
 
 __all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "confidence_in", "hydrate"]
 

@@ -10,7 +10,7 @@ import attrs
 
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.llm.asking import Usage, meter
-from factmem.llm.json_endpoint import JsonEndpoint, Key, openai_package
+from factmem.llm.json_endpoint import JsonEndpoint, Key, failing_as
 
 __all__ = ["RERANKER_VENDORS", "EndpointReranker", "RerankerVendor"]
 
@@ -115,20 +115,11 @@ class EndpointReranker:
         await self._endpoint.aclose()
 
     async def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        openai = openai_package()
         meter(requests=1)
-        try:
+        with failing_as("reranking", ModelUnavailableError, ModelAnswerError):
             answer = await self._endpoint.post(self._vendor.path, self._vendor.body(self._model, query, texts))
             found, tokens = _read(answer)
             scores = [found[number] for number in range(len(texts))]
-        except openai.APIStatusError as error:
-            raise ModelUnavailableError(f"the reranking endpoint failed: status {error.status_code}") from None
-        except openai.OpenAIError as error:
-            raise ModelUnavailableError(f"the reranking endpoint failed: {type(error).__name__}") from None
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ModelAnswerError(
-                f"the reranking endpoint returned an unexpected response: {type(error).__name__}"
-            ) from None
         meter(usage=Usage(model=self._model, input_tokens=tokens))
         return scores
 

@@ -42,10 +42,7 @@ class FakeClock:
     """
 
     def __init__(
-        self,
-        start: dt.datetime = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC),
-        *,
-        step: dt.timedelta = dt.timedelta(0),
+        self, start: dt.datetime = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC), *, step: dt.timedelta = dt.timedelta(0)
     ) -> None:
         self._now = check_aware(start, "start")
         self._step = step

@@ -125,11 +125,7 @@ def scopes(*, tenants: bool = False) -> st.SearchStrategy[MemoryScope]:
 def subjects() -> st.SearchStrategy[MemorySubject]:
     """Subjects, some narrowed to an individual."""
     return st.builds(
-        MemorySubject,
-        names(),
-        texts(),
-        priority_level=st.integers(0, 2**31 - 1),
-        individual_name=st.none() | names(),
+        MemorySubject, names(), texts(), priority_level=st.integers(0, 2**31 - 1), individual_name=st.none() | names()
     )
 
 

@@ -34,7 +34,8 @@ def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine)
     done = processes.fork("demo", "--keep", str(processes.store))
     assert done.code == 0, done.err
     for shown in (
-        "— Maya (user), 2025-09-27, conversation three-weeks-left",
+        "2025-09-27 07:36 UTC · about user:Maya",
+        "— Maya (user), conversation three-weeks-left",
         "2 quarantined, secrets redacted: 1 password",
         "right facts came first",
         "The password is in no file of the store, and the web page was not believed.",
@@ -56,8 +57,10 @@ def test_the_demo_as_json_reports_each_answer_and_keeps_nothing(processes: Comma
     done = processes.fork("--json", "demo")
     assert done.code == 0, done.err
     report = json.loads(done.out)
-    assert [answer["rank"] for answer in report["answers"]] == [1] * len(_QUESTIONS)
-    assert all(answer["expected"] in str(answer["first"]["record"]["value"]) for answer in report["answers"])
+    assert [answer["question"] for answer in report["answers"]] == [question for question, _ in _QUESTIONS]
+    assert all(answer["right"] for answer in report["answers"])
+    for answer, (_, expected) in zip(report["answers"], _QUESTIONS, strict=True):
+        assert expected in answer["text"]
     assert report["leaks"] == []
     assert report["taken_in"]["redacted"] == {"password": 1}
     assert report["taken_in"]["quarantined"] == 2  # the words of the page, and the repetition of them

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from factmem.cli.app import app
-from factmem.mcp.reading import ReadingTools
+from factmem.mcp.tools import Tools
 from factmem.memory.filters import Filters
 from factmem.recall import RecallFilter
 
@@ -78,7 +78,7 @@ def test_the_command_line_offers_each_filter_or_leaves_it_out_for_a_reason(comma
     check_offered({name for name, option in OPTIONS.items() if option in options}, NOT_ON_THE_COMMAND_LINE)
 
 
-@pytest.mark.parametrize("tool", [ReadingTools.recall, ReadingTools.list_facts])
+@pytest.mark.parametrize("tool", [Tools.recall, Tools.list_facts])
 def test_tools_offer_each_filter_or_leave_it_out_for_a_reason(tool: Callable[..., object]) -> None:
     check_offered({name for name in inspect.signature(tool).parameters if name in FILTERS}, NOT_IN_TOOLS)
 

@@ -28,7 +28,6 @@ VOCABULARY = {
     "scopes",
     "class_fields",
     "shapes",
-    "shown_records",
     "stemming",
     "structuring",
     "subjects",

@@ -48,7 +48,7 @@ from factmem.detection.verbatim import VerbatimDetector
 from factmem.detection.windows import windows_of
 from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.json_form import record_json
-from factmem.mcp.answers import fact_answer
+from factmem.mcp.tools import fact_answer
 from factmem.memory.exports import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel

@@ -10,18 +10,20 @@ import time
 from typing import ClassVar, Final
 
 from textual import events, work
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.theme import Theme
+from textual.widgets import Static
 
 from factmem.browse.browser import Browser
-from factmem.browse.terminal.dialogs import HelpDialog
 from factmem.browse.terminal.pages import Changed, MemoryScreen, Page
 from factmem.browse.terminal.widgets import sentence_of
 from factmem.browse.texts import shown
 from factmem.errors import CapabilityError, FactMemError
+from factmem.toml_tables import table
 
 __all__ = ["TerminalBrowser", "help_page", "run"]
 
@@ -56,55 +58,6 @@ _LIGHT: Final = Theme(
 
 _PATIENCE: Final = 20
 """A look for changes takes at most one part in so many of a processor."""
-
-_HELP: Final = (
-    (
-        "Everywhere",
-        (
-            ("↑ ↓ PgUp PgDn", "move"),
-            ("Tab", "go to the next part of the page"),
-            ("Enter", "open what is under the cursor"),
-            ("Esc", "go back; on the first page, clear the search, then the conditions"),
-            ("d", "dark or light"),
-            ("?", "this page"),
-            ("q", "quit"),
-        ),
-    ),
-    (
-        "The memory",
-        (
-            ("/", "search; results come while you type, Enter goes to them"),
-            ("p", "go to the tree; → and ← open and shut a node, Enter adds a condition or drops it"),
-            ("i", "inbox: what waits for a decision"),
-            ("a", "what would an agent get for this question?"),
-            ("x", "export everything visible to a file"),
-            ("F", "erase everything under the conditions of the tree"),
-        ),
-    ),
-    (
-        "Records",
-        (
-            ("Space", "mark a row: the next action is for all marked ones"),
-            ("*", "mark all rows, or none"),
-            ("s", "the subject's facts, as a table and as a graph"),
-            ("e", "edit: value, scope, importance, categories, source"),
-            ("r", "retract, or bring back; it stays in the history"),
-            ("u", "undo the last change; again to make it again"),
-            ("b", "on a record's page: return to the revision under the cursor"),
-            ("f", "erase for good, after a dry run and a typed phrase"),
-        ),
-    ),
-    (
-        "Inbox",
-        (
-            ("a", "accept: it counts from now on"),
-            ("r", "reject: it stays apart; a rejected one can still be accepted"),
-            ("y", "have the language model read a text again"),
-            ("w", "keep its words as they were said"),
-            ("g", "next list; on a subject's page, table or graph"),
-        ),
-    ),
-)
 
 
 class TerminalBrowser(App[None]):
@@ -184,13 +137,30 @@ class TerminalBrowser(App[None]):
     def action_show_help(self) -> None:
         """Show all keys."""
         if not isinstance(self.screen, ModalScreen):
-            self.push_screen(HelpDialog(help_page()))
+            self.push_screen(_Help())
 
     def _fatal_error(self) -> None:
         """Leave with a sentence: Textual's own report shows the values of local variables, so facts."""
         error = sys.exc_info()[1] or self._exception
         self.fault = FactMemError(sentence_of(error) if error else "The browser has failed.")
         self._close_messages_no_wait()
+
+
+class _Help(ModalScreen[None]):
+    """All keys and what they do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "leave", "Close")]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page."""
+        with VerticalScroll(classes="dialog help") as box:
+            box.border_title = Content("Keys")
+            box.border_subtitle = Content("esc: close")
+            yield Static(help_page(), markup=False)
+
+    def action_leave(self) -> None:
+        """Close the page."""
+        self.dismiss(None)
 
 
 async def run(browser: Browser) -> None:
@@ -219,9 +189,9 @@ def _is_light(colours: str) -> bool:
 def help_page() -> Content:
     """Return the page of all keys."""
     lines = []
-    for title, keys in _HELP:
+    for title, keys in table("browse/terminal/keys").items():
         lines.append(Content.styled(title, "bold $text-accent"))
-        for key, text in keys:
+        for key, text in keys.items():
             first, *others = textwrap.wrap(text, 51)
             lines.append(Content.assemble((f"  {key:<14} ", "bold"), first))
             lines += [Content(" " * 17 + other) for other in others]

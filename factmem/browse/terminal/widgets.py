@@ -356,14 +356,13 @@ class PlaceTree(Tree[Place]):
         self._opened: set[Place] = {Place(""), Place("scope")}
         self._numbers: dict[Place, int] = {}
         self._narrowing = Narrowing()
-        self._overview: Overview | None = None
+        self._presented: tuple[ScopeInfo, ScopeTree, Narrowing] | None = None
 
     def present(self, overview: Overview, narrowing: Narrowing) -> None:
         """Show the places of a memory and which of them are conditions; open nodes and the cursor stay."""
-        same = self._overview is not None and _places_of(self._overview) == _places_of(overview)
-        if same and narrowing == self._narrowing:
+        if (overview.info, overview.tree, narrowing) == self._presented:
             return
-        self._overview, self._narrowing = overview, narrowing
+        self._presented, self._narrowing = (overview.info, overview.tree, narrowing), narrowing
         at = self.cursor_line
         with self.prevent(Tree.NodeExpanded, Tree.NodeCollapsed):
             self.clear()
@@ -374,10 +373,7 @@ class PlaceTree(Tree[Place]):
             ):
                 if counts:
                     self._add_names(self._heading(kind, label), kind, ranked(counts))
-        self.call_after_refresh(self._return_to, at)
-
-    def _return_to(self, line: int) -> None:
-        self.move_cursor_to_line(max(0, min(line, self.last_line)))
+        self.call_after_refresh(lambda: self.move_cursor_to_line(max(0, min(at, self.last_line))))
 
     def _heading(self, kind: str, label: str) -> TreeNode[Place]:
         place = Place(kind)
@@ -434,10 +430,6 @@ class PlaceTree(Tree[Place]):
             label.stylize("reverse")
         number = None if place is None else self._numbers.get(place)
         return label if number is None else label.append(f" {number:,}", style + Style(dim=True))
-
-
-def _places_of(overview: Overview) -> tuple[ScopeInfo, ScopeTree]:
-    return overview.info, overview.tree
 
 
 def _count_rest(node: TreeNode[Place], left_out: int) -> None:

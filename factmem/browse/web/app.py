@@ -382,16 +382,8 @@ def _narrowing(given: QueryParams | FormData) -> Narrowing:
 
 
 def _asked(given: QueryParams, *, user: str) -> Asked:
-    names = {name: given.get(name, "").strip() for name in ("agent", "feature", "product")}
-    budget = given.get("budget", "")
-    if budget and not (budget.isascii() and budget.isdecimal() and len(budget) < 8):
-        raise InvalidDataError("the budget is a number of tokens")
-    return Asked(
-        question=given.get("question", ""),
-        user=given.get("user", user).strip(),
-        budget=int(budget) if budget else Asked().budget,
-        **names,
-    )
+    texts = {name: given.get(name, "") for name in ("question", "agent", "feature", "product", "budget")}
+    return Asked.typed(**texts, user=given.get("user", user))
 
 
 def _revision(form: FormData) -> int:

@@ -14,18 +14,13 @@ from typing import Any, Final, Self
 
 import anyio
 import attrs
+from anyio.abc import AsyncResource
 
 from factmem.abc import system_clock
 from factmem.abc.clock import Clock
 from factmem.agent.config import AgentMemoryConfig, Store
 from factmem.agent.plugin import AgentMemory
-from factmem.errors import (
-    CapabilityError,
-    InvalidDataError,
-    InvalidNameError,
-    MissingPackageError,
-    RecordNotFoundError,
-)
+from factmem.errors import CapabilityError, InvalidDataError, InvalidNameError, MissingPackageError, RecordNotFoundError
 from factmem.facts import Concept, SingleConcept, SingleFact
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters
@@ -278,7 +273,7 @@ class _Reader:
         return self._listings[prefix]
 
 
-class FactMemStore(BaseStore):
+class FactMemStore(BaseStore, AsyncResource):
     """A LangGraph store whose items are facts, with history, recall and access control.
 
     - A namespace is a scope below ``root``: ``("memories", "alice")`` is ``/langgraph/memories/alice``. Prefixes
@@ -421,14 +416,6 @@ class FactMemStore(BaseStore):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def _execute(self, memory: Memory, submissions: Sequence[_Submission]) -> None:
         """Execute submissions as one batch: all reads, then all writes."""

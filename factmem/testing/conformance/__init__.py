@@ -29,20 +29,12 @@ from factmem.testing.conformance.log import (
     QuarantineSpecs,
     StateSpecs,
 )
-from factmem.testing.conformance.verbs import (
-    LifecycleSpecs,
-    ReadingSpecs,
-    SetSpecs,
-    TypeSpecs,
-    ValueSpecs,
-    ViewSpecs,
-    WallSpecs,
-)
+from factmem.testing.conformance.verbs import LifecycleSpecs, ReadingSpecs, SetSpecs, TypeSpecs, ValueSpecs, WallSpecs
 
 __all__ = ["CapabilityConformance", "ProviderConformance", "WaistConformance"]
 
 
-class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, ViewSpecs, TypeSpecs, LifecycleSpecs):
+class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs, LifecycleSpecs):
     """Specs of the four verbs and the close, which every provider must pass."""
 
 

@@ -29,17 +29,7 @@ from factmem.providers.memory import InMemoryProvider
 from factmem.records import LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.store_findings import FindingKind, Severity
 from factmem.testing.conformance.case import ACTIVE, PENDING, QUARANTINED, RETRACTED, ProviderCase, Store, request
-from factmem.testing.conformance.samples import (
-    CITY,
-    LANGUAGES,
-    PLANNER,
-    SEATS,
-    USER,
-    at,
-    multiple,
-    said,
-    single,
-)
+from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, SEATS, USER, at, multiple, said, single
 
 __all__ = ["AccessSpecs", "CheckSpecs", "CopySpecs", "ErasureSpecs", "VectorSpecs"]
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import attrs
 import pytest
+from anyio.abc import AsyncResource
 
-from factmem.abc.capabilities import (
-    EraseReceipt,
-    KeepsLog,
-    Receipt,
-    Statement,
-    StateRequest,
-)
+from factmem.abc.capabilities import EraseReceipt, KeepsLog, Receipt, Statement, StateRequest
 from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, Fact, FactT, MultipleConcept, SingleConcept
@@ -40,21 +34,13 @@ request: Final = StateRequest.of
 
 
 @attrs.frozen
-class Store:
+class Store(AsyncResource):
     """The provider under test, at the usual place unless another is given.
 
     A provider that keeps no log skips the specs that ask for one.
     """
 
     provider: AgentMemoryProvider
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def aclose(self) -> None:
         """Close the provider."""

@@ -1,4 +1,4 @@
-"""Specs of the four verbs and the close: values, sets, types, reading, walls, views and the life of a store."""
+"""Specs of the four verbs and the close: values, sets, types, reading, walls and the life of a store."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import itertools
-import random
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -18,12 +17,8 @@ import anyio.lowlevel
 import attrs
 import pytest
 
-from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import ConceptConflictError, FactMemError, InvalidDataError, InvalidNameError, ProviderClosedError
-from factmem.facts import STATEMENT, Concept, Fact, FactT, FactType, MultipleFacts, SingleFact
-from factmem.memory.background import Unrepresented
-from factmem.memory.facade import Memory
-from factmem.recall.results import RecallMatch
+from factmem.facts import Concept, Fact, FactType, SingleFact
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.testing.conformance.case import ProviderCase, Store
@@ -41,10 +36,10 @@ from factmem.testing.conformance.samples import (
     multiple,
     single,
 )
-from factmem.testing.fakes import FakeClock, HashEmbedder, capabilities_of
+from factmem.testing.fakes import capabilities_of
 from factmem.values import MAX_VALUE_BYTES
 
-__all__ = ["LifecycleSpecs", "ReadingSpecs", "SetSpecs", "TypeSpecs", "ValueSpecs", "ViewSpecs", "WallSpecs"]
+__all__ = ["LifecycleSpecs", "ReadingSpecs", "SetSpecs", "TypeSpecs", "ValueSpecs", "WallSpecs"]
 
 _FACTS: Final[list[SingleFact[Any]]] = [
     single(CITY, "Oslo"),
@@ -452,31 +447,6 @@ _WALLED: Final[dict[str, list[_Where]]] = {
 """Places that a careless store mixes."""
 
 
-class _FourVerbs(AgentMemoryProvider):
-    """A provider that shows the engine its four verbs only."""
-
-    def __init__(self, provider: AgentMemoryProvider) -> None:
-        self._provider = provider
-
-    async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
-        await self._provider.save(fact, subject, scope)
-
-    async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
-        return await self._provider.load(concept, subject, scope)
-
-    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
-        return await self._provider.load_all(subject, scope)
-
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> Sequence[Fact[Any]]:
-        return await self._provider.load_by_description(description, subject, scope)
-
-
-def _divided(provider: AgentMemoryProvider, tenant: str | None, scopes: Sequence[MemoryScope]) -> Memory:
-    return Memory(provider, organization=tenant, subjects=[USER], scopes=scopes, embedder=HashEmbedder())
-
-
 class WallSpecs(ProviderCase):
     """Specs of tenants, scopes, subjects and individuals, with hostile names."""
 
@@ -491,31 +461,6 @@ class WallSpecs(ProviderCase):
             assert await store.load(CITY, subject, scope) == fact, (subject, scope)
             assert await store.load_all(subject, scope) == [fact], (subject, scope)
             assert await store.find("city", subject, scope) == [fact], (subject, scope)
-
-    async def test_organizations_are_walls_for_memories_over_one_provider(self, store: Store) -> None:
-        """This holds whether the provider builds its key from the text of the scope or from its fields."""
-        tenants, scopes = ("acme", "beta", None), (_ALPHA, _ROOT / "acme" / "product" / "alpha")
-        memories = {tenant: _divided(_FourVerbs(store.provider), tenant, scopes) for tenant in tenants}
-        for tenant, memory in memories.items():
-            for number, scope in enumerate(scopes):
-                await memory.save(single(CITY, f"{tenant} {number}"), subject=USER, scope=scope)
-        for tenant, memory in memories.items():
-            for number, scope in enumerate(scopes):
-                assert await memory.load(CITY, subject=USER, scope=scope) == single(CITY, f"{tenant} {number}")
-            mine = {f"{tenant} {number}" for number in range(len(scopes))}
-            assert {record.value for record in await memory.list_records()} == mine
-            assert {match.record.value for match in await memory.recall("city acme beta", limit=9)} == mine
-
-    async def test_words_are_statements_of_their_own_organization(self, store: Store) -> None:
-        """Words go through the four verbs, one value each; details that these cannot carry are counted."""
-        for tenant in ("acme", "beta"):
-            memory = _divided(_FourVerbs(store.provider), tenant, (_ALPHA,))
-            outcome = await memory.remember(f"The roof of {tenant} leaks.", subject=USER, scope=_ALPHA)
-            assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1}
-        for tenant in ("acme", "beta"):
-            found = await store.load(STATEMENT, USER, _ALPHA.within(tenant))
-            assert found is not None
-            assert list(found.values) == [f"The roof of {tenant} leaks."]
 
     async def test_a_subject_is_known_by_its_name_alone(self, store: Store) -> None:
         """A subject with another description or priority is the same one."""
@@ -558,112 +503,6 @@ class WallSpecs(ProviderCase):
             with pytest.raises(InvalidNameError):
                 await store.save(single(CITY, "Oslo"), USER.individual(name), PLANNER)
         assert await store.load_all() == []
-
-
-_NOW: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-_INSIDE: Final = (MemoryScope.product("alpha"), MemoryScope.product("alpha") / "notes")
-_OUTSIDE: Final = (MemoryScope.product("alphabet"), MemoryScope.product("secret"), MemoryScope.CROSS_PRODUCT)
-_WORDS: Final = (
-    "amber",
-    "car",
-    "vehicle",
-    "trip",
-    "travel",
-    "harbor",
-    "doctor",
-    "physician",
-    "garden",
-    "roof",
-    "window",
-)
-_WORLDS: Final = 4
-
-
-@attrs.frozen
-class _Note:
-    """A statement of a random world."""
-
-    text: str
-    said_at: dt.datetime
-    scope: MemoryScope
-    owner: str | None = None
-
-
-def _notes(chance: random.Random, owners: Sequence[str | None]) -> list[_Note]:
-    return [
-        _Note(
-            f"{' '.join(chance.choices(_WORDS, k=chance.randrange(2, 7)))} {number}",
-            _NOW - dt.timedelta(days=number),
-            chance.choice((*_INSIDE, *_OUTSIDE)),
-            chance.choice(owners),
-        )
-        for number in range(24)
-    ]
-
-
-async def _filled(store: Store, tenant: str, notes: Sequence[_Note], cities: Sequence[MemoryScope]) -> Memory:
-    memory = Memory(
-        store.provider,
-        organization=tenant,
-        subjects=[USER],
-        scopes=(*_INSIDE, *_OUTSIDE),
-        embedder=HashEmbedder(64),
-        clock=FakeClock(_NOW),
-    )
-    for note in notes:
-        said = MultipleFacts(STATEMENT, (note.text,), timestamp=note.said_at)
-        private = True if note.owner else None
-        await memory.view(viewer=note.owner).save(said, subject=USER, scope=note.scope, private=private)
-    # At times of their own: the name of the organization orders what is said at once.
-    for hours, scope in enumerate(cities, start=1):
-        fact = SingleFact(CITY, "Oslo", timestamp=_NOW - dt.timedelta(hours=hours))
-        await memory.save(fact, subject=USER, scope=scope)
-    return memory
-
-
-async def _shown(view: Memory, chance: random.Random) -> list[object]:
-    """Return what a view shows: values, scores and counts, without ids and numbers of revisions."""
-    shown: list[Any] = [await view.load(CITY, subject=USER, scope=_INSIDE[0])]
-    for _ in range(4):
-        query = " ".join(chance.sample(_WORDS, 3))
-        options: dict[str, Any]
-        for options in ({}, {"semantic": False}, {"scope": _INSIDE[1]}, {"min_score": 0.2}):
-            # The name of the organization orders equal scores of the same time; the four verbs keep one time a concept.
-            matches = sorted(await view.recall(query, limit=99, **options), key=_rank)
-            shown.append([(it.record.value, str(it.record.scope), it.score, it.parts, it.reasons) for it in matches])
-    shown.append([record.value for record in await view.list_records()])
-    return [*shown, await view.admin.info(), str(await view.admin.tree())]
-
-
-def _rank(match: RecallMatch) -> tuple[float, float, str]:
-    return -match.score, -match.record.fact.timestamp.timestamp(), str(match.record.value)
-
-
-class ViewSpecs(ProviderCase):
-    """Specs of views, in two organizations of one store, of which one holds what lies outside as well."""
-
-    async def test_what_a_view_returns_depends_on_nothing_outside(self, store: Store) -> None:
-        """Scores too: their statistics tell which words occur in other scopes otherwise."""
-        for seed in range(_WORLDS):
-            chance = random.Random(seed)
-            notes = _notes(chance, [None])
-            inside = [note for note in notes if note.scope in _INSIDE]
-            whole = await _filled(store, f"whole {seed}", notes, (_INSIDE[0], _OUTSIDE[0]))
-            alone = await _filled(store, f"alone {seed}", inside, _INSIDE[:1])
-            shown = await _shown(alone.scope(_INSIDE[0]), random.Random(seed))
-            assert await _shown(whole.scope(_INSIDE[0]), random.Random(seed)) == shown
-            assert await whole.scope(_INSIDE[0]).recall(inside[0].text, limit=99)
-
-    async def test_what_a_viewer_is_shown_depends_on_nothing_that_others_own(self, store: Store) -> None:
-        await store.log()  # the four verbs keep no owners
-        for seed in range(_WORLDS):
-            chance = random.Random(seed)
-            notes = _notes(chance, [None, "ann", "ben"])
-            visible = [note for note in notes if note.owner != "ben"]
-            whole = await _filled(store, f"whole {seed}", notes, (_INSIDE[0], _OUTSIDE[0]))
-            alone = await _filled(store, f"alone {seed}", visible, (_INSIDE[0], _OUTSIDE[0]))
-            shown = await _shown(alone.view(viewer="ann"), random.Random(seed))
-            assert await _shown(whole.view(viewer="ann"), random.Random(seed)) == shown
 
 
 def _numbered(number: int) -> SingleFact[Any]:
