@@ -899,7 +899,9 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save each field of a profile as a fact of its own, said now.
 
-        A field that is None and a collection that is empty are left out: they retract nothing either.
+        A field that is None and a collection that is empty are left out, and retract nothing; a collection adds its
+        values to the known ones. Of a pydantic model, fields that were not set are left out as well. Defaults of other
+        classes are values like any other, and replace what is known: save single facts where not all is known.
 
         Args:
             profile: An instance of an attrs class or of a pydantic model; see `ProfileSchema`.
@@ -916,6 +918,8 @@ class Memory:
             ConceptConflictError: The place holds another type under a field's name; nothing was saved.
             InvalidDataError: Its class is not a profile, or a value cannot be stored.
         """
+        if isinstance(profile, type):
+            raise InvalidDataError(f"save_profile takes an instance, not {kind_of(profile)}", path="$.profile")
         facts = ProfileSchema.of(type(profile)).facts(profile, self._context.said_now)
         return await self._writer.save(
             [(fact, subject, scope) for fact in facts], details=details, private=private, ttl=ttl
