@@ -229,7 +229,7 @@ class SingleFact(Generic[T]):
         value: the value.
         timestamp: time when it was said, in UTC; now by default.
         valid_from: time since which it is true, if known.
-        valid_to: time until which it is true, if known.
+        valid_to: time until which it is true, if known; reads return it all the same.
 
     Raises:
         InvalidDataError: the concept is not SINGLE, the value is not of its type, or a time is naive.
@@ -280,7 +280,7 @@ class MultipleFacts(Generic[T]):
         values: the values, at least one.
         timestamp: time when they were said, in UTC; now by default. In a loaded fact, the newest.
         valid_from: time since which they are true, if known.
-        valid_to: time until which they are true, if known.
+        valid_to: time until which they are true, if known; reads return them all the same.
 
     Raises:
         InvalidDataError: the concept is not MULTIPLE, there is no value, one is not of its type, or a time is naive.

@@ -845,7 +845,8 @@ class Memory:
                 scope that scope.
             details: Importance, categories, evidence, origin and so on.
             private: Keep the fact for this memory's viewer alone.
-            ttl: Time to live; by the details or this memory's `TtlPolicy` if None.
+            ttl: Time to live; by the details or this memory's `TtlPolicy` if None. When it has expired, the value that
+                it superseded counts again, if there is one; see `update` for a record that ends with it.
 
         Returns:
             A record of each value, with its state. The state of a fact that was saved before, and retracted since, is
