@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, overload
 
 import attrs
-from typing_extensions import TypeVar
+from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
 from factmem.legal_names import checked_name
@@ -152,9 +152,14 @@ class Concept(Generic[T, FactT]):
     def single(
         keyword: str, description: str, value_type: type[V], *, examples: Iterable[tuple[str, V]] = ...
     ) -> SingleConcept[V]: ...
+    @overload
     @staticmethod
     def single(
-        keyword: str, description: str, value_type: type[Any] = str, *, examples: Iterable[tuple[str, Any]] = ()
+        keyword: str, description: str, value_type: TypeForm[V], *, examples: Iterable[tuple[str, V]] = ...
+    ) -> SingleConcept[V]: ...
+    @staticmethod
+    def single(
+        keyword: str, description: str, value_type: Any = str, *, examples: Iterable[tuple[str, Any]] = ()
     ) -> SingleConcept[Any]:
         """Return a concept with one value at a time; a newer value supersedes it."""
         return SingleConcept(keyword, description, value_type=value_type, examples=examples)
@@ -169,9 +174,14 @@ class Concept(Generic[T, FactT]):
     def multiple(
         keyword: str, description: str, value_type: type[V], *, examples: Iterable[tuple[str, V]] = ...
     ) -> MultipleConcept[V]: ...
+    @overload
     @staticmethod
     def multiple(
-        keyword: str, description: str, value_type: type[Any] = str, *, examples: Iterable[tuple[str, Any]] = ()
+        keyword: str, description: str, value_type: TypeForm[V], *, examples: Iterable[tuple[str, V]] = ...
+    ) -> MultipleConcept[V]: ...
+    @staticmethod
+    def multiple(
+        keyword: str, description: str, value_type: Any = str, *, examples: Iterable[tuple[str, Any]] = ()
     ) -> MultipleConcept[Any]:
         """Return a concept with a set of values, in the order first said; ``value_type`` is the type of one value."""
         return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
