@@ -149,14 +149,17 @@ def _fields(cls: Any) -> str:
         return f": {', '.join(names)}" if names else ""
     if (init := cls.members.get("__init__")) is not None and init.is_function:
         return f"({_parameters(init)})"
-    fields = [
-        f"{field.name}: {field.annotation}{' = …' if _is_optional(field) else ''}"
-        for field in cls.members.values()
-        if field.is_attribute and "instance-attribute" in field.labels and "property" not in field.labels
-        if not field.name.startswith("_") and field.annotation is not None
-    ]
-    if fields and any("kw_only=True" in str(decorator.value) for decorator in cls.decorators):
-        fields.insert(0, "*")
+    by_place: list[str] = []
+    by_name: list[str] = []
+    all_by_name = any("kw_only=True" in str(decorator.value) for decorator in cls.decorators)
+    for field in cls.members.values():
+        if not (field.is_attribute and "instance-attribute" in field.labels and "property" not in field.labels):
+            continue
+        if field.name.startswith("_") or field.annotation is None or "init=False" in str(field.value):
+            continue
+        several = by_name if all_by_name or "kw_only=True" in str(field.value) else by_place
+        several.append(f"{field.name}: {field.annotation}{' = …' if _is_optional(field) else ''}")
+    fields = [*by_place, *(["*", *by_name] if by_name else ())]
     return f"({', '.join(fields)})" if fields else ""
 
 

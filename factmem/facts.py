@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, overload
 
 import attrs
-from typing_extensions import TypeVar
+from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
 from factmem.legal_names import checked_name
@@ -155,9 +155,14 @@ class Concept(Generic[T, FactT]):
     def single(
         keyword: str, description: str, value_type: type[V], *, examples: Iterable[tuple[str, V]] = ...
     ) -> SingleConcept[V]: ...
+    @overload
     @staticmethod
     def single(
-        keyword: str, description: str, value_type: type[Any] = str, *, examples: Iterable[tuple[str, Any]] = ()
+        keyword: str, description: str, value_type: TypeForm[V], *, examples: Iterable[tuple[str, V]] = ...
+    ) -> SingleConcept[V]: ...
+    @staticmethod
+    def single(
+        keyword: str, description: str, value_type: Any = str, *, examples: Iterable[tuple[str, Any]] = ()
     ) -> SingleConcept[Any]:
         """Return a concept with one value at a time; a newer value supersedes it."""
         return SingleConcept(keyword, description, value_type=value_type, examples=examples)
@@ -172,9 +177,14 @@ class Concept(Generic[T, FactT]):
     def multiple(
         keyword: str, description: str, value_type: type[V], *, examples: Iterable[tuple[str, V]] = ...
     ) -> MultipleConcept[V]: ...
+    @overload
     @staticmethod
     def multiple(
-        keyword: str, description: str, value_type: type[Any] = str, *, examples: Iterable[tuple[str, Any]] = ()
+        keyword: str, description: str, value_type: TypeForm[V], *, examples: Iterable[tuple[str, V]] = ...
+    ) -> MultipleConcept[V]: ...
+    @staticmethod
+    def multiple(
+        keyword: str, description: str, value_type: Any = str, *, examples: Iterable[tuple[str, Any]] = ()
     ) -> MultipleConcept[Any]:
         """Return a concept with a set of values, in the order first said; ``value_type`` is the type of one value."""
         return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
@@ -243,7 +253,7 @@ class SingleFact(_Comparable, Generic[T]):
         value: the value.
         timestamp: time when it was said, in UTC; now by default.
         valid_from: time since which it is true, if known.
-        valid_to: time until which it is true, if known.
+        valid_to: time until which it is true, if known; reads return it all the same.
 
     Raises:
         InvalidDataError: the concept is not SINGLE, the value is not of its type, or a time is naive.
@@ -285,7 +295,7 @@ class MultipleFacts(_Comparable, Generic[T]):
         values: the values, at least one.
         timestamp: time when they were said, in UTC; now by default. In a loaded fact, the newest.
         valid_from: time since which they are true, if known.
-        valid_to: time until which they are true, if known.
+        valid_to: time until which they are true, if known; reads return them all the same.
 
     Raises:
         InvalidDataError: the concept is not MULTIPLE, there is no value, one is not of its type, or a time is naive.

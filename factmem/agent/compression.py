@@ -15,10 +15,11 @@ from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.chat_history import HistoryFormat, spoken
 from factmem.agent.plugin import format_of
 from factmem.agent.rendering import written
-from factmem.errors import InvalidDataError, ModelError
+from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Moment, fold
 from factmem.hidden_characters import escaped
+from factmem.memory.argument_checks import check_parts, one_or_more
 from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, FactRecord, Place, Recorded, assertions_of
@@ -40,11 +41,21 @@ async def keep_history(history: Sequence[Any]) -> Sequence[Any]:
     return history
 
 
-def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    found = tuple(concepts)
+def _check_detector(instance: object, attribute: object, detector: Any) -> None:
+    if detector is None:
+        raise InvalidDataError("say which detector finds the facts of a history", path="$.detector")
+    check_parts(detector=detector)
+
+
+def _concepts(concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
+    found = one_or_more("concepts", concepts, Concept)
     if not found:
         raise InvalidDataError("say which concepts a history is compressed to", path="$.concepts")
     return found
+
+
+def _subjects(subjects: MemorySubject | Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
+    return one_or_more("subjects", subjects, MemorySubject)
 
 
 @attrs.frozen
@@ -53,22 +64,31 @@ class FactRetrievalCompression:
 
     These messages are kept: instructions, memory blocks, the user's first message (the task) and last message (the
     question), those of which a finding is doubted, and function calls without a result. All others are replaced by one
-    message of the assistant, with the facts as escaped data and the number of tool results.
+    message of the assistant behind the task, with the facts as escaped data and the number of tool results. Where there
+    are none to replace, nothing is asked and the history stays as it is.
+
+        detector = InstructorDetector(language_model("openai/gpt-5-mini"))
+        compression = FactRetrievalCompression(detector, [CITY, SEATS])
+        if len(messages) > 50:
+            messages = await compression.compress(messages)
 
     Facts are those that still hold at the end: not replaced, nor asked to be forgotten. Nothing is stored. Tool results
     and documents never become facts.
 
     Attributes:
         detector: Detector of the facts.
-        concepts: Concepts to look for.
-        subjects: Possible subjects of the facts.
+        concepts: Concepts to look for, or a single one.
+        subjects: Possible subjects of the facts, or a single one.
         fallback: Compression of a history without facts, or whose detection failed (default: keep the history).
+
+    Raises:
+        InvalidDataError: An argument has the wrong type, or there are no concepts.
     """
 
-    detector: Detector
+    detector: Detector = attrs.field(validator=_check_detector)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(converter=_concepts)
     subjects: tuple[MemorySubject, ...] = attrs.field(
-        default=(MemorySubject.EVERYTHING,), kw_only=True, converter=tuple[MemorySubject, ...]
+        default=(MemorySubject.EVERYTHING,), kw_only=True, converter=_subjects
     )
     fallback: Fallback = attrs.field(default=keep_history, kw_only=True)
 
@@ -80,10 +100,13 @@ class FactRetrievalCompression:
         """
         form = format_of(history)
         messages = spoken(form, history)
+        first, last = _kept(form, history)
+        if len(first) + len(last) == len(history):
+            return list(history)
         request = DetectionRequest(subjects=self.subjects, concepts=self.concepts, topics=(EXPLICIT_INSTRUCTIONS,))
         try:
             found = (await self.detector.detect(Conversation(messages=messages), request)).candidates
-        except ModelError as error:
+        except Exception as error:  # a detector of one's own raises any
             _log.warning("a history could not be compressed to its facts: %s", type(error).__name__)
             found = ()
         records = self._held([candidate for candidate in found if _is_believed(candidate)])
@@ -93,7 +116,12 @@ class FactRetrievalCompression:
         places = [number for number, native in enumerate(history) for _ in form.messages(native)]
         stay = {places[position] for position in doubted if position is not None and messages[position].role == "user"}
         tool_results = sum(message.role == "tool" for message in messages)
-        return _compressed(form, history, form.summary(self._summary(records, tool_results)), stay)
+        summary = form.summary(self._summary(records, tool_results))
+        return [
+            *(history[number] for number in sorted(first)),
+            summary,
+            *(history[number] for number in sorted(last | (stay - first))),
+        ]
 
     def _held(self, found: Sequence[Candidate]) -> list[FactRecord[Any]]:
         """Return the facts that hold after all findings."""
@@ -145,22 +173,13 @@ def _is_believed(candidate: Candidate) -> bool:
     return candidate.doubt is None and not candidate.quarantined
 
 
-def _compressed(
-    form: HistoryFormat[NativeT], history: Sequence[NativeT], summary: NativeT, stay: Set[int]
-) -> list[NativeT]:
+def _kept(form: HistoryFormat[NativeT], history: Sequence[NativeT]) -> tuple[Set[int], Set[int]]:
+    """Return the places of the messages that are kept in any case: before the summary, and behind it."""
     roles = [{message.role for message in form.messages(native)} for native in history]
     of_user = [number for number, spoken_as in enumerate(roles) if "user" in spoken_as]
-    waiting = _unanswered(form, history)
     first = {number for number, spoken_as in enumerate(roles) if spoken_as & (_INSTRUCTIONS | {MEMORY_ROLE})}
     first |= set(of_user[:1])
-    last = {*of_user[-1:], *stay} - first
-    kept = range(len(history))
-    return [
-        *(history[number] for number in kept if number in first),
-        summary,
-        *(history[number] for number in kept if number in last),
-        *history[waiting:],
-    ]
+    return first, {*of_user[-1:], *range(_unanswered(form, history), len(history))} - first
 
 
 def _unanswered(form: HistoryFormat[NativeT], history: Sequence[NativeT]) -> int:

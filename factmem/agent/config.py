@@ -428,7 +428,8 @@ class AgentMemoryConfig:
             `AgentMemory.run`. May be given as ``user``, if the subject is the default.
         subjects: Further subjects whose facts are loaded, beside the user and `MemorySubject.EVERYTHING`, which is
             always one of them, and those that a request names. The loading methods and nodes take other ones for one
-            call.
+            call. A subject without an individual, such as ``boss``, is the same one for all users: what one user says
+            of their boss is shown to every other, unless it is private (`Saving.private`).
         concepts: Typed facts of interest, which are looked for first and read with their types.
         profiles: * Profiles that every detection fills; see `Memory`.
         model: * Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are

@@ -234,7 +234,8 @@ def save_to_memory(
     Args:
         memory: The memory.
         concepts: A concept or several.
-        subjects: A possible subject of the facts, or several (default: the user).
+        subjects: A possible subject of the facts, or several (default: the user). One without an individual is the
+            same for all users; see `AgentMemoryConfig.subjects`.
         scope: Scope of the facts, as a scope, a kind or a path, or several of these (default: `Saving.scope`). The
             history is processed once per scope.
         wait: Whether to wait until the history is processed, so that the next node finds its facts.
@@ -261,7 +262,8 @@ def save_to_memory_auto_detect_facts(
 
     Args:
         memory: The memory.
-        subjects: A possible subject of the facts, or several (default: the user).
+        subjects: A possible subject of the facts, or several (default: the user). One without an individual is the
+            same for all users; see `AgentMemoryConfig.subjects`.
         scope: Scope of the facts; see `save_to_memory`.
         wait: Whether to wait until the history is processed; see `save_to_memory`.
         state: Access to the state.

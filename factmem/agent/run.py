@@ -38,7 +38,7 @@ from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
 from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.facade import Memory, subjects_named, zone_of
+from factmem.memory.facade import Memory, keeps_log, subjects_named, zone_of
 from factmem.memory.filters import Filters
 from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
@@ -701,12 +701,14 @@ class MemoryTools:
             subject=run.user,
             scope=run.config.home,
             private=saving.private,
-            source=_SAVED,
+            source=_SAVED if keeps_log(memory) else None,
         )
 
     async def _retracted(self, memory: Memory, *, ids: list[str], reason: str) -> int:
         run = self.run
         view = run.view(memory)
+        if not keeps_log(memory):
+            raise InvalidDataError(f"the store keeps all that was saved. {_ONLY_THERE}")
         keys = {subject.key for subject in (run.user, *run.config.subjects)}
         for id in ids:
             record = await view.get(id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from factmem.changes import Change
-from factmem.errors import RecordNotFoundError
+from factmem.errors import CapabilityError, RecordNotFoundError
 from factmem.records import AssertionState, FactRecord
 
 if TYPE_CHECKING:
@@ -48,7 +48,12 @@ async def biography_of(memory: Memory, id: str) -> Biography:
     Raises:
         RecordNotFoundError: No visible record has this id.
     """
-    trail = [entry for entry in (await memory.admin.audit(id, descending=False, limit=None)).entries if entry.record]
+    try:
+        audit = await memory.admin.audit(id, descending=False, limit=None)
+    except CapabilityError:  # what it was before is not kept
+        record = await memory.get(id)
+        return Biography(record=record, revisions=[record], trail=[])
+    trail = [entry for entry in audit.entries if entry.record]
     try:
         revisions = await memory.history(id)
     except RecordNotFoundError:  # it was never accepted from quarantine

@@ -15,10 +15,11 @@ Without ``memory.run``, the identity comes from the request: ``user_id`` and ``s
 The memory block goes into the request, before the user's last message. If OpenAI's server keeps the conversation
 (``conversation``, ``previous_response_id``), it keeps each request as it was sent, with its memory block.
 
-A finished answer is submitted with the messages of its request. Truncated or abandoned answers and failed requests
-are not submitted. A chat completion that calls tools is submitted with the final answer. Streams behind
-``with_raw_response`` or ``with_streaming_response`` get a memory block, but their answers are not captured. The
-messages of a ``.stream()`` that is left early are submitted with the next request.
+A finished answer is submitted with the messages of its request. If it was truncated, or its stream was closed early,
+these messages are submitted without it; a failed request is not submitted. A chat completion that calls tools is
+submitted with the final answer. Streams behind ``with_raw_response`` or ``with_streaming_response`` get a memory block,
+but their answers are not captured. The messages of a ``.stream()`` that is left early are submitted with the next
+request.
 
 The program defines its own tools; `factmem.agent.run.MemoryRun.tools` implements recall_memory, save_memory and
 forget_memory.

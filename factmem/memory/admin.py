@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar, Unpack
 import attrs
 from anyio import to_thread
 
-from factmem.abc.capabilities import Access, KeepsLog
+from factmem.abc.capabilities import Access
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.memory.argument_checks import listed
@@ -124,8 +124,10 @@ class Admin(ReadingPart):
         Raises:
             RecordNotFoundError: An id names no visible assertion.
             InvalidDataError: A filter cannot be met, or there is no such page.
+            CapabilityError: The provider keeps no log.
         """
         self._context.check_present()
+        self._backend.log()
         for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
             if moment is not None:
                 check_aware(moment, name)
@@ -410,7 +412,5 @@ class Admin(ReadingPart):
 
     async def _erasures(self) -> list[Tombstone]:
         """Return the tombstones of the store; the mirror has none."""
-        provider = self._backend.provider
-        if not isinstance(provider, KeepsLog):
-            return []
-        return [entry for entry in await provider.changes(self._context.tenant) if isinstance(entry, Tombstone)]
+        changes = await self._backend.log().changes(self._context.tenant)
+        return [entry for entry in changes if isinstance(entry, Tombstone)]

@@ -59,7 +59,8 @@ class Remembered:
     """Outcome of submitted words or facts: a sequence of the records.
 
     Attributes:
-        records: The records that hold them, as they are in the store; none if there was nothing to remember.
+        records: The records that hold them, as they are in the store, those that wait in quarantine among them
+            (see `waiting`); none if there was nothing to remember.
         changes: The changes of records; none if all of it was known.
         dropped: Number of findings of the model that were dropped, by reason. `DropReason.ONLY_SECRETS` counts messages
             of which nothing was kept, `DropReason.NOT_TEXT` the images, audio and files in messages,

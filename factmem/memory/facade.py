@@ -77,7 +77,7 @@ from factmem.validators import check_instance, check_seconds
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["UNSET", "Memory", "Unset", "entries_of", "subjects_named", "withdraw", "zone_of"]
+__all__ = ["UNSET", "Memory", "Unset", "entries_of", "keeps_log", "subjects_named", "withdraw", "zone_of"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -471,6 +471,7 @@ class Memory:
             OutOfViewError: A scope, a subject or the individual lies outside of this view.
             InvalidDataError: There is no scope or subject in a list, a time has no zone, a policy has another type or
                 is out of range, or an individual is given without a viewer.
+            CapabilityError: It is a view of the past, and the provider keeps no history.
         """
         context = self._context
         if viewer is not UNSET:
@@ -485,6 +486,7 @@ class Memory:
         moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
         for clock, when in moments.items():
             if when is not None:
+                self._backend.log()
                 context = context.at(clock, when)
         if conversation is not None:
             context = context.listening(conversation)
@@ -614,7 +616,7 @@ class Memory:
             semantic: Rank by meaning.
             strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
                 several individuals on the strongest level, those of each.
-            history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
+            history: Add the earlier revisions of each record that the provider keeps; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
             deep: Settings of deep recall instead of this memory's.
             strict: Raise if deep recall has no model, or the model or the reranker fails.
@@ -680,6 +682,7 @@ class Memory:
 
         Raises:
             RecordNotFoundError: The text has the form of an id, and no visible record there has it.
+            CapabilityError: The provider keeps no history.
         """
         return await self._reader.history(concept, subject, scope, labels)
 
@@ -842,7 +845,8 @@ class Memory:
                 scope that scope.
             details: Importance, categories, evidence, origin and so on.
             private: Keep the fact for this memory's viewer alone.
-            ttl: Time to live; by the details or this memory's `TtlPolicy` if None.
+            ttl: Time to live; by the details or this memory's `TtlPolicy` if None. When it has expired, the value that
+                it superseded counts again, if there is one; see `update` for a record that ends with it.
 
         Returns:
             A record of each value, with its state. The state of a fact that was saved before, and retracted since, is
@@ -896,7 +900,9 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save each field of a profile as a fact of its own, said now.
 
-        A field that is None and a collection that is empty are left out: they retract nothing either.
+        A field that is None and a collection that is empty are left out, and retract nothing; a collection adds its
+        values to the known ones. Of a pydantic model, fields that were not set are left out as well. Defaults of other
+        classes are values like any other, and replace what is known: save single facts where not all is known.
 
         Args:
             profile: An instance of an attrs class or of a pydantic model; see `ProfileSchema`.
@@ -913,6 +919,8 @@ class Memory:
             ConceptConflictError: The place holds another type under a field's name; nothing was saved.
             InvalidDataError: Its class is not a profile, or a value cannot be stored.
         """
+        if isinstance(profile, type):
+            raise InvalidDataError(f"save_profile takes an instance, not {kind_of(profile)}", path="$.profile")
         facts = ProfileSchema.of(type(profile)).facts(profile, self._context.said_now)
         return await self._writer.save(
             [(fact, subject, scope) for fact in facts], details=details, private=private, ttl=ttl
@@ -1151,6 +1159,11 @@ class Memory:
 def zone_of(memory: Memory) -> dt.tzinfo:
     """Return the time zone of a memory's clock, in which its days begin."""
     return memory._context.clock().tzinfo or dt.UTC
+
+
+def keeps_log(memory: Memory) -> bool:
+    """Return whether a memory's provider keeps a log, and not only what the four verbs can express."""
+    return not memory._backend.four_verbs_only
 
 
 async def entries_of(memory: Memory, part: LogPart) -> list[LogEntry]:

@@ -238,7 +238,8 @@ def _outcomes_of(
             if (message := message_of(recorded.assertion.details)) is not None:
                 messages[message].add(number)
         for candidate in item.candidates:
-            slots[_slot(candidate.assertion)].add(number)
+            if candidate.counts:
+                slots[_slot(candidate.assertion)].add(number)
 
     def citing(details: FactDetails) -> set[int]:
         return set[int]().union(*(messages.get(cited_message(item), ()) for item in details.evidence))

@@ -184,8 +184,12 @@ class ProfileSchema(Generic[ProfileT]):
         return PartialProfile(profile=None if missing else self._made(known), known=known, missing=missing)
 
     def facts(self, profile: ProfileT, timestamp: dt.datetime) -> list[Fact[Any]]:
-        """Return the facts of an instance, one per field; none for None and for empty collections."""
-        return [fact for field in self.fields for fact in field.facts(profile, timestamp)]
+        """Return the facts of an instance, one per field.
+
+        There is none for None, for an empty collection, and for a field of a pydantic model that was not set.
+        """
+        given = [field for field in self.fields if not is_pydantic(self.profile) or _is_set(profile, field)]
+        return [fact for field in given for fact in field.facts(profile, timestamp)]
 
     def _made(self, known: Mapping[str, Any]) -> ProfileT:
         arguments = dict(self.defaults)
@@ -360,6 +364,10 @@ def _fields_of(profile: Any) -> Iterable[ProfileField]:
     name = getattr(profile, "__name__", type(profile).__name__)
     kinds = "an attrs class, a dataclass, a pydantic model or a JSON Schema"
     raise InvalidDataError(f"{name} cannot be a profile: make it {kinds}")
+
+
+def _is_set(profile: Any, field: ProfileField) -> bool:
+    return field.attribute in profile.model_fields_set
 
 
 def _where(error: Exception) -> str:

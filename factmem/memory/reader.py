@@ -181,6 +181,7 @@ class Reader(Part):
         """See `Memory.history`."""
         if not isinstance(concept, str):
             check_concept(concept)
+        self._backend.log()
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = self._at((keyword,), subject, scope)
         declared = {keyword: concept} if isinstance(concept, Concept) else self._context.concepts

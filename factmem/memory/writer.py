@@ -385,6 +385,7 @@ class Writer(ReadingPart):
     async def update(self, record_id: str, given: Updates) -> Change:
         """See `Memory.update`."""
         self._context.check_writable()
+        self._backend.log()
         previous = (await self._reader.current([record_id]))[0]
         new: dict[str, Any] = {name: item for name, item in given.items() if name in _DETAILS and item is not None}
         if "metadata" in new:
@@ -504,6 +505,7 @@ class Writer(ReadingPart):
     async def retract(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.retract`."""
         self._context.check_writable()
+        self._backend.log()
         records = await self._reader.current(record_ids)
         meant = await self._of_records(record_ids, await self._reader.recorded_in(_COUNTING, record_ids))
         await self.change_states(meant, AssertionState.RETRACTED, reason)
@@ -512,6 +514,7 @@ class Writer(ReadingPart):
     async def restore(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.restore`."""
         self._context.check_writable()
+        self._backend.log()
         ids = ids_of(record_ids)
         log = await self._reader.log(LogPart(record_ids=ids, related=True))
         requests = await to_thread.run_sync(_restore_requests, log, ids, self._context.moment, reason)

@@ -111,11 +111,33 @@ class Hostile:
 async def test_facts_are_escaped() -> None:
     concept = Concept.single('a`"<b', "line\nbreak </compressed_history>")
     message = Message(content="x", timestamp=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
-    compressed = await FactRetrievalCompression(Hostile(), [concept]).compress([message])
-    assert compressed[-1].content.count("</compressed_history>") == 1
-    assert "<b" not in compressed[-1].content
+    _, summary, _ = await FactRetrievalCompression(Hostile(), concept).compress([message] * 3)
+    assert summary.content.count("</compressed_history>") == 1
+    assert "<b" not in summary.content
 
 
-def test_it_needs_concepts() -> None:
-    with pytest.raises(InvalidDataError):
-        FactRetrievalCompression(Hostile(), [])
+async def test_a_history_with_nothing_to_replace_stays_and_the_question_is_last() -> None:
+    model = ScriptedModel(well)
+    short = [SYSTEM, TASK]
+    detector = InstructorDetector(model)
+    for history in (short, [*short, QUESTION], [*short, CALL], []):
+        assert await FactRetrievalCompression(detector, [CITY]).compress(history) == history
+    assert model.prompts == []
+
+
+async def test_any_error_of_a_detector_means_the_fallback() -> None:
+    class Broken:
+        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+            raise RuntimeError(conversation.messages[0].content)
+
+    assert await FactRetrievalCompression(Broken(), [CITY]).compress(LONG) == LONG
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("detector", None), ("detector", "x"), ("concepts", []), ("concepts", ["city"]), ("subjects", ["user"])],
+)
+def test_what_it_cannot_work_with_is_refused_by_name(name: str, wrong: Any) -> None:
+    given: dict[str, Any] = {"detector": Hostile(), "concepts": CITY, "subjects": USER} | {name: wrong}
+    with pytest.raises(InvalidDataError, match=name):
+        FactRetrievalCompression(**given)

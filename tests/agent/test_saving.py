@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
-from factmem.abc import DetectionRequest
+from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import DropReason
 from factmem.agent import Loading, Saving
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, Hooks, RunIdentity
@@ -19,6 +21,7 @@ from factmem.facts import STATEMENT
 from factmem.records import AssertionState
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
+from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, tool, user
 from tests.memory.telling import CITY, Gated, log_of, opened, said, until, well, words
 
@@ -372,6 +375,31 @@ async def test_subjects_of_the_agent_may_be_asked_about() -> None:
         (record,) = await memory.list_records(concepts=[CITY])
         assert record.subject == team
         assert STATEMENT.keyword not in {item.concept.keyword for item in await memory.list_records()}
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_a_subject_without_an_individual_is_one_for_all_users_unless_it_is_private(private: bool) -> None:
+    boss, cities = MemorySubject("boss", "the user's boss", priority_level=5), iter(("Oslo", "Bern"))
+
+    def found(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
+        if answer.__name__ == "VerifierAnswer":
+            return confirmed(prompt.content)
+        city = next(cities)
+        return {"city": [{"quote": f"My boss lives in {city}", "message": 1, "value": city, "about": "boss"}]}
+
+    async with memory_over(ScriptedModel(found)) as memory:
+        agent = plugin(memory, subjects=[boss], saving=Saving(private=private))
+        for name, city in (("alice", "Oslo"), ("bob", "Bern")):
+            with agent.run(name, "monday"):
+                request = DetectionRequest(subjects=[USER, boss], concepts=[CITY])
+                await saved(agent, [user(f"My boss lives in {city}.")], looking_for=request)
+        shown = {}
+        for name in ("alice", "bob", "carl"):
+            with agent.run(name, "tuesday"):
+                block = (await agent.load_all_facts_to_agent([user("Where does my boss live?")]))[0]["content"]
+                shown[name] = re.findall(r'about="boss"[^>]*>(\w+)</fact>', block)
+    mine = {"alice": ["Oslo"], "bob": ["Bern"], "carl": []}
+    assert shown == (mine if private else {name: ["Bern"] for name in mine})
 
 
 async def test_nothing_is_kept_without_a_store() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,7 @@ from factmem.errors import (
 from factmem.llm import CostReport
 from factmem.memory import Trigger
 from factmem.memory.context import Policies
+from factmem.records import Origin
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
@@ -253,6 +255,19 @@ async def test_an_agent_over_four_verbs_saves_and_loads() -> None:
             with second.run(name, "tuesday"):
                 shown = (await second.load_all_facts_to_agent([ASKED]))[0]["content"]
             assert (mine in shown, other in shown) == (True, False)
+
+
+async def test_the_tools_over_four_verbs_keep_what_is_trusted_and_promise_no_way_to_forget() -> None:
+    config = AgentMemoryConfig(store=Shelf(), agent_name="clerk", saving=Saving(tool_origin=Origin.USER))
+    async with AgentMemory(config) as agent:
+        with agent.run("alice", "monday") as run:
+            assert await run.tools.save_memory("The user likes tea.") == "Saved."
+            found = await run.tools.recall_memory("tea")
+            assert "The user likes tea." in found
+            ids = re.findall(r' id="(\w+)"', found)
+            refused = await run.tools.forget_memory(ids)
+            assert refused.startswith("Nothing was taken back: the store keeps all that was saved.")
+            assert "forget that" not in refused
 
 
 async def test_found_facts_of_an_agent_over_four_verbs_are_typed() -> None:

@@ -314,10 +314,11 @@ async def test_a_change_while_a_page_is_made_is_not_missed(memory: Memory) -> No
 
 async def test_a_store_with_the_four_verbs_only_is_shown_as_far_as_it_goes() -> None:
     async with Memory(Shelf(), embedder=HashEmbedder()) as memory:
-        await memory.save(SingleFact(Concept.single("gate", "A gate"), "north"))
+        (record,) = await memory.save(SingleFact(Concept.single("gate", "A gate"), "north"))
         async with client_of(memory) as client:
             await let_in(client)
-            for path in ("/", "/records", "/search?q=gate", "/inbox", "/subject?name=everything", "/agent?question=x"):
+            paths = ("/", "/records", "/search?q=gate", "/inbox", "/subject?name=everything", "/agent?question=x")
+            for path in (*paths, f"/record/{record.id}"):
                 answer = await client.get(path)
                 assert (answer.status_code, path) == (200, path)
             assert "north" in (await client.get("/")).text

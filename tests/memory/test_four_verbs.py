@@ -13,6 +13,7 @@ from factmem import (
     AgentMemoryProvider,
     ChangeKind,
     Conversation,
+    FactRecord,
     Memory,
     MemoryScope,
     Message,
@@ -272,3 +273,32 @@ async def test_a_provider_that_passes_the_tenant_over_is_refused_before_it_shows
     for read in (memory.list_records, memory.admin.info, partial(memory.load, CITY), partial(memory.recall, "city")):
         with pytest.raises(CapabilityError, match=r"str\(scope\)"):
             await read()
+
+
+_NEEDING_A_LOG: dict[str, Callable[[Memory, FactRecord[Any]], Any]] = {
+    "history": lambda memory, record: memory.history(CITY),
+    "history of a record": lambda memory, record: memory.history(record.id),
+    "as_of": lambda memory, record: memory.view(as_of=BEGAN).load(CITY),
+    "known_at": lambda memory, record: memory.view(known_at=BEGAN).load(CITY),
+    "audit": lambda memory, record: memory.admin.audit(),
+    "update": lambda memory, record: memory.update(record.id, value="Bern"),
+    "retract": lambda memory, record: memory.retract(record.id),
+    "restore": lambda memory, record: memory.restore(record.id),
+    "rollback": lambda memory, record: memory.rollback(record),
+    "forget": lambda memory, record: memory.forget(record.id),
+    "expire": lambda memory, record: memory.admin.expire(),
+}
+
+
+@pytest.mark.parametrize("ask", _NEEDING_A_LOG.values(), ids=_NEEDING_A_LOG)
+async def test_what_takes_a_log_is_refused_and_never_answered_wrongly(
+    ask: Callable[[Memory, FactRecord[Any]], Any],
+) -> None:
+    memory = over(Shelf())
+    for day, city in enumerate(("Rome", "Oslo")):
+        said_then = SingleFact(CITY, city, timestamp=BEGAN + dt.timedelta(days=day))
+        await memory.save(said_then, subject=USER, scope=ALPHA)
+    await memory.remember("The roof leaks.", subject=USER, scope=ALPHA)
+    for record in await memory.list_records():
+        with pytest.raises(CapabilityError, match="Shelf has the four verbs only"):
+            await ask(memory, record)

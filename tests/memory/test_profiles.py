@@ -139,6 +139,21 @@ async def test_each_field_is_kept_as_a_fact_of_its_own(memory: Memory) -> None:
     assert (again.age, again.likes) == (41, ["tea", "jazz"])
 
 
+async def test_a_field_of_a_pydantic_model_that_was_not_set_leaves_what_is_known(memory: Memory) -> None:
+    known = UserModel(fullName="Maya", likes={"tea"}, score=0.9)
+    await memory.save_profile(known, subject=USER, scope=ALPHA)
+    await memory.save_profile(UserModel(fullName="May", likes={"jazz"}), subject=USER, scope=ALPHA)
+    found = await memory.profile(UserModel, subject=USER, scope=ALPHA)
+    assert (found.name, found.likes, found.score) == ("May", {"tea", "jazz"}, 0.9)
+    await memory.save_profile(UserModel(fullName="May", likes=set(), score=0.5), subject=USER, scope=ALPHA)
+    assert (await memory.profile(UserModel, subject=USER, scope=ALPHA)).score == 0.5
+
+
+async def test_the_class_of_a_profile_is_no_instance(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match="takes an instance, not the class UserModel"):
+        await memory.save_profile(UserModel)
+
+
 async def test_a_profile_of_another_time_holds_what_was_said_by_then(memory: Memory, clock: FakeClock) -> None:
     await met(memory, clock)
     then = clock()

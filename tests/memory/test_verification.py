@@ -140,10 +140,11 @@ async def test_a_receipt_and_the_log_count_what_waits(caplog: pytest.LogCaptureF
         assert not await memory.inbox.quarantine.list()
 
 
-async def test_a_receipt_has_a_waiting_value_beside_the_one_that_is_believed() -> None:
+async def test_a_receipt_has_a_waiting_value_and_not_the_one_that_is_believed() -> None:
     async with memory_of(Finding(CITY, ("Oslo",)), False) as memory:
         await memory.save(CITY.fact(["Bergen"], timestamp=NOON))
         outcome = await told(memory)
+        assert [record.value for record in outcome] == ["Places: Oslo, Bergen.", "Oslo"]
         assert [record.value for record in outcome.waiting] == ["Oslo"]
         assert outcome.waiting[0].id == (await memory.inbox.quarantine.list())[0].id
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from factmem import BlockingMemory, Memory
 from factmem.abc.provider import AgentMemoryProvider
@@ -18,6 +18,8 @@ from factmem.values import check_value, decode_value
 SEATS = Concept.single("seats", "How many seats", int)
 CITY = Concept.single("city", "Where the person lives")
 TAGS = Concept.multiple("tags", "Labels")
+MEAL = Concept.single("meal", "What they eat", Literal["fish", "meat"])
+FLOORS = Concept.multiple("floors", "Floors that would do", int | None)
 BIRTHDAYS = Concept.multiple("birthdays", "Birthdays in the family", dt.date)
 USER = MemorySubject("user")
 AGENT = MemoryScope.agent("a")
@@ -27,6 +29,8 @@ assert_type(SEATS, SingleConcept[int])
 assert_type(CITY, SingleConcept[str])
 assert_type(TAGS, MultipleConcept[str])
 assert_type(BIRTHDAYS, MultipleConcept[dt.date])
+assert_type(MEAL, SingleConcept[Literal["fish", "meat"]])
+assert_type(FLOORS, MultipleConcept[int | None])
 assert_type(STATEMENT, MultipleConcept[str])
 assert_type(SEATS.value_type, type[int])
 
@@ -37,6 +41,8 @@ assert_type(MultipleFacts(TAGS, ("a",)).values, tuple[str, ...])
 assert_type(MultipleFacts(TAGS, ["a"]).values, tuple[str, ...])
 assert_type(SEATS.fact([4], timestamp=NOON), SingleFact[int])
 assert_type(BIRTHDAYS.fact([NOON.date()], timestamp=NOON), MultipleFacts[dt.date])
+assert_type(SingleFact(MEAL, "fish").value, Literal["fish", "meat"])
+assert_type(MultipleFacts(FLOORS, [2, None]).values, tuple[int | None, ...])
 assert_type(decode_value(4, int), int)
 assert_type(check_value("x", str), str)
 

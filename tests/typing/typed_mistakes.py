@@ -5,6 +5,8 @@ An unneeded ignore is an error itself, so that an undetected mistake fails the c
 
 from __future__ import annotations
 
+from typing import Literal
+
 from factmem import Memory
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, MultipleFacts, SingleFact
@@ -13,6 +15,7 @@ from factmem.subjects import MemorySubject
 
 SEATS = Concept.single("seats", "How many seats", int)
 TAGS = Concept.multiple("tags", "Labels")
+MEAL = Concept.single("meal", "What they eat", Literal["fish", "meat"])
 USER = MemorySubject("user")
 AGENT = MemoryScope.agent("a")
 
@@ -21,6 +24,7 @@ wrong_values = MultipleFacts(TAGS, (1, 2))  # type: ignore[misc]  # pyright: ign
 wrong_listed = MultipleFacts(TAGS, [1])  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 multiple_of_single = MultipleFacts(SEATS, (4,))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 single_of_multiple = SingleFact(TAGS, "a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+no_option = SingleFact(MEAL, "stones")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 no_string = Concept.single("seats", 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 SEATS.keyword = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
