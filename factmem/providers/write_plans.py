@@ -8,6 +8,7 @@ another type cannot keep the user's facts out.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import logging
 import secrets
@@ -364,7 +365,7 @@ class TrackIndex:
             check_writable(said, *types)
 
 
-@attrs.frozen
+@attrs.define
 class Planned:
     """An entry to write.
 
@@ -406,14 +407,14 @@ class Planner:
         self.last: dict[str | None, int] = {}
 
     def plan(self, items: Sequence[_Item]) -> tuple[list[Receipt], list[Planned]]:
-        """Return the receipts of a request, and what is to be written.
+        """Return the receipts of a request, and what is to be written. All of it is recorded at one time.
 
         Raises:
             FactMemError: See `KeepsLog.append`; the plan continues without the request.
         """
         receipts: list[Receipt] = []
         planned: list[Planned] = []
-        before, begun = dict(self.last), dict[int, TrackIndex]()
+        before, begun, clock = dict(self.last), dict[int, TrackIndex](), functools.cache(self._clock)
         try:
             for item in items:
                 index = self._index_of(item)
@@ -422,10 +423,10 @@ class Planner:
                     index.begin()
                 if isinstance(item, StateRequest):
                     joined = index.has_joined(item.assertion_id)
-                    change = index.change(item, self.next_number(item.tenant), self._clock)
+                    change = index.change(item, self.next_number(item.tenant), clock)
                     planned.append(Planned(item, change, index.has_joined(item.assertion_id) and not joined))
                     continue
-                receipt = self._receipt(item, index)
+                receipt = self._receipt(item, index, clock)
                 receipts.append(receipt)
                 if receipt.new:
                     said = receipt.recorded.assertion
@@ -439,7 +440,7 @@ class Planner:
             index.commit()
         return receipts, planned
 
-    def _receipt(self, item: Append | NewRow, index: TrackIndex) -> Receipt:
+    def _receipt(self, item: Append | NewRow, index: TrackIndex, clock: Clock) -> Receipt:
         said = item.assertion
         known = index.known(said)
         if known is None and (dated := self._clock.dated(said)) is not said:
@@ -448,7 +449,7 @@ class Planner:
             return Receipt(recorded=known, new=False)
         index.check_followed(item)
         seq = self.next_number(said.place.scope.tenant)
-        return Receipt(recorded=index.record(said, seq, self._clock, self._ids), new=True)
+        return Receipt(recorded=index.record(said, seq, clock, self._ids), new=True)
 
     def next_number(self, tenant: str | None) -> int:
         """Return the next sequence number of a tenant."""
