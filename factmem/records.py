@@ -410,7 +410,7 @@ def record_of(
         fact=stored_fact(as_said, value, timestamp=said.timestamp, valid_from=said.valid_from, valid_to=said.valid_to),
         subject=said.place.subject,
         scope=said.place.scope.within(None),
-        details=_copied(details or said.details),
+        details=_copied(said.details if details is None else details),
         revision=recorded.seq,
         recorded_at=recorded.recorded_at,
         state=state,

@@ -8,7 +8,6 @@ another type cannot keep the user's facts out.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import itertools
 import logging
 import secrets
@@ -404,6 +403,7 @@ class Planner:
         self._index_of = index_of
         self._last_of = last_of
         self._ids = ids
+        self._now: dt.datetime | None = None
         self.last: dict[str | None, int] = {}
 
     def plan(self, items: Sequence[_Item]) -> tuple[list[Receipt], list[Planned]]:
@@ -414,7 +414,8 @@ class Planner:
         """
         receipts: list[Receipt] = []
         planned: list[Planned] = []
-        before, begun, clock = dict(self.last), dict[int, TrackIndex](), functools.cache(self._clock)
+        before, begun = dict(self.last), dict[int, TrackIndex]()
+        self._now = None
         try:
             for item in items:
                 index = self._index_of(item)
@@ -423,10 +424,10 @@ class Planner:
                     index.begin()
                 if isinstance(item, StateRequest):
                     joined = index.has_joined(item.assertion_id)
-                    change = index.change(item, self.next_number(item.tenant), clock)
+                    change = index.change(item, self.next_number(item.tenant), self._recorded_at)
                     planned.append(Planned(item, change, index.has_joined(item.assertion_id) and not joined))
                     continue
-                receipt = self._receipt(item, index, clock)
+                receipt = self._receipt(item, index)
                 receipts.append(receipt)
                 if receipt.new:
                     said = receipt.recorded.assertion
@@ -440,7 +441,13 @@ class Planner:
             index.commit()
         return receipts, planned
 
-    def _receipt(self, item: Append | NewRow, index: TrackIndex, clock: Clock) -> Receipt:
+    def _recorded_at(self) -> dt.datetime:
+        """Return the time of recording of the request that is planned."""
+        if self._now is None:
+            self._now = self._clock()
+        return self._now
+
+    def _receipt(self, item: Append | NewRow, index: TrackIndex) -> Receipt:
         said = item.assertion
         known = index.known(said)
         if known is None and (dated := self._clock.dated(said)) is not said:
@@ -449,7 +456,7 @@ class Planner:
             return Receipt(recorded=known, new=False)
         index.check_followed(item)
         seq = self.next_number(said.place.scope.tenant)
-        return Receipt(recorded=index.record(said, seq, clock, self._ids), new=True)
+        return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True)
 
     def next_number(self, tenant: str | None) -> int:
         """Return the next sequence number of a tenant."""

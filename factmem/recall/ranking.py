@@ -280,15 +280,17 @@ class CorpusQuery:
 
 def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:
     """Weigh terms; those that no visible document holds only raise the attainable score, and a name counts as one."""
-    beside = [[_weight(term) / names.get(term.number, 1)] for term in query.terms]
+    pairs = zip(query.terms, _weights(query.terms), strict=True)
+    beside = [[weight / names.get(term.number, 1)] for term, weight in pairs]
     weights = np.array([of.weights for of in found.figures]) * np.array(beside)
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
     return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
 
 
-def _weight(term: Term) -> float:
-    """Return the weight of a term beside its idf."""
-    return scoring.ASKING if term.number in _asking_terms() else 1.0
+def _weights(terms: Iterable[Term]) -> list[float]:
+    """Return the weights of terms beside their idf."""
+    asking = _asking_terms()
+    return [scoring.ASKING if term.number in asking else 1.0 for term in terms]
 
 
 @functools.cache
@@ -325,7 +327,8 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -
         of_facts = np.unique(heads["subject"][seen.facts])
         if viewer is None and individuals[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
             about[:] = True
-    terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
+    unnamed = [term for term in query.terms if term.number not in names]
+    terms = list(zip(unnamed, _weights(unnamed), strict=True))
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     persons, of, typed = heads["person"], heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
     others = ~about.take(persons, mode="clip") & typed

@@ -190,7 +190,7 @@ def _names(query: str) -> list[str]:
 def asks_for_own(query: str) -> bool:
     """Return whether a query asks for what is the speaker's alone, in a language whose nouns are not capitalized."""
     look = query[:_LONGEST_LOOK]
-    words = (found[0].lower() for found in _WORD.finditer(look))
+    words = [found[0].lower() for found in _WORD.finditer(look)]
     return not _SINGULAR.isdisjoint(words) and not language_of(folded(look)).capitals
 
 
@@ -208,7 +208,7 @@ def kinds_asked(query: str) -> Kind:
 def asks_whom(query: str) -> bool:
     """Return whether a query asks of whom something holds: "Who is allergic to nuts?", but not "Who is my dentist?"."""
     rest, found = _without_who(query)
-    return bool(found) and _FIRST_PERSON.isdisjoint(word[0].lower() for word in _WORD.finditer(rest))
+    return bool(found) and _FIRST_PERSON.isdisjoint([word[0].lower() for word in _WORD.finditer(rest)])
 
 
 @functools.cache
