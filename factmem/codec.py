@@ -13,6 +13,7 @@ import datetime as dt
 import functools
 import json
 from collections.abc import Callable, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from factmem.details import MediumPart
@@ -25,6 +26,7 @@ from factmem.records import (
     Evidence,
     FactDetails,
     LogEntry,
+    Origin,
     Place,
     Recorded,
     StateChange,
@@ -33,7 +35,7 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
-from factmem.validators import check_text
+from factmem.validators import changed, check_text
 from factmem.values import check_json, check_value, decode_value, type_of
 
 if TYPE_CHECKING:
@@ -124,7 +126,8 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     if not 1 <= entry.seq <= MAX_SEQ:
         raise CodecError("the document has a number that no store gives", path="$.seq")
     if isinstance(entry, Recorded):
-        _check_assertion(entry.assertion)
+        _check_head(entry.assertion.keyword, entry.assertion.shape)
+        _check_rest(entry.assertion)
     return entry
 
 
@@ -144,9 +147,11 @@ def decode_head(document: object) -> Mapping[str, Any]:
         raise CodecError("the head of an assertion lacks a field, or has one too many")
     convert = _converter(detailed=False).structure
     try:
-        return {name: convert(fields[name], typ) for name, typ in _HEAD_TYPES.items()}
+        head = {name: convert(fields[name], typ) for name, typ in _HEAD_TYPES.items()}
     except Exception:  # validators raise factmem's own errors, cattrs any other
         raise CodecError("the head of an assertion is malformed") from None
+    _check_head(head["keyword"], head["shape"])
+    return head
 
 
 def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp: dt.datetime) -> Assertion:
@@ -161,7 +166,7 @@ def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp
         CodecError: the rest is malformed; the path says where.
     """
     assertion = _structured({**rest, **head, "timestamp": timestamp}, _rest_reader)
-    _check_assertion(assertion)
+    _check_rest(assertion)
     return assertion
 
 
@@ -187,17 +192,29 @@ def _structured(fields: Mapping[str, Any], reader: _Reads[T]) -> T:
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
 
 
-def _check_assertion(assertion: Assertion) -> None:
-    """Refuse what no store may hold: read here, it would fail far from here."""
+def _check_head(keyword: str, shape: Any) -> None:
+    """Refuse a keyword or a shape that no store may hold: read here, it would fail far from here."""
     try:
-        check_json(assertion.data, path="$.assertion.data")
-        check_json(assertion.shape, path="$.assertion.shape")
-        check_json(assertion.job, path=f"$.assertion.{_JOB_KEY}")
-        checked_name(assertion.keyword, what="a concept's keyword")
-        check_interval(assertion.valid_from, assertion.valid_to)
-        value_type = type_of(assertion.shape)
-        if not assertion.removed:  # a removal need not say a value
-            check_value(decode_value(assertion.data, value_type), value_type)
+        check_json(shape, path="$.assertion.shape")
+        checked_name(keyword, what="a concept's keyword")
+        type_of(shape)
+    except FactMemError as error:
+        raise CodecError(f"the document is malformed: {error}") from None
+
+
+def _check_rest(said: Assertion) -> None:
+    """Refuse a value, a job or an interval that no store may hold."""
+    try:
+        if said.job is not None:
+            check_json(said.job, path=f"$.assertion.{_JOB_KEY}")
+        if said.valid_from is not None:
+            check_interval(said.valid_from, said.valid_to)
+        if said.removed or type(said.data) is not str:  # a text is checked as the value that it is
+            check_json(said.data, path="$.assertion.data")
+        if not said.removed:  # a removal need not say a value
+            value_type = str if said.shape == "str" else type_of(said.shape)
+            value = said.data if type(said.data) is value_type is str else decode_value(said.data, value_type)
+            check_value(value, value_type)
     except FactMemError as error:
         raise CodecError(f"the document is malformed: {error}") from None
 
@@ -309,6 +326,11 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(Place, _written_place)
     for cls in (MediumPart, Evidence, FactDetails):
         _register(conv, cls)
+    if not detailed:  # the general way says where a fault is
+        conv.register_structure_hook(Evidence, functools.partial(_evidence, conv))
+        conv.register_structure_hook(
+            FactDetails, functools.partial(_details, conv, conv.get_structure_hook(FactDetails))
+        )
     _register(conv, Assertion, job=override(rename=_JOB_KEY))
     read = conv.get_structure_hook(Assertion)
     conv.register_structure_hook(Assertion, lambda document, _: read(_with_quotes(document), Assertion))
@@ -342,7 +364,19 @@ def _rest_reader(*, detailed: bool) -> Callable[[Mapping[str, Any]], Assertion]:
         job=override(rename=_JOB_KEY),
         **fields,
     )
-    return lambda document: read(_with_quotes(document), Assertion)
+    details = _converter(detailed=False).get_structure_hook(FactDetails)
+
+    def read_rest(document: Mapping[str, Any]) -> Assertion:
+        document = _with_quotes(document)
+        if detailed or document.keys() != _USUAL:
+            return read(document, Assertion)
+        return Assertion(**{**document, "details": details(document["details"], FactDetails)})
+
+    return read_rest
+
+
+_USUAL: Final = {*HEAD_FIELDS, "timestamp", "data", "details"}
+"""Fields of a statement: hardly any assertion has others."""
 
 
 @functools.cache
@@ -379,7 +413,7 @@ def _with_quotes(document: Any) -> Any:
     """Return the document of an assertion with the quotes that are its value written out."""
     match document:
         case {"data": str() as data, "details": {"evidence": [*evidence]} as details}:
-            written = [_with_quote(item, data) for item in evidence]
+            written = [*map(_with_quote, evidence, repeat(data))]
             return {**document, "details": {**details, "evidence": written}}
         case _:
             return document
@@ -394,6 +428,32 @@ def _with_quote(item: Any, data: str) -> Any:
     if isinstance(start, int) and "end" not in item:
         written["end"] = start + len(data)
     return written
+
+
+def _evidence(conv: Converter, item: Any, _: Any) -> Evidence:
+    """Structure evidence, which checks its texts and numbers itself."""
+    if type(item) is not dict or bool in map(type, item.values()):
+        raise CodecError("expected an object of texts and whole numbers")
+    medium = item.get("medium")
+    return Evidence(**(item if medium is None else {**item, "medium": conv.structure(medium, MediumPart)}))
+
+
+_ORIGINS: Final = {origin.value: origin for origin in Origin}
+_PLAIN: Final = FactDetails()
+
+
+def _details(conv: Converter, read: Callable[[Any, Any], FactDetails], item: Any, typ: Any) -> FactDetails:
+    """Structure details. Most have nothing but evidence, an origin and an importance."""
+    match item:
+        case {"evidence": list() as evidence, **rest} if rest.keys() <= {"origin", "importance"}:
+            importance = rest.get("importance", _PLAIN.importance)
+            origin = _ORIGINS.get(rest["origin"]) if "origin" in rest else _PLAIN.origin
+            if origin is not None and type(importance) is float and 0 <= importance <= 1:
+                cited = tuple(map(_evidence, repeat(conv), evidence, repeat(Evidence)))
+                return changed(_PLAIN, evidence=cited, origin=origin, importance=importance, metadata={}, labels={})
+        case _:
+            pass
+    return read(item, typ)
 
 
 def _register(conv: Converter, cls: type[Any], **fields: Any) -> None:

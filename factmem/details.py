@@ -14,7 +14,7 @@ from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
 from factmem.legal_names import checked_name
-from factmem.validators import fraction, instance_of, positive, text
+from factmem.validators import check_instance, check_text, fraction, instance_of, positive, text
 from factmem.values import Json, canonical_bytes, encode_value
 
 __all__ = [
@@ -126,15 +126,31 @@ class Evidence:
         medium: the part of an image, a recording or a file that the words were read from; None for words said.
     """
 
-    quote: str = attrs.field(repr=False, validator=text)
-    message_id: str | None = attrs.field(default=None, validator=text)
-    role: str | None = attrs.field(default=None, validator=text)
-    speaker: str | None = attrs.field(default=None, validator=text)
-    conversation_id: str | None = attrs.field(default=None, validator=text)
-    position: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-    start: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-    end: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-    medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
+    quote: str = attrs.field(repr=False)
+    message_id: str | None = None
+    role: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    position: int | None = None
+    start: int | None = None
+    end: int | None = None
+    medium: MediumPart | None = None
+
+    def __attrs_post_init__(self) -> None:
+        # All at once: evidence is made for every statement written or read.
+        for name in _TEXTS:
+            value = getattr(self, name)
+            if not (type(value) is str and value.isascii()) and (value is not None or name == "quote"):
+                check_text(value, path=f"$.{name}")
+        for name, number in (("position", self.position), ("start", self.start), ("end", self.end)):
+            if type(number) is not int and number is not None:
+                check_instance(number, name, int, type(None))
+        if self.medium is not None:
+            check_instance(self.medium, "medium", MediumPart, type(None))
+
+
+_TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id")
+"""Fields of `Evidence` that are texts."""
 
 
 def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:

@@ -17,7 +17,7 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
 from factmem.legal_names import checked_name
-from factmem.validators import check_aware, check_text, text
+from factmem.validators import check_aware, check_text, made, text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 
 __all__ = [
@@ -374,19 +374,10 @@ def stored_fact(
     if type(value) not in (str, int, bool) or type(value) is not concept.value_type:
         fact: Fact[Any] = concept.fact([value], timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
         return fact
-    put = object.__setattr__
-    made: Fact[Any]
+    times = {"timestamp": timestamp, "valid_from": valid_from, "valid_to": valid_to}
     if isinstance(concept, SingleConcept):
-        made = SingleFact.__new__(SingleFact)
-        put(made, "value", value)
-    else:
-        made = MultipleFacts.__new__(MultipleFacts)
-        put(made, "values", (value,))
-    put(made, "concept", concept)
-    put(made, "timestamp", timestamp)
-    put(made, "valid_from", valid_from)
-    put(made, "valid_to", valid_to)
-    return made
+        return made(SingleFact, concept=concept, value=value, **times)
+    return made(MultipleFacts, concept=concept, values=(value,), **times)
 
 
 class AnyFact(Protocol):

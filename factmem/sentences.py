@@ -13,7 +13,7 @@ import struct
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, takewhile
+from itertools import chain, islice, repeat, takewhile
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
@@ -336,7 +336,8 @@ def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
 
 def language_of(text: str) -> Language:
     """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
-    return next(iter(_languages_of(text[:_TELLING_LANGUAGE], of_times=False)), _UNKNOWN)
+    found = _languages_of(text[:_TELLING_LANGUAGE], of_times=False)
+    return found[0] if found else _UNKNOWN
 
 
 def languages_of_times(text: str) -> Sequence[Language]:
@@ -351,16 +352,16 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
         for name, script in _SCRIPTS:
             if script.search(text):
                 return (_languages()[name],)
-    known, languages = _languages_of_words(of_times=of_times), list(_languages().values())
+    known, languages = _languages_of_words(of_times=of_times), _languages().values()
     words = words_of(text)
     if "'" in text:
         words = [part for word in words for part in (word, *_ELISION.findall(word))]
-    total = sum([known[word] for word in words if word in known])
+    total = sum(map(known.get, words, repeat(0)))
     if not total:
         return ()
     counts = struct.unpack(f"<{len(languages)}H", total.to_bytes(2 * len(languages), "little"))
     most = max(counts)
-    return tuple(language for language, count in zip(languages, counts, strict=True) if count == most)
+    return tuple([language for language, count in zip(languages, counts, strict=True) if count == most])
 
 
 @forgettable
@@ -368,7 +369,8 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
 def sentence_spans(text: str) -> Sequence[Span]:
     """Return the spans of the sentences and lines of a text, without surrounding white space."""
     if text.isascii() and _ENDING.search(text.rstrip().rstrip("\"')]").rstrip(".!?")) is None:
-        return tuple(_between(text, 0, len(text), set()))
+        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        return ((start, end),) if start < end else ()
     ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
     numbered = {end for end in ends if _NUMBERED.search(text, max(end - 8, 0), end)}
     if numbered and (months := _months_behind_ordinals(language_of(folded(text)).name)) is not None:
@@ -577,8 +579,8 @@ def _only_states(text: str) -> bool:
 def _says_enough_anywhere(text: str) -> bool:
     """Return whether enough words of a folded ASCII text say something in every language."""
     everyday, beginnings = _everyday_anywhere()
-    words = (word for word in words_of(text) if word not in everyday and word.isalnum())
-    return len(list(islice((word for word in words if not word.startswith(beginnings)), _ENOUGH))) == _ENOUGH
+    words = [word for word in words_of(text) if word not in everyday and word.isalnum()]
+    return sum([not word.startswith(beginnings) for word in words]) >= _ENOUGH
 
 
 @functools.cache

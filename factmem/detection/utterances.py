@@ -288,20 +288,22 @@ def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance,
     clean = redact_conversation(conversation)
     conversation_id = clean.id or _id_of_content(clean)
     return tuple(
-        Utterance(
-            text=message.content,
-            origin=message.origin,
-            role=message.role,
-            speaker=message.name,
-            timestamp=message.timestamp or _time_at(clean, position, now),
-            conversation_id=conversation_id,
-            message_id=message.id or str(position),
-            position=position,
-            treatment=message.treatment,
-            medium=message.medium,
-        )
-        for position, message in enumerate(clean.messages)
-        if message.detectable and says_something(message.content)
+        [
+            Utterance(
+                text=message.content,
+                origin=message.origin,
+                role=message.role,
+                speaker=message.name,
+                timestamp=message.timestamp or _time_at(clean, position, now),
+                conversation_id=conversation_id,
+                message_id=message.id or str(position),
+                position=position,
+                treatment=message.treatment,
+                medium=message.medium,
+            )
+            for position, message in enumerate(clean.messages)
+            if message.detectable and says_something(message.content)
+        ]
     )
 
 

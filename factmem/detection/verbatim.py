@@ -20,7 +20,7 @@ from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import Utterance, utterances
 from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin
-from factmem.validators import whole
+from factmem.validators import changed, whole
 
 __all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "verbatim_candidates"]
 
@@ -71,13 +71,11 @@ class VerbatimDetector:
         """
         found = verbatim_candidates(conversation, self.max_chars, self.clock(), given)
         kept = {candidate.details.evidence[0].position for candidate in found}
-        if all(position in kept for position, message in enumerate(conversation.messages) if _is_kept(message)):
+        left = [place for place, message in enumerate(conversation.messages) if place not in kept and _is_kept(message)]
+        if not left:
             return Detection(candidates=found)
         clean = redact_conversation(conversation).messages
-        secrets = sum(
-            _is_kept(message) and position not in kept and message.content != clean[position].content
-            for position, message in enumerate(conversation.messages)
-        )
+        secrets = sum(conversation.messages[place].content != clean[place].content for place in left)
         return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
 
 
@@ -93,10 +91,12 @@ def verbatim_candidates(
 ) -> tuple[Candidate, ...]:
     """Return the candidates of `VerbatimDetector`; ``now`` is the time of conversations without times."""
     return tuple(
-        candidate
-        for utterance in utterances(conversation, now)
-        if utterance.treatment not in _DROPPED
-        for candidate in statement_candidates(utterance, max_chars, given)
+        [
+            candidate
+            for utterance in utterances(conversation, now)
+            if utterance.treatment not in _DROPPED
+            for candidate in statement_candidates(utterance, max_chars, given)
+        ]
     )
 
 
@@ -110,5 +110,5 @@ def statement_candidates(
         topics = (EXPLICIT_INSTRUCTIONS.label,) if instructs else given.topics
         yield Candidate(
             fact=STATEMENT.fact([evidence.quote], timestamp=utterance.timestamp),
-            details=attrs.evolve(given, evidence=(evidence,), origin=utterance.origin, topics=topics),
+            details=changed(given, evidence=(evidence,), origin=utterance.origin, topics=topics),
         )

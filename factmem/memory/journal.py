@@ -39,7 +39,7 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.structuring import explain_structure_error, in_detail
-from factmem.validators import instance_of
+from factmem.validators import changed, instance_of
 from factmem.values import Json, decode_value, encode_value, type_of
 
 if TYPE_CHECKING:
@@ -420,7 +420,7 @@ def _source(recorded: Recorded) -> tuple[str | None, str | None, int | None]:
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
     """Return the caller's details with the evidence, origin, flags and topics of the detector."""
     topics = found.topics or given.topics
-    return attrs.evolve(given, evidence=found.evidence, origin=found.origin, flags=found.flags, topics=topics)
+    return changed(given, evidence=found.evidence, origin=found.origin, flags=found.flags, topics=topics)
 
 
 def units_in(

@@ -56,7 +56,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of
+from factmem.validators import changed, instance_of
 from factmem.values import Json
 
 __all__ = [
@@ -514,8 +514,9 @@ class Rememberer(PipelinePart):
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
         length = _length_of(items)
-        read = await off_loop(lambda: [self._read(item, order) for item in items], length)
-        taken = [await self._compared(item, heard, order) if item.of_assistant else item for item in read]
+        taken = await off_loop(lambda: [self._read(item, order) for item in items], length)
+        if any(item.of_assistant for item in taken):
+            taken = [await self._compared(item, heard, order) if item.of_assistant else item for item in taken]
         return await off_loop(lambda: [self._asserted(item, order) for item in taken], length)
 
     def _read(self, item: Taken, order: Order) -> Taken:
@@ -524,7 +525,7 @@ class Rememberer(PipelinePart):
         if not item.is_text:
             origins = order.origins or self._context.policies.origins
             kept, treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
-        return attrs.evolve(
+        return changed(
             item,
             words=self._verbatim.read(kept, self._writer.lasting(order.given)),
             treatments=treatments,
@@ -534,7 +535,7 @@ class Rememberer(PipelinePart):
     def _asserted(self, taken: Taken, order: Order) -> Taken:
         """Add the assertions that keep an item."""
         said = words_to_keep(map(self._dated, taken.words.candidates), order.place, taken.job, taken.treatments)
-        return attrs.evolve(taken, assertions=said if taken.job else [_vouched(it, taken.treatments) for it in said])
+        return changed(taken, assertions=said if taken.job else [_vouched(it, taken.treatments) for it in said])
 
     def _dated(self, candidate: Candidate) -> Candidate:
         fact = self._writer.dated(candidate.fact)
@@ -562,7 +563,7 @@ class Rememberer(PipelinePart):
                 for receipt in mine
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            stored.append(attrs.evolve(item, receipts=mine, unit=_unit(words, mine, item.job), states=states))
+            stored.append(changed(item, receipts=mine, unit=_unit(words, mine, item.job), states=states))
         for again, first in twins.items():
             stored[again] = attrs.evolve(stored[again], twin=stored[first].receipts)
         return stored
@@ -617,17 +618,13 @@ class Rememberer(PipelinePart):
 
     def job(self, order: Order, *, is_text: bool = False) -> Job | None:
         """Return the job for a conversation or a plain text; None if no model has to read it."""
-        backend, job = self._backend, attrs.evolve(order.job, id=uuid.uuid4().hex)
-        consolidate = job.consolidate and backend.consolidator is not None
-        if is_text:
-            infer = job.infer if backend.analyst is not None else ()
-            kept = attrs.evolve(
-                job, kind=JobKind.KEEP, infer=infer, consolidate=consolidate, request=DetectionRequest()
-            )
-            return kept if infer or consolidate else None
-        if isinstance(backend.detector, VerbatimDetector):
+        backend = self._backend
+        consolidate = order.job.consolidate and backend.consolidator is not None
+        infer = order.job.infer if is_text and backend.analyst is not None else ()
+        if not (infer or consolidate) if is_text else isinstance(backend.detector, VerbatimDetector):
             return None
-        return attrs.evolve(job, consolidate=consolidate, infer=())
+        job = attrs.evolve(order.job, id=uuid.uuid4().hex, infer=infer, consolidate=consolidate)
+        return attrs.evolve(job, kind=JobKind.KEEP, request=DetectionRequest()) if is_text else job
 
     @property
     def _verbatim(self) -> VerbatimDetector:

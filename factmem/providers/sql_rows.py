@@ -81,6 +81,7 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 _MOST_HEADS: Final = 1024
 _HEADS: Final[dict[tuple[object, ...], str]] = {}
 
+_DECODER: Final = json.JSONDecoder()
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -321,7 +322,7 @@ def pack_moment(text: str) -> int | str:
 
 def unpack_moment(stored: int | str) -> str:
     """Return the ISO text of a time from the result of `pack_moment`."""
-    return stored if isinstance(stored, str) else moment_at(stored).isoformat()
+    return stored if isinstance(stored, str) else (_EPOCH + stored * _MICROSECOND).isoformat()
 
 
 def partial_checksum(doc: str, said_at: int, head: str | None) -> int:
@@ -372,7 +373,7 @@ def read_assertion(row: Sequence[Any]) -> Recorded:
             assert isinstance(entry, Recorded)
             return entry
         return Recorded(
-            assertion=decode_assertion(_read_head(head), json.loads(doc), moment_at(said_at)),
+            assertion=decode_assertion(_read_head(head), _DECODER.raw_decode(doc)[0], moment_at(said_at)),
             id=id,
             record_id=record_id,
             seq=seq,

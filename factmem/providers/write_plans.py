@@ -364,7 +364,7 @@ class TrackIndex:
             check_writable(said, *types)
 
 
-@attrs.frozen
+@attrs.define
 class Planned:
     """An entry to write.
 
@@ -403,10 +403,11 @@ class Planner:
         self._index_of = index_of
         self._last_of = last_of
         self._ids = ids
+        self._now: dt.datetime | None = None
         self.last: dict[str | None, int] = {}
 
     def plan(self, items: Sequence[_Item]) -> tuple[list[Receipt], list[Planned]]:
-        """Return the receipts of a request, and what is to be written.
+        """Return the receipts of a request, and what is to be written. All of it is recorded at one time.
 
         Raises:
             FactMemError: See `KeepsLog.append`; the plan continues without the request.
@@ -414,6 +415,7 @@ class Planner:
         receipts: list[Receipt] = []
         planned: list[Planned] = []
         before, begun = dict(self.last), dict[int, TrackIndex]()
+        self._now = None
         try:
             for item in items:
                 index = self._index_of(item)
@@ -422,7 +424,7 @@ class Planner:
                     index.begin()
                 if isinstance(item, StateRequest):
                     joined = index.has_joined(item.assertion_id)
-                    change = index.change(item, self.next_number(item.tenant), self._clock)
+                    change = index.change(item, self.next_number(item.tenant), self._recorded_at)
                     planned.append(Planned(item, change, index.has_joined(item.assertion_id) and not joined))
                     continue
                 receipt = self._receipt(item, index)
@@ -439,6 +441,12 @@ class Planner:
             index.commit()
         return receipts, planned
 
+    def _recorded_at(self) -> dt.datetime:
+        """Return the time of recording of the request that is planned."""
+        if self._now is None:
+            self._now = self._clock()
+        return self._now
+
     def _receipt(self, item: Append | NewRow, index: TrackIndex) -> Receipt:
         said = item.assertion
         known = index.known(said)
@@ -448,7 +456,7 @@ class Planner:
             return Receipt(recorded=known, new=False)
         index.check_followed(item)
         seq = self.next_number(said.place.scope.tenant)
-        return Receipt(recorded=index.record(said, seq, self._clock, self._ids), new=True)
+        return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True)
 
     def next_number(self, tenant: str | None) -> int:
         """Return the next sequence number of a tenant."""

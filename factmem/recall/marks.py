@@ -56,23 +56,22 @@ def marked(
     """
     marks = _Marks.of(corpus, sight, wanted)
     rows = _rows(marks.corpus, [match.record for match in matches])
-    found = [
-        _Result(row, match.record) if row >= 0 and _is_statement(match.record) else None
-        for row, match in zip(rows.tolist(), matches, strict=True)
-    ]
-    after = [None if item is None else marks.shown(int(marks.corpus.meant_by[item.row]), concepts) for item in found]
-    matches = [attrs.evolve(it, after=of) if of else it for it, of in zip(matches, after, strict=True)]
+    facts = [match.record.fact for match in matches]
+    said = [fact.concept.keyword == STATEMENT.keyword and isinstance(fact.values[0], str) for fact in facts]
+    statements = np.flatnonzero(np.array(said, bool) & (rows >= 0))
+    marked = [*matches]
+    meant_by = marks.corpus.meant_by[rows[statements]]
+    for place, row in zip(statements[meant_by >= 0].tolist(), meant_by[meant_by >= 0].tolist(), strict=True):
+        marked[place] = attrs.evolve(marked[place], after=marks.shown(row, concepts))
     if not (marks.newest(rows) or marks.retired_near(rows)):
-        return matches
-    drawn = marks.drawn([item for item in found if item is not None])
-    later = marks.later([item for item in found if item is not None])
-    marked: list[RecallMatch] = []
-    for match, item in zip(matches, found, strict=True):
-        if item is not None and (item.row in drawn or item.row in later):
+        return marked
+    found = {place: _Result(int(rows[place]), matches[place].record) for place in statements.tolist()}
+    drawn, later = marks.drawn([*found.values()]), marks.later([*found.values()])
+    for place, item in found.items():
+        if item.row in drawn or item.row in later:
             changed, retracted = drawn.get(item.row, (None, False))
             newer = later.get(item.row) if changed is None else changed
-            match = attrs.evolve(match, newer=marks.shown(newer, concepts), retracted=retracted)
-        marked.append(match)
+            marked[place] = attrs.evolve(marked[place], newer=marks.shown(newer, concepts), retracted=retracted)
     return marked
 
 
@@ -128,10 +127,6 @@ def _rows(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> NDArray[np.intp
         return np.full(len(records), -1)
     rows = seqs.searchsorted(revisions)
     return np.where(seqs.take(rows, mode="clip") == revisions, rows, -1)
-
-
-def _is_statement(record: FactRecord[Any]) -> bool:
-    return record.concept.keyword == STATEMENT.keyword and isinstance(record.value, str)
 
 
 @attrs.frozen(eq=False)

@@ -184,7 +184,8 @@ class AskedAbout:
         """
         asking = _Asking.of(corpus, query, seen, found)
         heads, index = asking.heads, corpus.columns.concept_index
-        terms = [(term, _weight(term)) for term in query.terms if term.number not in asking.names]
+        unnamed = [term for term in query.terms if term.number not in asking.names]
+        terms = list(zip(unnamed, _weights(unnamed), strict=True))
         asked, named = index.asked(corpus.columns.concepts.texts, terms, seen.concepts)
         strangers = asking.strangers()
         relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
@@ -385,15 +386,17 @@ class CorpusQuery:
 
 def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:
     """Weigh terms; those that no visible document holds only raise the attainable score, and a name counts as one."""
-    beside = [[_weight(term) / names.get(term.number, 1)] for term in query.terms]
+    pairs = zip(query.terms, _weights(query.terms), strict=True)
+    beside = [[weight / names.get(term.number, 1)] for term, weight in pairs]
     weights = np.array([of.weights for of in found.figures]) * np.array(beside)
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
     return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
 
 
-def _weight(term: Term) -> float:
-    """Return the weight of a term beside its idf."""
-    return scoring.ASKING if term.number in _asking_terms() else 1.0
+def _weights(terms: Iterable[Term]) -> list[float]:
+    """Return the weights of terms beside their idf."""
+    asking = _asking_terms()
+    return [scoring.ASKING if term.number in asking else 1.0 for term in terms]
 
 
 @functools.cache

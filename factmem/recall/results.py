@@ -187,7 +187,7 @@ def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
     if not best:
         return 0.0
     parts = [match.parts for match in best]
-    said = [match.record.concept.keyword == STATEMENT.keyword for match in best]
+    said = [match.record.fact.concept.keyword == STATEMENT.keyword for match in best]
     by_words = not any(part.semantic for part in parts)
     semantic = [part.lexical if by_words else part.semantic for part in parts]
     return confidence(
@@ -204,8 +204,11 @@ def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
 
 def _only_asks(record: FactRecord[Any]) -> bool:
     """Return whether a record is a question that tells nothing: it was asked before, and answers nothing."""
-    text = str(record.value)
-    return record.concept.keyword == STATEMENT.keyword and ends_with_question(text) and not tells(text)
+    fact = record.fact
+    if fact.concept.keyword != STATEMENT.keyword:
+        return False
+    text = str(fact.values[0])
+    return ends_with_question(text) and not tells(text)
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

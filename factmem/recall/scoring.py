@@ -518,8 +518,8 @@ def confidence(
         other: Whether each is about others than the query asks about.
         among: Number of records that were compared.
     """
-    asked = max((fit for fit, is_other in zip(fits, other, strict=True) if not is_other), default=0.0)
-    others = max((fit for fit, is_other in zip(fits, other, strict=True) if is_other), default=0.0)
+    asked = max([fit for fit, is_other in zip(fits, other, strict=True) if not is_other], default=0.0)
+    others = max([fit for fit, is_other in zip(fits, other, strict=True) if is_other], default=0.0)
     known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
     few = math.log(MANY) / math.log(min(max(among, _FEW), MANY))
     return min(max(few * (known - _OTHERS * max(others - asked, 0)), 0), 1)

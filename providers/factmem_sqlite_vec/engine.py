@@ -21,7 +21,7 @@ import functools
 import itertools
 import json
 import zlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -270,7 +270,7 @@ class _NewSums:
 
     def write(self, connection: apsw.Connection) -> None:
         """Write the changes. A sum of 0 is deleted, and the keyword with it."""
-        totals: Counter[tuple[bytes, bytes | str]] = Counter()
+        totals = defaultdict[tuple[bytes, bytes | str], int](int)
         for place, keyword, number in self._added:
             totals[place, keyword] += number
         rows = [(*key, total) for key, total in totals.items() if total]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +29,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, strategies
 from factmem.testing.strategies import Mood, Pet
+from factmem.values import canonical_bytes
 
 NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
 HERE = Place(MemorySubject("user"), MemoryScope.agent("a").within("acme"))
@@ -93,6 +96,28 @@ def test_the_same_assertion_has_the_same_fingerprint(assertion: Assertion) -> No
     tokyo = dt.timezone(dt.timedelta(hours=9))
     assert attrs.evolve(assertion).fingerprint == assertion.fingerprint
     assert attrs.evolve(assertion, timestamp=assertion.timestamp.astimezone(tokyo)).fingerprint == assertion.fingerprint
+
+
+@given(strategies.assertions())
+@settings(deadline=None, max_examples=50)
+def test_a_fingerprint_is_that_of_the_assertions_that_stores_hold(assertion: Assertion) -> None:
+    place, details = assertion.place, assertion.details
+    identity = [
+        place.scope.tenant,
+        list(place.scope.segments),
+        list(place.subject.key),
+        details.owner,
+        assertion.keyword,
+        hashlib.blake2b(canonical_bytes(assertion.data), digest_size=16).hexdigest(),
+        assertion.removed,
+        assertion.timestamp.isoformat(),
+        details.origin.value,
+        [[item.conversation_id, item.message_id] for item in details.evidence[:1]],
+        assertion.revises,
+        assertion.revised,
+    ]
+    expected = hashlib.blake2b(json.dumps(identity).encode(), digest_size=16).digest()
+    assert assertion.fingerprint == expected
 
 
 def test_what_makes_another_assertion() -> None:

@@ -13,11 +13,13 @@ from factmem.errors import InvalidDataError
 from factmem.validators import (
     Validator,
     aware,
+    changed,
     check_whole,
     count,
     duration,
     fraction,
     instance_of,
+    made,
     positive,
     seconds,
     text,
@@ -68,3 +70,18 @@ def test_a_range_is_part_of_the_error() -> None:
         check_whole(1_001, "size", least=1, most=1_000)
     with pytest.raises(InvalidDataError, match="size must be a whole number of at least 1"):
         check_whole(0, "size", least=1)
+
+
+def test_what_is_changed_is_a_copy_that_was_not_checked_again() -> None:
+    checks: list[object] = []
+    cls = attrs.make_class(
+        "Thing",
+        {"one": attrs.field(validator=lambda *given: checks.append(given)), "two": attrs.field(default=2)},
+        frozen=True,
+        slots=True,
+    )
+    before = cls(1)
+    after = changed(before, two=3)
+    assert len(checks) == 1
+    assert after == made(cls, one=1, two=3)
+    assert before == made(cls, one=1, two=2)

@@ -160,7 +160,7 @@ def outline_of(said: Assertion) -> Outline:
     """Return the outline of an assertion."""
     details = said.details
     evidence = details.evidence[0] if details.evidence else None
-    others = dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id)
+    others = dict.fromkeys([item.conversation_id for item in details.evidence[1:] if item.conversation_id])
     labels = [details.categories, details.topics, details.source, list(others)]
     text = indexed_text(said)
     tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)

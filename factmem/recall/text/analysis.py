@@ -130,10 +130,10 @@ def _characters(run: str) -> Iterable[str]:
 
 
 def forget_words() -> None:
-    """Clear the caches of stems, texts and speakers, so that no erased word outlives in them."""
+    """Clear the caches of stems, texts and names, so that no erased word outlives in them."""
     forget_stems()
     terms_of.cache_clear()
-    _terms_of_speaker.cache_clear()
+    _terms_of_name.cache_clear()
 
 
 def indexed_text(said: Assertion) -> str:
@@ -156,17 +156,18 @@ def indexed_terms(said: Assertion) -> list[str]:
         evidence = said.details.evidence
         role = (evidence[0].role if evidence else None) or said.details.origin.value
         speaker = speaker_of(said) or f"{role} {said.place.subject.individual_name or ''}"
-        return [*_terms_of_speaker(speaker), *terms_of(indexed_text(said))]
+        return [*_terms_of_name(speaker), *terms_of(indexed_text(said))]
     terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
     if subject.individual_name is not None:
-        terms = analyse(subject.individual_name) + terms
+        terms = [*_terms_of_name(subject.individual_name), *terms]
     elif subject.name != MemorySubject.EVERYTHING.name:
-        terms = analyse(spaced(subject.name)) + terms
-    quote = said.details.evidence[0].quote if said.details.evidence else None
-    more = dict.fromkeys(analyse(spaced(said.keyword)) + analyse(quote or ""))
+        terms = [*_terms_of_name(spaced(subject.name)), *terms]
+    more = [*_terms_of_name(spaced(said.keyword))]
+    if said.details.evidence:
+        more += analyse(said.details.evidence[0].quote)
     known = set(terms)
-    return terms + [term for term in more if term not in known]
+    return terms + [term for term in dict.fromkeys(more) if term not in known]
 
 
 def speaker_of(said: Assertion) -> str | None:
@@ -176,8 +177,8 @@ def speaker_of(said: Assertion) -> str | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _terms_of_speaker(speaker: str) -> tuple[str, ...]:
-    return tuple(analyse(speaker))
+def _terms_of_name(name: str) -> tuple[str, ...]:
+    return tuple(analyse(name))
 
 
 def plain(data: Any) -> str:

@@ -190,7 +190,7 @@ def _names(query: str) -> list[str]:
 def asks_for_own(query: str) -> bool:
     """Return whether a query asks for what is the speaker's alone, in a language whose nouns are not capitalized."""
     look = query[:_LONGEST_LOOK]
-    words = (found[0].lower() for found in _WORD.finditer(look))
+    words = [found[0].lower() for found in _WORD.finditer(look)]
     return not _SINGULAR.isdisjoint(words) and not language_of(folded(look)).capitals
 
 
@@ -208,7 +208,7 @@ def kinds_asked(query: str) -> Kind:
 def asks_whom(query: str) -> bool:
     """Return whether a query asks of whom something holds: "Who is allergic to nuts?", but not "Who is my dentist?"."""
     rest, found = _without_who(query)
-    return bool(found) and _FIRST_PERSON.isdisjoint(word[0].lower() for word in _WORD.finditer(rest))
+    return bool(found) and _FIRST_PERSON.isdisjoint([word[0].lower() for word in _WORD.finditer(rest)])
 
 
 @functools.cache
@@ -248,7 +248,7 @@ def kinds_held(said: Assertion) -> Kind:
             case ScalarKind.NOTHING:
                 pass
             case ScalarKind.TEXT:
-                kinds |= kinds_of_concept(said.keyword, said.description) | (Kind.NUMBER if holds_number else Kind.NONE)
+                kinds |= kinds_of_concept(said.keyword, said.description, holds_number=holds_number)
             case _:
                 assert_never(kind)
     return kinds
@@ -284,8 +284,15 @@ def _shapes(shape: Any) -> list[Any]:
 
 
 @functools.lru_cache(maxsize=1024)
-def kinds_of_concept(keyword: str, description: str) -> Kind:
-    """Return the kinds named by a concept's keyword and the beginning of its description."""
+def kinds_of_concept(keyword: str, description: str, *, holds_number: bool) -> Kind:
+    """Return the kinds named by a concept's keyword and the beginning of its description.
+
+    Args:
+        keyword: The keyword.
+        description: The description.
+        holds_number: Whether the value, a text, holds a number.
+    """
     description = description.strip()
     named = f"{spaced(keyword)} {_REST.split(description, maxsplit=1)[0]}"
-    return (kinds_asked(description) & ~Kind.NUMBER) | _kinds_in(named, "named")
+    kinds = (kinds_asked(description) & ~Kind.NUMBER) | _kinds_in(named, "named")
+    return kinds | Kind.NUMBER if holds_number else kinds

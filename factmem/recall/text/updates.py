@@ -175,7 +175,7 @@ class _Frame:
     @classmethod
     def of(cls, text: str, sentence: str, language: Language) -> _Frame:
         """Return the frame of a sentence, which is given as written and folded."""
-        if len(words_of(sentence)) > _MOST_WORDS:
+        if not _may_be_framed(sentence, language) or len(words_of(sentence)) > _MOST_WORDS:
             return cls()
         start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
         lasting = _lasting(sentence[start:], language)
@@ -184,6 +184,11 @@ class _Frame:
         if (held or counted) and (language.finds("several", lasting) or language.finds("beside", lasting)):
             return cls(more=more)
         return cls(held=held, counted=counted, value=value, more=more)
+
+
+def _may_be_framed(sentence: str, language: Language) -> bool:
+    """Return whether a sentence may hold what has one value at a time, or an amount; if not, it does neither."""
+    return language.may_hold(sentence, "numbers", *_PREDICATES) or _FIGURE.search(sentence) is not None
 
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
