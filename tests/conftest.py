@@ -78,6 +78,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--local-model", action="store_true", help="run the tests against a small model on this machine")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let pytest-xdist run all quick tests with a worker for each core, unless a number of workers is given."""
+    is_worker = hasattr(config, "workerinput")  # which has no workers of its own
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    unset = getattr(config.option, "numprocesses", 0) is None
+    if config.getoption("--quick") and everything and unset and not is_worker:
+        config.option.numprocesses = "auto"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     start_of_tests()
     if config.getoption("--quick"):

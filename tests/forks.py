@@ -14,15 +14,15 @@ __all__ = ["in_a_fork"]
 SECONDS: Final = 60
 
 
-def in_a_fork(action: Callable[[], object]) -> int:
+def in_a_fork(action: Callable[[], object], seconds: int = SECONDS) -> int:
     """Return the exit code of a child that does something: 1 after an error, which is printed to stderr.
 
-    One that hangs is killed by an alarm.
+    One that takes longer is killed by an alarm.
     """
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
+        signal.alarm(seconds)
         try:
             action()
         except BaseException:

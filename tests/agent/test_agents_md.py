@@ -308,6 +308,7 @@ def test_an_unclosed_comment_hides_the_rest_and_is_reported() -> None:
     assert (visible(text), scanned(text).unclosed_line) == ("a\n\n", 3)
 
 
+@pytest.mark.slow
 def test_many_openings_take_linear_time() -> None:
     """Each opening is scanned once: the time grows in proportion to their number, not with its square."""
     assert visible("x <!-- " * 50_000) == "x <!-- " * 50_000

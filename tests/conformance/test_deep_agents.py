@@ -1,13 +1,7 @@
 """Requirements of the tests of Deep Agents for memory in files, its measured weaknesses, and deliberate differences.
 
-The numbers are those of its tests of ``MemoryMiddleware``. `AgentsMdMiddleware` is compared with them: each is a
-test here, an entry in `OTHERWISE` with the reason, or tested elsewhere:
-
-- 11, 26 a missing file is skipped: agent/test_agents_md.py::test_a_file_that_comes_or_goes_is_noticed
-- 14 special characters and braces: agent/test_agents_md.py::test_other_text_is_rendered_unchanged
-- 41, 43 comments: agent/test_agents_md.py::test_a_comment_is_left_out
-- 42 a file of comments only: agent/test_agents_md.py::test_no_text_renders_as_nothing
-- 23 isolation: integrations/test_deepagents.py::test_one_path_serves_all_users_each_with_their_own
+The numbers are those of its tests of ``MemoryMiddleware``. The page ``docs/pages/explanation/comparison-rows.md`` names
+the tests of the other ones, and the decisions that differ.
 
 The asynchronous twins are the same tests, run both ways.
 """
@@ -38,25 +32,6 @@ from factmem.integrations.deepagents import EDITABLE_TEMPLATE, AgentsMdMiddlewar
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
 from tests.memory.telling import PETS
-
-OTHERWISE: Final = {
-    2: "no file says anything: nothing is shown and no request changed, so that no token and no cache is spent on it",
-    3: "no sources: the same",
-    12: "nothing is held in a state: what was loaded once would be stale for as long as the thread goes on (below)",
-    13: "the same: there is no update of a state to return",
-    17: "files enter a message of the user's role, not the system prompt: whoever can write a file must not speak as "
-    "the program (tested below)",
-    24: "namespaces are the store's own affair; whom a run works for comes from its context",
-    27: "the default of sources is the disk; files of a state are read if its backend is given (tested below)",
-    31: "no block of the system prompt is touched, so its cache breakpoints stay where the program put them "
-    "(tested below)",
-    32: "the same",
-    33: "the same",
-    34: "the same",
-    35: "the same",
-    40: "the same",
-}
-"""Deliberate differences by number, with the reason."""
 
 ASKED: Any = {"messages": [HumanMessage("Hello.")]}
 Ask = Callable[..., list[BaseMessage]]
@@ -98,17 +73,6 @@ def put(folder: Path, **texts: str | bytes) -> list[str]:
     for name, text in texts.items():
         (folder / f"{name}.md").write_bytes(text.encode() if isinstance(text, str) else text)
     return [str(folder / f"{name}.md") for name in texts]
-
-
-def test_every_item_is_tested_or_decided_otherwise() -> None:
-    """All 43 are tests here, entries of `OTHERWISE` or references in the module's docstring."""
-    source = Path(__file__).read_text(encoding="utf-8")
-    ranges = re.findall(r"^(?:async )?def test_([\d_to]+?)_[a-z]", source, re.MULTILINE)
-    tested = {int(number) for found in ranges for number in re.findall(r"\d+", found)}
-    elsewhere = {
-        int(number) for line in re.findall(r"^- ([\d, ]+)", source, re.MULTILINE) for number in line.split(",")
-    }
-    assert tested | elsewhere | OTHERWISE.keys() == set(range(1, 44))
 
 
 def test_1_the_guidelines_say_what_to_trust_to_learn_to_ask_and_to_note() -> None:

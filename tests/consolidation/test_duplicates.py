@@ -81,6 +81,7 @@ async def test_equal_statements_without_vectors_are_the_same(world: World) -> No
     assert texts(without_duplicates(said, POLICY)) == ["a", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [1, 40])
 async def test_a_large_batch_is_compared_across_blocks(world: World, kinds: int) -> None:
     """1,300 statements in groups of duplicates, so that several blocks are compared."""

@@ -172,6 +172,7 @@ FAULTS: dict[str, tuple[type[ModelError] | None, Said | Answer]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("raised", "said"), FAULTS.values(), ids=FAULTS.keys())
 async def test_over_a_socket_each_fault_is_an_answer_or_a_typed_error(
     raised: type[ModelError] | None, said: Said | Answer

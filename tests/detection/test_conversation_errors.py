@@ -126,6 +126,7 @@ def _read_or_refused(data: bytes) -> None:
         read(data)
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_any_json_is_read_or_refused(value: Any) -> None:
     _read_or_refused(json.dumps(value).encode())

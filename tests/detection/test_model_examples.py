@@ -143,6 +143,7 @@ def liked(*names: str) -> dict[str, Any]:
     return {"hobby": [{"quote": f"I like {name}", "message": 1, "values": [name]} for name in names]}
 
 
+@pytest.mark.slow
 async def test_a_list_that_is_full_is_read_again_in_parts() -> None:
     """A schema's limit, the same for all texts, costs no fact of a long one."""
 

@@ -83,6 +83,7 @@ def test_every_type_has_words_and_a_sample_that_is_a_value_of_it(value_type: Any
     assert json.dumps(TypeAdapter(answer_type(value_type)).json_schema())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
 @pytest.mark.parametrize("value_type", TYPES, ids=str)
@@ -102,6 +103,7 @@ def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: 
     assert list(extractions_in(model.model_validate_json(empty.answer), question)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
 @pytest.mark.parametrize("value_type", [*(item.type for item in SCALARS if item.sample is not None), Level, list[str]])
 async def test_worked_examples_are_answers_that_the_detector_keeps(

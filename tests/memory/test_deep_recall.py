@@ -365,6 +365,7 @@ analyses = st.builds(
 gaps = st.lists(st.builds(Gap, missing=texts, question=texts), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(analysis=analyses, missing=st.lists(gaps, max_size=2), question=texts.filter(str.strip), data=st.data())
 async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(

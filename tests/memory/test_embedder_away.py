@@ -249,6 +249,7 @@ def test_a_time_limit_is_above_zero(timeout: Any) -> None:
         Memory("memory:", embedder_timeout=timeout)
 
 
+@pytest.mark.slow
 async def test_the_answer_of_mcp_carries_a_note() -> None:
     mcp = pytest.importorskip("mcp")
     from factmem.mcp import make_server

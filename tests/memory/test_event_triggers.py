@@ -114,6 +114,7 @@ async def test_a_changed_trigger_applies_at_once() -> None:
         assert said(outcome.records) == ["Oslo", "cat"]
 
 
+@pytest.mark.slow
 async def test_a_busy_stream_leaves_no_watchers_behind() -> None:
     """At most one task watches, however often the stream was read."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:

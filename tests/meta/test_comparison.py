@@ -13,7 +13,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted((ROOT / "docs/pages").rglob("*.md"))
 ROWS: Final = ROOT / "docs/pages/explanation/comparison-rows.md"
-REFERENCE: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+REFERENCE: Final = re.compile(r"`((?:tests|factmem/testing)/[\w/]+\.py)(?:::(\w+))?`")
 NUMBERED: Final = {
     "Koog's tests": [str(number) for number in range(1, 38)],
     "Koog's faults": [f"D{number}" for number in range(1, 25)],

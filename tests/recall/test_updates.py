@@ -51,6 +51,7 @@ def test_what_holds_together_is_left_alone(written_apart: dict[str, list[tuple[s
     assert len(found(pairs)) / len(pairs) <= 0.01
 
 
+@pytest.mark.slow
 def test_small_talk_hardly_ever_overtakes_or_is_overtaken(written_apart: dict[str, list[tuple[str, str]]]) -> None:
     said = {*CHAT, *itertools.chain.from_iterable(UNSEEN), *itertools.chain(*written_apart["natural"])}
     pairs = [pair for text in CHAT for other in said - {text} for pair in ((text, other), (other, text))]

@@ -131,6 +131,7 @@ def test_a_title_or_an_initial_ends_no_sentence(text: str, sentences: list[str])
     assert [text[start:end] for start, end in sentence_spans(text)] == sentences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", table("sentences"))
 @given(drawn=st.data())
 def test_what_may_hold_no_word_of_a_list_holds_none(name: str, drawn: st.DataObject) -> None:
