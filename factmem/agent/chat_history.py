@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import threading
 from collections import Counter
@@ -14,7 +15,7 @@ import attrs
 from factmem.abc.detector import MEMORY_ROLE, Message
 from factmem.agent.config import RunIdentity
 from factmem.agent.rendering import MemoryBlock
-from factmem.details import Treatment
+from factmem.details import Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.media.parts import MediaParts, media_in
 
@@ -185,17 +186,28 @@ def _is_of_user(format: HistoryFormat[NativeT], native: NativeT) -> bool:
     return "user" in roles and "tool" not in roles
 
 
-def identified(messages: Sequence[Message]) -> list[Message]:
-    """Return messages with ids; a missing one is made from the role, the content and its number of repetitions."""
-    seen: Counter[str] = Counter()
+def identified(messages: Sequence[Message], before: Sequence[str] | None = None) -> list[Message]:
+    """Return messages with ids; a missing one is made from the role, the content and its number of repetitions.
+
+    Args:
+        messages: The messages.
+        before: The keys of what the user said before them, if that is known: made ids are made anew then.
+    """
+    seen = Counter(before)
     found = []
     for message in messages:
-        if message.id is None:
-            digest = _digest(message.role, message.content)
-            seen[digest] += 1
-            message = attrs.evolve(message, id=f"{digest}-{seen[digest]}")
+        key = _key(message)
+        if message.id is None or (before is not None and message.id != key):
+            seen[key] += 1
+            message = attrs.evolve(message, id=f"{key}-{seen[key]}")
         found.append(message)
     return found
+
+
+def _key(message: Message) -> str:
+    """Return what repetitions of a message share: its digest if it has no id but a made one, else its id."""
+    digest = _digest(message.role, message.content)
+    return digest if message.id is None or message.id.startswith(f"{digest}-") else message.id
 
 
 def conversation_id(identity: RunIdentity, messages: Sequence[Message]) -> str:
@@ -221,6 +233,38 @@ _MOST_CHARACTERS: Final = 1_000_000
 """Maximum length of a conversation that is kept in mind, in characters; its oldest messages are dropped."""
 
 
+@attrs.frozen
+class _Heard:
+    """What was heard of a conversation.
+
+    Attributes:
+        said: The messages by id, the latest last.
+        order: The keys of the user's messages, in order.
+        cut: Number of those before the beginning of the latest history, which the host has cut, or never shows again.
+    """
+
+    said: Mapping[str, Message] = attrs.field(factory=dict, repr=False)
+    order: tuple[str, ...] = ()
+    cut: int = 0
+
+    def beginning_of(self, keys: Sequence[str]) -> int:
+        """Return the place in the order at which a history begins: where most of it stands as it was heard.
+
+        A history goes on from the latest one, of which its host may have cut the beginning; or it has everything, from
+        the beginning on. If nothing of it was heard in this way, all of it comes after what was heard.
+        """
+        if self.order[self.cut :] == tuple(keys[: len(self.order) - self.cut]):
+            return self.cut
+        known = list(itertools.dropwhile(lambda key: key not in self.order, keys))  # a summary stands for what was cut
+        shared = {at: self._shared(at, known) for at, key in enumerate(self.order) if key in known[:1]}
+        fitting = [(held, at) for at, held in shared.items() if at + held > self.cut]
+        return max(fitting, default=(0, len(self.order)))[1]
+
+    def _shared(self, at: int, keys: Sequence[str]) -> int:
+        pairs = zip(self.order[at:], keys, strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 @attrs.frozen(eq=False)
 class Hearing:
     """The latest conversations of an agent's runs in this process, by user and conversation.
@@ -229,23 +273,35 @@ class Hearing:
     a tool; messages that a host leaves out of a later request were heard nevertheless. Safe to use from any thread.
     """
 
-    _conversations: dict[tuple[str | None, str], dict[str, Message]] = attrs.field(factory=dict, init=False, repr=False)
+    _conversations: dict[tuple[str | None, str], _Heard] = attrs.field(factory=dict, init=False, repr=False)
     _changing: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
 
-    def hear(self, identity: RunIdentity, history: Sequence[Message]) -> None:
-        """Keep in mind a history as it is so far.
+    def hear(self, identity: RunIdentity, history: Sequence[Message]) -> list[Message]:
+        """Keep in mind a history as it is so far; return it with ids that count what was heard before it.
+
+        So what is said again is told from what was heard, although the host has cut that.
 
         Args:
             identity: The identity of the run.
             history: The messages.
         """
         key = identity.user_id, conversation_id(identity, history)
+        keys = [_key(message) for message in history if message.origin is Origin.USER]
         with self._changing:
-            known = self._conversations.pop(key, {})
-            new = {message.id or "": message for message in identified(history)}
-            self._conversations[key] = _latest({**{id: said for id, said in known.items() if id not in new}, **new})
+            again = identity.session_id is None and len(keys) == 1 and self._has_begun_another(*key)
+            known = self._conversations.pop(key, _Heard())
+            cut = len(known.order) if again else known.beginning_of(keys)
+            found = identified(history, known.order[:cut])
+            new = {message.id or "": message for message in found}
+            kept = {id: said for id, said in known.said.items() if id not in new}
+            self._conversations[key] = _Heard(_latest({**kept, **new}), (*known.order[:cut], *keys), cut)
             while len(self._conversations) > _MOST_CONVERSATIONS:
                 del self._conversations[next(iter(self._conversations))]
+        return found
+
+    def _has_begun_another(self, user: str | None, conversation: str) -> bool:
+        """Return whether the latest conversation of a user is another one."""
+        return next((of for whose, of in reversed(self._conversations) if whose == user), conversation) != conversation
 
     def heard(self, identity: RunIdentity) -> list[Message]:
         """Return the conversation of a run, in order; without a session, the latest conversations of its user.
@@ -256,8 +312,8 @@ class Hearing:
         user, session = identity.user_id, identity.session_id
         with self._changing:
             conversations = [
-                said
-                for (whose, conversation), said in self._conversations.items()
+                heard.said
+                for (whose, conversation), heard in self._conversations.items()
                 if whose == user and session in (None, conversation)
             ]
             return [message for said in conversations[-_MOST_OF_A_USER:] for message in said.values()]
@@ -267,12 +323,12 @@ class Hearing:
 
         Args:
             identity: The identity of the run.
-            history: The messages.
+            history: The messages, with ids.
         """
         key = identity.user_id, conversation_id(identity, history)
-        shown = {message.id for message in identified(history)}
+        shown = {message.id for message in history}
         with self._changing:
-            known = list(self._conversations.get(key, {}).items())
+            known = list(self._conversations.get(key, _Heard()).said.items())
         return [
             attrs.evolve(message, id=id, treatment=Treatment.IGNORE, media=(), not_text=0)
             for id, message in known

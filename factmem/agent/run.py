@@ -158,7 +158,7 @@ class MemoryRun:
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
-        self.hear(history)
+        history = self.hear(history)
         if known is not None:
             return known
         if not self.identity.load or self.config.keeps_nothing:
@@ -188,7 +188,7 @@ class MemoryRun:
             zone=found.zone,
         )
 
-    def hear(self, history: Sequence[Message]) -> None:
+    def hear(self, history: Sequence[Message]) -> Sequence[Message]:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
 
         What the model then writes with its tools or in files, and only repeats from untrusted messages, is quarantined.
@@ -196,9 +196,11 @@ class MemoryRun:
 
         Args:
             history: The conversation so far.
+
+        Returns:
+            The same messages; ids that were made count repetitions of what the host does not show any more.
         """
-        if not self.config.keeps_nothing:
-            self.hearing.hear(self.identity, history)
+        return history if self.config.keeps_nothing else self.hearing.hear(self.identity, history)
 
     async def save(
         self,
@@ -233,7 +235,7 @@ class MemoryRun:
             _log.info("nothing is kept of this run: its memory was given no store")
             return None
         self.check_user(private=saving.private)
-        self.hear(history)
+        history = self.hear(history)
         place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
             history = await called(hooks.before_save, self.identity, history)

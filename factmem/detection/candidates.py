@@ -12,14 +12,7 @@ import attrs
 from factmem.abc import Candidate, Detection
 from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.detection.evidence import (
-    Citation,
-    doubt_of,
-    doubt_of_end,
-    doubt_of_request,
-    is_said,
-    speaks_of_forgetting,
-)
+from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said, speaks_of_forgetting
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
@@ -291,7 +284,7 @@ class _Check:
         if value is None:
             return _Meaning(STATEMENT, {_UNNAMED: [citation.quoted]}, ended=True, cleared=concept)
         values = _values([value], concept, citation.quoted, dropped)
-        return _Meaning(concept, {doubt_of_end(it, concept, citation): [it] for it in values}, ended=True)
+        return _Meaning(concept, {doubt_of(it, concept, citation, ended=True): [it] for it in values}, ended=True)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""

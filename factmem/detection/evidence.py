@@ -27,7 +27,7 @@ import attrs
 from factmem.abc.detector import Doubt
 from factmem.class_fields import fields_of
 from factmem.detection.languages import language_named
-from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Reading, Topic
+from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Manner, Reading, Topic
 from factmem.detection.value_forms import (
     Found,
     coming_places,
@@ -43,7 +43,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
-__all__ = ["Citation", "doubt_of", "doubt_of_end", "doubt_of_request", "is_said", "speaks_of_forgetting"]
+__all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said", "speaks_of_forgetting"]
 
 _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
@@ -64,14 +64,9 @@ _OF_KEYWORDS: Final = frozenset(table("detection/plain_statements")["keywords"].
 """Words of a keyword that a sentence need not have."""
 
 
-def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doubt | None:
-    """Return why a value is not plainly said by a quote; None if it is."""
-    return _Judge(concept, citation).doubt(value)
-
-
-def doubt_of_end(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doubt | None:
-    """Return why a quote does not plainly say that a value was true and is no longer; None if it does."""
-    return _Judge(concept, citation).doubt(value, ended=True)
+def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation, *, ended: bool = False) -> Doubt | None:
+    """Return why a value is not plainly said by a quote, or not plainly said to be over; None if it is."""
+    return _Judge(concept, citation).doubt(value, ended=ended)
 
 
 def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT) -> Doubt | None:
@@ -146,7 +141,7 @@ class _Judge:
         return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= _LONG
 
     def doubt(self, value: Any, *, ended: bool = False) -> Doubt | None:
-        """Return why a value is not plainly said, or not plainly said to have ended; None if it is."""
+        """Return why a value is not plainly said, or not plainly said to be over; None if it is."""
         if not self.citation.passage.words:
             return Doubt(NOT_SAID, askable=True)
         if not ended and self._is_nowhere(value):
@@ -155,19 +150,15 @@ class _Judge:
             return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
-        if ended:
-            reason = self._best(
-                self.places(value), reading, lambda place: self._reason_at(place, value, reading, _ENDED)
-            )
-        elif self.is_statement(value):
+        if self.is_statement(value) and not ended:
             reason = self._reason_of_statement(value, reading)
-        elif isinstance(value, bool):
+        elif isinstance(value, bool) and not ended:
             reason = self._reason_of_truth(value, reading)
         else:
-            granted = ("past",) if isinstance(value, dt.date) and not self._is_to_come(value) else ()
-            reason = self._best(
-                self.places(value), reading, lambda place: self._reason_at(place, value, reading, granted)
-            )
+            dated = isinstance(value, dt.date) and not self._is_to_come(value)
+            granted = _ENDED if ended else ("past",) if dated else ()
+            manner = Manner(text=isinstance(value, str), granted=granted, whole=bool(_parts_of(value)))
+            reason = self._best(self.places(value), reading, lambda at: self._reason_at(at, value, reading, manner))
         return Doubt(reason, askable=True) if reason else None
 
     def _best(self, places: Iterable[Found], reading: Reading, reason_at: Callable[[Found], str | None]) -> str | None:
@@ -181,11 +172,8 @@ class _Judge:
         reasons = reasons or [reason_at(place) for place in near] or [NOT_SAID]
         return None if None in reasons else reasons[0]
 
-    def _reason_at(self, place: Found, value: Any, reading: Reading, granted: Collection[str]) -> str | None:
-        reason = next(
-            reading.reasons(place, text=isinstance(value, str), whole=bool(_parts_of(value)), granted=granted), None
-        )
-        if reason is not None:
+    def _reason_at(self, place: Found, value: Any, reading: Reading, manner: Manner) -> str | None:
+        if (reason := next(reading.reasons(place, manner), None)) is not None:
             return reason
         match value:
             case _ if self._members_of(value):
@@ -235,10 +223,10 @@ class _Judge:
         found = [places for words in asked if (places := reading.translated(words))]
         if 2 * len(found) >= len(keyword) and found:
             joint = functools.reduce(_joined, found)
-            return self._best(joint, reading, lambda place: next(reading.reasons(place, text=False, truth=value), None))
+            return self._best(joint, reading, lambda place: next(reading.reasons(place, Manner(truth=value)), None))
         answer = reading.language.find("yes" if value else "no", reading.words, 0, _LONGEST_ANSWER)
         if answer and self.quoted[0] <= answer[0][0] == 0 and reading.is_asked_for(asked):
-            return next(reading.reasons(answer[0], text=False), None)
+            return next(reading.reasons(answer[0], Manner()), None)
         return NOT_SAID
 
     # Places

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -96,6 +95,9 @@ class Extraction:
     said: Said
 
 
+_FILLERS: Final = frozenset(table("detection/plain_statements")["nothing"].split(", "))
+
+
 def says_nothing(text: str, quote: str = "") -> bool:
     """Return whether a text is blank, a placeholder of a secret, or a model's filler for "nothing".
 
@@ -104,9 +106,4 @@ def says_nothing(text: str, quote: str = "") -> bool:
     if not without_placeholders(text).strip():
         return True
     bare = " ".join(text.casefold().split()).strip(" .!<>[]()\"'")
-    return not bare or (bare in _fillers() and bare not in quote.casefold())
-
-
-@functools.cache
-def _fillers() -> frozenset[str]:
-    return frozenset(table("detection/plain_statements")["nothing"].split(", "))
+    return not bare or (bare in _FILLERS and bare not in quote.casefold())

@@ -6,10 +6,10 @@ A flag is a warning. Its absence promises nothing.
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -113,23 +113,11 @@ def _one(spaces: re.Match[str]) -> str:
     return "\n" if spaces[0][0] == "\r" else " "
 
 
-def _decoded(text: str) -> Iterable[str]:
-    """Return the texts that are encoded in a text. Encoded data that is not text, such as an image, is left out."""
-    blobs = (_from_base64(found[0]) for found in _BLOB.finditer(text))
-    digits = (bytes.fromhex(found[0]) for found in _DIGITS.finditer(text))
-    return [words for data in (*blobs, *digits) if (words := _words(data)) is not None]
-
-
-def _from_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text)
-    except binascii.Error:
-        return b""
-
-
-def _words(data: bytes) -> str | None:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if " " in text.strip() and text.replace("\n", " ").isprintable() else None
+def _decoded(text: str) -> Iterator[str]:
+    """Yield the texts that are encoded in a text. Encoded data that is not text, such as an image, is left out."""
+    for pattern, decoded in ((_BLOB, base64.b64decode), (_DIGITS, bytes.fromhex)):
+        for found in pattern.finditer(text):
+            with contextlib.suppress(ValueError):
+                words = decoded(found[0]).decode()
+                if " " in words.strip() and words.replace("\n", " ").isprintable():
+                    yield words

@@ -57,7 +57,6 @@ class Language:
 
     name: str
     table: Mapping[str, Any] = attrs.field(repr=False)
-    _patterns: dict[str, re.Pattern[str]] = attrs.field(factory=dict, init=False, repr=False)
 
     @property
     def is_unspaced(self) -> bool:
@@ -88,9 +87,11 @@ class Language:
             first: the position to start at.
             last: the position to end at.
         """
-        if name not in self._patterns:
-            self._patterns[name] = _pattern(tuple(entries(self.table.get(name, ""))))
-        return search(self._patterns[name], words, first, last)
+        return search(self._listed(name), words, first, last)
+
+    @functools.lru_cache(maxsize=4_096)  # noqa: B019
+    def _listed(self, name: str) -> re.Pattern[str]:
+        return _pattern(tuple(entries(self.table.get(name, ""))))
 
     def pattern(self, found: Iterable[str]) -> re.Pattern[str]:
         """Return a pattern for `search` of entries from outside the lists."""

@@ -29,7 +29,7 @@ from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
 
-__all__ = ["CUES", "NOT_SAID", "SEVERAL", "Citation", "Reading", "Topic"]
+__all__ = ["CUES", "NOT_SAID", "SEVERAL", "Citation", "Manner", "Reading", "Topic"]
 
 _DATA: Final = table("detection/plain_statements")
 CUES: Final[Mapping[str, str]] = _DATA["cues"]
@@ -42,6 +42,8 @@ _THEMES: Final = ("averse", "past")
 """Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
 """Cues that count although the concept has the same word."""
+_BEHIND: Final = ("instead", "beside", "weekdays", "days", "months", "tail", "ended", "longer")
+"""Lists of the words that may stand right behind a value."""
 _PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 """Lists of the words that may stand before a value."""
 
@@ -226,6 +228,28 @@ class Citation:
         return self.text.text[slice(*self.quote)]
 
 
+@attrs.frozen(kw_only=True)
+class Manner:
+    """Manner in which a value is said.
+
+    Attributes:
+        text: whether it is a text, beside which a word may be unknown.
+        truth: the truth that the words say of the concept; None for a value of their own.
+        granted: lists of cues that do not speak against it: "past" for the day on which something happened.
+        whole: whether other words stand between its parts, which may hold cues.
+    """
+
+    text: bool = False
+    truth: bool | None = None
+    granted: Collection[str] = ()
+    whole: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Whether the value is said to be over."""
+        return "ended" in self.granted
+
+
 @attrs.frozen
 class Reading:
     """A citation in a language with a table, read for what a concept is about.
@@ -279,33 +303,16 @@ class Reading:
 
     # A value at a place
 
-    def reasons(
-        self,
-        place: Found,
-        *,
-        text: bool,
-        truth: bool | None = None,
-        whole: bool = False,
-        granted: Collection[str] = (),
-    ) -> Iterator[str]:
-        """Yield the reasons why a value is not plainly said at a place.
-
-        Args:
-            place: the positions of its first and last word.
-            text: whether it is a text, beside which a word may be unknown.
-            truth: the truth that the place's words say of the concept; None for a value of their own.
-            whole: whether the place has other words between the parts of a value, which may hold cues.
-            granted: lists of cues that do not speak against the value: "past" for the day on which something happened.
-        """
+    def reasons(self, place: Found, manner: Manner) -> Iterator[str]:
+        """Yield the reasons why a value is not plainly said at a place: the positions of its first and last word."""
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self._clause(place, sentence)
-        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth, granted=granted)
-        inner = set[int]() if whole else set(range(place[0], place[1] + 1))
-        yield from self._of_clause(clause, inner=inner, truth=truth, granted=granted)
+        yield from self._of_speaker(place, clause, sentence, manner)
+        yield from self._of_clause(clause, set() if manner.whole else set(range(place[0], place[1] + 1)), manner)
         yield from self._of_sentence(place, clause, sentence)
-        yield from self.reasons_around(clause, sentence, denied=truth is False)
+        yield from self.reasons_around(clause, sentence, denied=manner.truth is False)
 
     def clause(self, place: Found) -> Found:
         """Return the clause of a place."""
@@ -339,16 +346,7 @@ class Reading:
 
     # Who speaks of what
 
-    def _of_speaker(
-        self,
-        place: Found,
-        clause: Found,
-        sentence: Found,
-        *,
-        text: bool,
-        truth: bool | None,
-        granted: Collection[str],
-    ) -> Iterator[str]:
+    def _of_speaker(self, place: Found, clause: Found, sentence: Found, manner: Manner) -> Iterator[str]:
         if not self.citation.own:
             return
         inner = set(range(place[0], place[1] + 1))
@@ -356,9 +354,9 @@ class Reading:
         beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
-        unknown = self._unknown(first, last, *(("negate",) if truth is False else granted)) - subject
-        speaks = self._speaks(place, clause, bool(unknown) or "ended" in granted, subject)
-        if truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
+        unknown = self._unknown(first, last, *(("negate",) if manner.truth is False else manner.granted)) - subject
+        speaks = self._speaks(place, clause, bool(unknown) or manner.ends, subject)
+        if manner.truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
             return
         oneself = (
             self.entries("self", first, min(first + _SHORT, last))
@@ -367,9 +365,9 @@ class Reading:
             or subject
         )
         related = self.topic.places(self.words, *clause) - inner
-        spare = 0 if "ended" in granted else 1 + text
-        most = spare + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
-        number = not text and truth is None and "past" not in granted
+        spare = 0 if manner.ends else 1 + manner.text
+        most = spare + bool(related) if manner.truth is None and (oneself or self._counts_topic(place)) else 0
+        number = not manner.text and manner.truth is None and "past" not in manner.granted
         labelled = number and place[0] - 1 in unknown and place[1] + 1 not in related  # "flat 54"
         if len(unknown) > most or labelled:
             yield _WORDY
@@ -511,19 +509,17 @@ class Reading:
 
     # Cues
 
-    def _of_clause(
-        self, clause: Found, *, inner: set[int], truth: bool | None, granted: Collection[str]
-    ) -> Iterator[str]:
-        if "ended" in granted and not self._is_over(clause, inner):
+    def _of_clause(self, clause: Found, inner: set[int], manner: Manner) -> Iterator[str]:
+        if manner.ends and not self._is_over(clause, inner):
             yield _STANDS
-        for name in (name for name in _IN_CLAUSE if name not in granted):
+        for name in (name for name in _IN_CLAUSE if name not in manner.granted):
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
                 reach = clause[1] + 1, self.passage.sentence(*clause)[1]
             found = self.cues(name, *reach, inner)
             if name == "deny":  # "rather than" speaks against what follows it
                 found -= {at for at in self.entries("instead", *clause) if at > min(inner, default=clause[1])}
-            if name == "deny" and truth is False:
+            if name == "deny" and manner.truth is False:
                 negated = self.cues("negate", *clause)
                 if not negated or found - negated or max(negated) - min(negated) > _SHORT:
                     yield NOT_SAID
@@ -695,9 +691,7 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        unknown = self._unknown(
-            behind, clause[1], "instead", "beside", "weekdays", "days", "months", "tail", "ended", "longer"
-        )
+        unknown = self._unknown(behind, clause[1], *_BEHIND)
         return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
     def reason_of_text(self, place: Found, text: str) -> str | None:

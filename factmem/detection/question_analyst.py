@@ -17,7 +17,6 @@ from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
 from factmem.llm.messages import document, element, fitting, items
-from factmem.patterns import lazy_pattern
 from factmem.validators import positive
 
 __all__ = ["InstructorQuestionAnalyst"]
@@ -103,23 +102,19 @@ def _analysis(said: Mapping[str, Any], request: QuestionRequest) -> QuestionAnal
     )
 
 
-_DATE: Final = lazy_pattern(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
+_DAY: Final = len("2024-06-03")
 
 
 def _moment(text: str | None, *, last: bool = False) -> dt.datetime | None:
     """Read a day, a month, a year or a time, in UTC if it has no zone; with ``last``, the end of that period."""
-    text = (text or "").strip()
+    said = (text or "").strip()
     try:
-        if (found := _DATE.fullmatch(text)) is None:
-            moment = dt.datetime.fromisoformat(text)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
-        year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
-        start = dt.datetime(year, month, day, tzinfo=dt.UTC)
-        if not last:
-            return start
-        if found[3]:
-            return start + dt.timedelta(days=1)
-        ended = found[2] is None or month == 12
-        return start.replace(year=year + ended, month=1 if ended else month + 1)
+        moment = dt.datetime.fromisoformat(f"{said}-01-01"[:_DAY] if len(said) < _DAY else said)
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
+        if not last or len(said) > _DAY:
+            return moment
+        if len(said) == _DAY:
+            return moment + dt.timedelta(days=1)
+        return (moment + dt.timedelta(days=366 if len(said) == 4 else 31)).replace(day=1)
     except (ValueError, OverflowError):
         return None

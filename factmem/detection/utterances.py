@@ -48,12 +48,10 @@ def covers(quotes: Iterable[Evidence], words: Evidence) -> bool:
         words: the text, a message or a piece of one.
     """
     text, start = words.quote, words.start or 0
-    quoted = [_within(text, start, quote) for quote in quotes]
-    return bool(quoted) and all(
-        2 * sum(_letters(text[max(first, begin) : min(last, end)]) for begin, end in _united(quoted)) >= _letters(piece)
-        for first, last in sentence_spans(text)
-        if _letters(piece := text[first:last])
-    )
+    spans = [_within(text, start, quote) for quote in quotes]
+    quoted = {at for span in spans for at in range(*span)}
+    sentences = ([at for at in range(*span) if text[at].isalnum()] for span in sentence_spans(text))
+    return bool(spans) and all(2 * len(quoted.intersection(letters)) >= len(letters) for letters in sentences)
 
 
 def _within(text: str, start: int, quote: Evidence) -> Span:
@@ -61,20 +59,6 @@ def _within(text: str, start: int, quote: Evidence) -> Span:
     if quote.start is not None and quote.end is not None:
         return max(0, quote.start - start), max(0, quote.end - start)
     return QuotableText(text).find(quote.quote) or (0, 0)
-
-
-def _united(spans: Iterable[Span]) -> list[Span]:
-    united: list[Span] = []
-    for start, end in sorted(spans):
-        if united and start <= united[-1][1]:
-            united[-1] = united[-1][0], max(end, united[-1][1])
-        else:
-            united.append((start, end))
-    return united
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
 
 
 MOST_PLACES: Final = 3

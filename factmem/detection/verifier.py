@@ -14,7 +14,7 @@ from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.llm.messages import document, element, section
 
-__all__ = ["ModelVerifier"]
+__all__ = ["ModelVerifier", "digest_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +47,7 @@ class ModelVerifier:
     def _questions(self, claims: Sequence[Claim]) -> Iterator[tuple[list[int], str]]:
         """Yield questions: the places of the claims of each, in the order shown, and the document."""
         room, shown, passages = self.model.max_chars, list[int](), dict[str, list[str]]()
-        for place in sorted(range(len(claims)), key=lambda place: _digest(claims[place])):
+        for place in sorted(range(len(claims)), key=lambda place: digest_of(claims[place])):
             words, claim = _words(claims[place]), _claim(len(shown) + 1, claims[place])
             length = len(claim) + (0 if words in passages else len(section("passage", [words])))
             if length > room and shown:
@@ -85,5 +85,6 @@ def _claim(number: int, claim: Claim) -> str:
     )
 
 
-def _digest(claim: Claim) -> bytes:
+def digest_of(claim: Claim) -> bytes:
+    """Return a digest of all that a claim says: the same for equal claims."""
     return hashlib.sha256(repr(attrs.astuple(claim)).encode(errors="surrogatepass")).digest()

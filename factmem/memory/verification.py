@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections import Counter
@@ -16,6 +15,7 @@ from factmem.abc import Candidate, Verifier
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.observer import Operation
 from factmem.abc.verifier import Claim, Confirmation
+from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
@@ -95,7 +95,7 @@ class Verification(ReadingPart):
     async def _answers(self, claims: Sequence[Claim]) -> list[Confirmation]:
         """Return the answers to claims: those known already, and those of one question about the others."""
         unclear, known, verifier = Confirmation.UNCLEAR, self._backend.confirmations, self._backend.verifier
-        keys = [(self._context.viewer, _digest(claim)) for claim in claims]
+        keys = [(self._context.viewer, digest_of(claim)) for claim in claims]
         new = {key: claim for key, claim in zip(keys, claims, strict=True) if key not in known}
         if new and verifier is not None:
             found = await self._asked(verifier, list(new.values()))
@@ -191,7 +191,3 @@ def _passage(text: str, evidence: Evidence) -> str:
 
 def _value_of(said: Assertion) -> tuple[object, ...]:
     return (*said.track, canonical_bytes(said.data), said.removed)
-
-
-def _digest(claim: Claim) -> bytes:
-    return hashlib.sha256(repr(attrs.astuple(claim)).encode(errors="surrogatepass")).digest()

@@ -18,7 +18,7 @@ from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, Doubt, DropReason, Message
 from factmem.abc.topics import Topic
 from factmem.detection import InstructorDetector
-from factmem.detection.evidence import Citation, doubt_of, doubt_of_end, doubt_of_request, is_said
+from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
 from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.records import FactDetails
@@ -285,7 +285,8 @@ def test_all_values_of_a_concept_are_forgotten_at_once_only_where_it_is_named(te
 def doubt_of_over(text: str, value: str, **options: Any) -> Doubt | None:
     concept = EMPLOYER if value == "Acme" else CITY
     named = frozenset({"user"})
-    return doubt_of_end(value, concept, Citation(text=ReadableText(text), quote=(0, len(text)), names=named, **options))
+    citation = Citation(text=ReadableText(text), quote=(0, len(text)), names=named, **options)
+    return doubt_of(value, concept, citation, ended=True)
 
 
 @pytest.mark.parametrize(("text", "value"), _TEXTS["over"])
