@@ -24,6 +24,7 @@ from factmem.consolidation.duplicates import duplicates_in
 from factmem.conversations import conversations_of
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy
+from factmem.detection.redaction import redact
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -486,7 +487,7 @@ class Rememberer(PipelinePart):
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
         now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
         said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
-        bare, words = await self.without_media(said, order)
+        bare, words = await self.without_media([await self._as_dated_before(item, order) for item in said], order)
         texts = [isinstance(item, str) for item in what]
         taken = [
             Taken(conversation=item, is_text=is_text, job=self.job(order, is_text=is_text))
@@ -495,6 +496,29 @@ class Rememberer(PipelinePart):
         stored = await self.journalled(await self.taken_in(taken, order))
         warn_of_not_text(sum(item.conversation.not_text for item in stored))
         return stored
+
+    async def _as_dated_before(self, said: Conversation, order: Order) -> Conversation:
+        """Return a conversation with the times of those messages that the store has: to submit them again is no news.
+
+        Only a message without a time is dated, one of the same conversation and place, with the same id and text.
+        """
+        undated = said.started_at is None and any(message.timestamp is None for message in said.messages)
+        if said.id is None or not undated or self._backend.four_verbs_only:
+            return said
+        known = {
+            (entry.assertion.details.evidence[0].message_id, entry.assertion.details.evidence[0].quote): entry
+            for entry in await self.words_of(StoredSession(id=said.id), order)
+        }
+        if not known:
+            return said
+        messages = [
+            attrs.evolve(message, timestamp=entry.assertion.timestamp)
+            if message.timestamp is None
+            and (entry := known.get((message.id or str(place), redact(message.content).text))) is not None
+            else message
+            for place, message in enumerate(said.messages)
+        ]
+        return attrs.evolve(said, messages=messages)
 
     async def without_media(
         self, said: Sequence[Conversation], order: Order, *, lenient: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from factmem.errors import ModelRefusedError
 from factmem.memory import Trigger
 from factmem.memory.background import Submission
 from factmem.records import AssertionState
-from factmem.testing import ScriptedModel
+from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import CITY, PETS, SEATS, USER, Gated, log_of, opened, said, talk, until, well
 
@@ -206,3 +207,27 @@ async def test_many_who_submit_overlapping_parts_leave_nothing_unread(
     assert (await log_of(provider))[1][AssertionState.PENDING] == 0
     parts = min(hands, 3)
     assert said(await memory.list_records()) == sorted(ALL if parts == 3 else [*ALL[:3], "dog", "hen"])
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["kept", "read"])
+async def test_a_conversation_that_goes_on_keeps_the_times_of_what_was_said_before(
+    reads: bool, clock: FakeClock
+) -> None:
+    """Otherwise its old words would stand above those of a later conversation."""
+    model = ScriptedModel(well) if reads else None
+
+    def chat(id: str, *texts: str) -> Conversation:
+        return Conversation(id=id, messages=[Message(content=text) for text in texts])
+
+    async with Memory(InMemoryProvider(), model=model, concepts=[CITY], clock=clock) as memory:
+        for conversation in (
+            chat("monday", "I live in Oslo."),
+            chat("tuesday", "I live in Porto."),
+            chat("monday", "I live in Oslo.", "I have a cat."),
+        ):
+            outcome = await memory.remember(conversation, subject=USER)
+            clock.advance(dt.timedelta(days=1))
+        assert not any("Oslo" in str(change.record.value) for change in outcome.changes)
+        newest = sorted(await memory.list_records(), key=lambda record: record.timestamp)
+        homes = [str(record.value) for record in newest if "Oslo" in str(record.value) or "Porto" in str(record.value)]
+        assert "Porto" in homes[-1]
