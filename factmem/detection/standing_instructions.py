@@ -34,6 +34,8 @@ _LONGEST_TEXT: Final = 1_000
 _BESIDE: Final = 1
 """Maximum number of words with content beside the manner that an order asks for; more are a task."""
 _SAME_WORDS: Final = 0.85
+_OF_ADDRESS: Final = 2
+"""Maximum number of words with content of an instruction that says how to address the user, and nothing else."""
 _HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
 
@@ -73,12 +75,19 @@ def instructions_in(text: str) -> tuple[Span, ...]:
 def overtakes(newer: str, older: str) -> bool:
     """Return whether a standing instruction replaces an older one, because both are about the same.
 
-    They are if nearly all words with content of the shorter are in the other. Instructions that differ in their
-    subject, if only by a word, stand side by side.
+    They are if nearly all words with content of the shorter are in the other, or if both say how to address the user
+    and the older one nothing else. Instructions that differ in their subject, if only by a word, stand side by side.
     """
     new, old = _content(newer), _content(older)
+    if len(old) <= _OF_ADDRESS and _said(newer).addresses and _said(older).only_addresses:
+        return True
     fewer = min(len(new), len(old))
     return fewer > 1 and len(new & old) >= _SAME_WORDS * fewer
+
+
+def _said(text: str) -> _Said:
+    lowered = folded(text)
+    return _Said(lowered, language_of(lowered))
 
 
 def _content(text: str) -> frozenset[str]:
@@ -138,6 +147,17 @@ class _Said:
     def _lasting(self) -> bool:
         """Whether the sentence holds for more than this time."""
         return self._has("lasting") or self._has("asked") or self.language.ends("closing", self.sentence)
+
+    @property
+    def addresses(self) -> bool:
+        """Whether the sentence says how to address the user: "call me Bo"."""
+        leads = (self._lead(start) for start, _ in self._starts())
+        return any(lead.named is not None and self._names(lead.named) for lead in leads)
+
+    @property
+    def only_addresses(self) -> bool:
+        """Whether it says that, and nothing about the manner of answers."""
+        return self.addresses and not (self._has("manner") or self._has("forbids"))
 
     @functools.cached_property
     def _asks(self) -> bool:

@@ -60,6 +60,20 @@ def test_an_instruction_is_overtaken_by_a_newer_one_about_the_same() -> None:
     assert not overtakes("Call me Bo.", old)
 
 
+@pytest.mark.parametrize(
+    ("newer", "older", "replaced"),
+    [
+        ("Please call me Robert from now on.", "Call me Bob.", True),
+        ("Nenn mich Robert.", "Bitte nenn mich Bob.", True),
+        ("Call me Robert.", "Call me Bob and use no emojis.", False),
+        ("Never call me at work.", "Call me Bob.", False),
+    ],
+)
+def test_an_instruction_how_to_address_the_user_replaces_the_one_before(newer: str, older: str, replaced: bool) -> None:
+    """Not one that also says something else."""
+    assert overtakes(newer, older) is replaced
+
+
 async def test_only_the_users_own_words_are_marked() -> None:
     said = [Message(content=ASKED[0], role=role) for role in ("user", "assistant", "tool", "document", "stranger")]
     found = (await VerbatimDetector().detect(Conversation(messages=said), DetectionRequest())).candidates
