@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, MemoryScope, NoMemory
+from factmem import Background, InMemoryProvider, MemoryScope, NoMemory
 from factmem.abc import DetectionRequest
 from factmem.agent import (
     Loading,
@@ -29,7 +29,7 @@ from factmem.errors import (
     MissingUserError,
     UnknownProviderError,
 )
-from factmem.llm import CostReport
+from factmem.llm import Budget, CostReport
 from factmem.memory import Trigger
 from factmem.memory.context import Policies
 from factmem.records import Origin
@@ -141,6 +141,7 @@ class Guest:
         ("embedder", HashEmbedder()),
         ("embedder_timeout", None),
         ("media_reader", "none"),
+        ("background", Background(budget=Budget(requests=1))),
         ("observers", [CostReport()]),
     ],
 )
