@@ -160,7 +160,10 @@ def _converted(said: Assertion, concept: Concept[T, Any], function: Callable[[Js
         InvalidDataError: The concept is SINGLE and the other MULTIPLE, or a value is not of the concept's type.
     """
     if said.fact_type is not concept.fact_type:
-        raise InvalidDataError(f"the facts are {said.fact_type.name}: convert them to such a concept")
+        raise InvalidDataError(
+            f"the facts are {said.fact_type.name}: convert them to such a concept, or save them anew under another "
+            "keyword and forget these"
+        )
     now = attrs.evolve(said, keyword=concept.keyword, description=concept.description, shape=concept.shape)
     if said.data is None and said.removed:
         return now
