@@ -36,7 +36,8 @@ class Conversion:
     """Result of `Admin.convert` and of `Admin.merge`.
 
     Attributes:
-        revisions: Number of revisions converted, past ones included, or to be converted.
+        revisions: Number of revisions converted, past ones included, or to be converted; 0 if the keyword or the
+            subject has no facts that the viewer sees.
         pending: Whether another process still holds bytes of the old ones (an open WAL); `Admin.expire` finishes that.
         dry_run: Whether nothing was written.
     """
