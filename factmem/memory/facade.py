@@ -947,6 +947,7 @@ class Memory:
             ConceptConflictError: The value's type cannot join its place.
             StateConflictError: The metadata is not the same, as ``merge`` requires; another record of the concept has
                 this value, or the scope one of a SINGLE; or the record waits for a model and cannot be moved yet.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.update(record_id, new)
 
@@ -961,6 +962,7 @@ class Memory:
 
         Raises:
             RecordNotFoundError: An id names no record that is current and visible; none was retracted.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.retract(record_ids, reason)
 
@@ -976,6 +978,7 @@ class Memory:
         Raises:
             RecordNotFoundError: Nothing visible of one of them is retracted or removed, or it has expired, or another
                 record has its value by now. None was restored.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.restore(record_ids, reason)
 
