@@ -102,7 +102,13 @@ def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> 
 
 
 def _pairs(examples: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
-    return tuple((sentence, value) for sentence, value in examples)
+    try:
+        return tuple((sentence, value) for sentence, value in examples)
+    except (TypeError, ValueError):
+        raise InvalidDataError(
+            "examples takes pairs of a sentence and the value that it says: give [(sentence, value), …]",
+            path="$.examples",
+        ) from None
 
 
 def _examples(instance: Concept[Any, Any], attribute: attrs.Attribute[Any], value: tuple[tuple[str, Any], ...]) -> None:

@@ -25,6 +25,7 @@ from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
 from factmem.memory.argument_checks import check_parts, check_store, listed, observers_in
+from factmem.memory.background import Background
 from factmem.memory.context import Policies
 from factmem.memory.facade import Memory
 from factmem.memory.profiles import ProfileSchema, schemas_of
@@ -360,6 +361,7 @@ _OF_MEMORY: Final = {
     "embedder_timeout": "embedder_timeout",
     "reranker": "reranker",
     "media_reader": "media_reader",
+    "background": "background",
     "observers": "observers",
 }
 """Settings that only a memory made from them has, and their names as arguments of `Memory`."""
@@ -439,6 +441,7 @@ class AgentMemoryConfig:
         embedder_timeout: * Timeout of the embedder in seconds; see `Memory`.
         reranker: * Reranker of the best records of each recall, or what stands for one; see `Memory`.
         media_reader: * Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
+        background: * Settings of background reading, such as a `Budget`; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
         saving: Settings of saving.
@@ -471,6 +474,7 @@ class AgentMemoryConfig:
     embedder_timeout: float | None = 30.0
     reranker: Reranker | ForeignReranker | ForeignModel | LanguageModel | str | None = None
     media_reader: MediaReader | str | None = None
+    background: Background = attrs.field(factory=Background, validator=instance_of(Background))
     recall: RecallSettings | None = attrs.field(default=None, validator=instance_of(RecallSettings, type(None)))
     loading: Loading = attrs.field(factory=Loading, validator=instance_of(Loading))
     saving: Saving = attrs.field(factory=Saving, validator=instance_of(Saving))

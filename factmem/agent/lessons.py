@@ -29,6 +29,7 @@ from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.event_loops import is_async
 from factmem.facts import Concept, MultipleFacts
+from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.llm.messages import document, element
 from factmem.memory.facade import Memory
@@ -443,7 +444,7 @@ class Lessons:
         return seen.scope(self.scope)
 
     async def _recalled(self, run: MemoryRun, memory: Memory, *, task: str, about: str) -> MemoryBlock:
-        view, subject = self._view(run, memory).view(reviewed=True), TASK.individual(task)
+        view, subject = self._view(run, memory).view(reviewed=True), _task(task)
         records = await view.list_records(limit=_MOST, concepts=[LESSON], subjects=[subject], sources=[self.source])
         lessons = in_force(filter(_is_applied, records), _wording)
         if len(lessons) > self._limit and about.strip():
@@ -461,7 +462,7 @@ class Lessons:
         if not says_something(said):
             return ()
         view, whole = self._view(run, memory), (0, len(said))
-        keep = partial(self._kept, run, view, TASK.individual(task), shown, said)
+        keep = partial(self._kept, run, view, _task(task), shown, said)
         verbatim = await keep(said, whole)
         try:
             if taught is not None:
@@ -498,6 +499,10 @@ class Lessons:
             private=not self.shared and user is not None,
         )
         return record
+
+
+def _task(name: str) -> MemorySubject:
+    return TASK.individual(checked_name(name, what="the name of a task"))
 
 
 def _texts_in(args: Sequence[object], kwargs: Mapping[str, object]) -> str:

@@ -98,6 +98,8 @@ def format_of(history: Sequence[Any]) -> HistoryFormat[Any]:
         InvalidDataError: The type of the messages is unknown.
         MissingPackageError: The integration needs a package that is not installed.
     """
+    if isinstance(history, str | Mapping) or not isinstance(history, Iterable):
+        raise InvalidDataError(f"a history is a list of messages, not {kind_of(history)}", path="$.history")
     match next(iter(history), None):
         case None | Message():
             return MessageFormat()
@@ -211,6 +213,9 @@ class AgentMemory:
     ) -> Iterator[MemoryRun]:
         """Set the identity of the runs within the block; it takes precedence over the host's.
 
+        A block within another one takes over the ids that it does not name, and loads and saves only if that one does,
+        unless it is for another user.
+
         Args:
             user_id: The user; required unless `AgentMemoryConfig.users` is ``"shared"``.
             session_id: The conversation.
@@ -220,7 +225,9 @@ class AgentMemory:
         Raises:
             InvalidNameError: An id is not legal.
         """
-        identity = RunIdentity(user_id=user_id, session_id=session_id, load=load, save=save)
+        identity, outer = RunIdentity(user_id=user_id, session_id=session_id, load=load, save=save), self._running.get()
+        if user_id is None or outer.user_id in (None, user_id):
+            identity = identity.or_else(outer)
         token = self._running.set(identity)
         try:
             yield self.for_run()

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
@@ -327,11 +328,15 @@ class Context:
         """Return a subject, which may be given as a text such as ``user`` or ``user:alice``.
 
         Raises:
+            InvalidDataError: The subject is of another type.
             InvalidNameError: A name is not legal.
             OutOfViewError: The view is not about the subject.
         """
+        if subject is None:
+            return None
         found = self._declared(subject) if isinstance(subject, str) else subject
-        if isinstance(found, MemorySubject) and not self.view.is_about(found.key):
+        check_instance(found, "subject", MemorySubject)
+        if not self.view.is_about(found.key):
             raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
         return found
 
@@ -362,9 +367,7 @@ class Context:
         Raises:
             InvalidDataError: The subject is of another type.
         """
-        about = self.about(subject)
-        check_instance(about, "subject", MemorySubject)
-        return _place(about, self.target(scope))
+        return _place(self.about(subject), self.target(scope))
 
     def confined(
         self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool
@@ -457,7 +460,7 @@ class Context:
         Raises:
             InvalidDataError: The time has no zone.
         """
-        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, "when")}))
+        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, clock)}))
 
     def owned(self, details: FactDetails | None, *, private: bool | None) -> FactDetails:
         """Return a copy of details, by default those of a fact without any, with their owner.
@@ -470,6 +473,7 @@ class Context:
         else:
             check_instance(details, "details", FactDetails)
             details = attrs.evolve(details)  # the caller may change theirs
+        check_instance(private, "private", bool, NoneType)
         if self.private if private is None else private:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")

@@ -36,7 +36,8 @@ class Conversion:
     """Result of `Admin.convert` and of `Admin.merge`.
 
     Attributes:
-        revisions: Number of revisions converted, past ones included, or to be converted.
+        revisions: Number of revisions converted, past ones included, or to be converted; 0 if the keyword or the
+            subject has no facts that the viewer sees.
         pending: Whether another process still holds bytes of the old ones (an open WAL); `Admin.expire` finishes that.
         dry_run: Whether nothing was written.
     """
@@ -160,7 +161,10 @@ def _converted(said: Assertion, concept: Concept[T, Any], function: Callable[[Js
         InvalidDataError: The concept is SINGLE and the other MULTIPLE, or a value is not of the concept's type.
     """
     if said.fact_type is not concept.fact_type:
-        raise InvalidDataError(f"the facts are {said.fact_type.name}: convert them to such a concept")
+        raise InvalidDataError(
+            f"the facts are {said.fact_type.name}: convert them to such a concept, or save them anew under another "
+            "keyword and forget these"
+        )
     now = attrs.evolve(said, keyword=concept.keyword, description=concept.description, shape=concept.shape)
     if said.data is None and said.removed:
         return now

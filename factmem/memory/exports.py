@@ -68,6 +68,8 @@ class Exchange(WritingPart):
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Admin.export`."""
         self._context.check_present()
+        if not (isinstance(target, Path | str) or hasattr(target, "write")):
+            raise InvalidDataError(f"export takes a path, or a file opened for writing, not {kind_of(target)}")
         seen = await self._reader.log()
         states = states_of(seen)
         log = [entry for entry in seen if isinstance(entry, Recorded) and entry.id in states]

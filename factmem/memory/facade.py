@@ -7,7 +7,7 @@ import enum
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 
 import anyio
@@ -483,6 +483,7 @@ class Memory:
         exact = listed("exact", exact, MemoryScope, str)
         if scopes is not None or exact:
             context = context.confined(() if scopes is None else scopes, exact, read_only=read_only)
+        check_instance(policies, "policies", Mapping, NoneType)
         moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
         for clock, when in moments.items():
             if when is not None:
@@ -946,6 +947,7 @@ class Memory:
             ConceptConflictError: The value's type cannot join its place.
             StateConflictError: The metadata is not the same, as ``merge`` requires; another record of the concept has
                 this value, or the scope one of a SINGLE; or the record waits for a model and cannot be moved yet.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.update(record_id, new)
 
@@ -960,6 +962,7 @@ class Memory:
 
         Raises:
             RecordNotFoundError: An id names no record that is current and visible; none was retracted.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.retract(record_ids, reason)
 
@@ -975,6 +978,7 @@ class Memory:
         Raises:
             RecordNotFoundError: Nothing visible of one of them is retracted or removed, or it has expired, or another
                 record has its value by now. None was restored.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.restore(record_ids, reason)
 
@@ -1117,9 +1121,9 @@ class Memory:
     async def forget(self, *ids: str, dry_run: bool = False, **filters: Unpack[Filters]) -> Erasure:
         """Erase records with all their history, vectors and index entries. Irreversible; see `retract`.
 
-        Ids and filters combine by AND. Filters test a record as it is now; one that is not current any more (retracted,
-        expired, quarantined), as it was last. All of its revisions are erased, and the words that it was found in as
-        well, also where they are statements of their own.
+        Ids and filters combine by AND; an id that names no visible record erases nothing. Filters test a record as it
+        is now; one that is not current any more (retracted, expired, quarantined), as it was last. All of its revisions
+        are erased, and the words that it was found in as well, also where they are statements of their own.
 
         When this returns, neither a file of the store nor a copy in this process holds any of it, unless the result is
         ``pending``: then another process is still reading the old bytes, and any later erasure, or `Admin.expire`,

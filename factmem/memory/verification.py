@@ -115,7 +115,7 @@ class Verification(ReadingPart):
             return ()
         except Exception as error:  # a custom verifier may raise any error
             kind = error if isinstance(error, FactMemError) else type(error).__name__
-            _log.warning("%d findings could not be verified and wait in quarantine: %s", len(claims), kind)
+            _log.warning("%d finding(s) could not be verified, and wait in quarantine: %s", len(claims), kind)
             return ()
         right = len(answers) == len(claims) and all(isinstance(item, Confirmation) for item in answers)
         return answers if right else ()

@@ -97,6 +97,17 @@ async def test_a_block_holds_the_lessons_of_its_own_collection_only() -> None:
         assert (await draft()).output == "1 0, 1 0"
 
 
+async def test_a_lesson_has_a_task_with_a_name() -> None:
+    wrong: Any
+    async with memory_over() as memory:
+        lessons = Lessons(plugin(memory))
+        for wrong in (None, " ", 5):
+            with pytest.raises(InvalidNameError, match="the name of a task"):
+                await lessons.learn(wrong, "An output.", "Use British English.")
+            with pytest.raises(InvalidNameError, match="the name of a task"):
+                await lessons.recall(wrong)
+
+
 async def test_methods_can_be_decorated() -> None:
     async with memory_over() as memory:
         lessons = Lessons(plugin(memory))

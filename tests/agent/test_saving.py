@@ -357,10 +357,11 @@ async def test_a_cancelled_save_leaves_the_history_and_the_memory_usable() -> No
 
 
 async def test_a_history_of_no_known_kind_is_refused() -> None:
+    wrong: Any
     async with memory_over() as memory:
-        for history in ([1], [object()], ["text"]):
-            with pytest.raises(InvalidDataError):
-                await plugin(memory).save_facts_from_history(history)
+        for wrong in ([1], [object()], ["text"], None, 5, "text", user("text")):
+            with pytest.raises(InvalidDataError, match="a history"):
+                await plugin(memory).save_facts_from_history(wrong)
 
 
 async def test_subjects_of_the_agent_may_be_asked_about() -> None:

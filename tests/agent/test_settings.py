@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, MemoryScope, NoMemory
+from factmem import Background, InMemoryProvider, MemoryScope, NoMemory
 from factmem.abc import DetectionRequest
 from factmem.agent import (
     Loading,
@@ -29,7 +29,7 @@ from factmem.errors import (
     MissingUserError,
     UnknownProviderError,
 )
-from factmem.llm import CostReport
+from factmem.llm import Budget, CostReport
 from factmem.memory import Trigger
 from factmem.memory.context import Policies
 from factmem.records import Origin
@@ -141,6 +141,7 @@ class Guest:
         ("embedder", HashEmbedder()),
         ("embedder_timeout", None),
         ("media_reader", "none"),
+        ("background", Background(budget=Budget(requests=1))),
         ("observers", [CostReport()]),
     ],
 )
@@ -249,7 +250,8 @@ async def test_an_agent_over_four_verbs_saves_and_loads() -> None:
                 (outcome,) = await handle.wait()
                 assert said(outcome.records) == [f"I live in {city}."]
                 assert {lack.name for lack in outcome.unrepresented} == {"EVIDENCE", "ORIGIN"}
-                assert "Nothing was saved" in await run.tools.save_memory("The user likes tea.")
+                answer = await run.tools.save_memory("The user likes tea.")
+                assert answer == "Nothing was saved: the store cannot keep who said it."
     async with agent() as second:
         for name, mine, other in (("alice", "Oslo", "Bern"), ("bob", "Bern", "Oslo")):
             with second.run(name, "tuesday"):

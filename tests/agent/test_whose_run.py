@@ -60,6 +60,22 @@ def test_the_programs_own_words_go_before_those_of_the_host() -> None:
     assert agent.for_run(RunIdentity(user_id="carol")).identity.user_id == "carol", "of a loop of the program's own"
 
 
+def test_a_run_within_another_one_is_that_ones_unless_it_is_for_another_user() -> None:
+    agent = plugin("memory:")
+
+    def ids(**given: Any) -> tuple[str | None, str | None, bool]:
+        with agent.run(**given) as run:
+            return run.identity.user_id, run.identity.session_id, run.identity.save
+
+    with agent.run("alice", "monday"):
+        assert ids(session_id="tuesday") == ("alice", "tuesday", True)
+        assert ids(user_id="alice", save=False) == ("alice", "monday", False)
+        assert ids(user_id="bob") == ("bob", None, True)
+    with agent.run(session_id="monday", save=False):
+        assert ids(user_id="alice") == ("alice", "monday", False)
+    assert ids() == (None, None, True)
+
+
 def test_another_subject_can_be_the_user_too() -> None:
     guest = MemorySubject("guest", "who stays", priority_level=1)
     agent = plugin("memory:", user=guest, user_id="deps.user.id")

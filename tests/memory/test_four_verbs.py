@@ -21,7 +21,7 @@ from factmem import (
     TtlPolicy,
 )
 from factmem.abc import DetectionRequest
-from factmem.errors import CapabilityError, ModelError
+from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.memory import Trigger
 from factmem.memory.background import Unrepresented
 from factmem.memory.context import Policies
@@ -176,6 +176,16 @@ async def test_what_cannot_wait_in_the_store_is_refused() -> None:
             )
         with pytest.raises(CapabilityError):
             await memory.generate(StoredSession(id="talk"), subject=USER, scope=ALPHA)
+
+
+@pytest.mark.parametrize("wrong", [None, ["Rome"]])
+async def test_a_provider_that_returns_something_else_than_facts_is_named(wrong: Any) -> None:
+    class Wrong(Shelf):
+        async def load_all(self, subject: Any, scope: Any) -> Any:
+            return wrong
+
+    with pytest.raises(InvalidDataError, match="load_all of Wrong"):
+        await over(Wrong()).list_records()
 
 
 async def test_many_are_kept_before_the_submission_returns() -> None:

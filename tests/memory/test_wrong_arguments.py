@@ -100,6 +100,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
         (
             lambda memory, wrong: memory.list_records(subject=wrong),
             lambda memory, wrong: memory.forget(subject=wrong),
+            lambda memory, wrong: memory.admin.merge(USER, wrong),
+            lambda memory, wrong: memory.view(viewer="ada", individual=wrong, read_only=True),
         ),
     ),
     "MemorySubject or str": (
@@ -195,10 +197,20 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     "remember": (("city", 5), (lambda memory, wrong: memory.save(wrong),)),
     "concept": ((5,), (lambda memory, wrong: memory.history(wrong),)),
     "list": ((5, [5]), (lambda memory, wrong: memory.list_records(concepts=wrong),)),
-    "tzinfo": (
-        ("2026-05-01",),
-        (lambda memory, wrong: memory.view(as_of=wrong), lambda memory, wrong: memory.view(known_at=wrong)),
+    "^as_of must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(as_of=wrong),)),
+    "^known_at must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(known_at=wrong),)),
+    "private must be bool or None": (
+        ("yes", 1),
+        (
+            lambda memory, wrong: memory.save(ROME, private=wrong),
+            lambda memory, wrong: memory.remember("The mill is old.", private=wrong),
+        ),
     ),
+    "policies must be Mapping or None, not Policies": (
+        (Policies(),),
+        (lambda memory, wrong: memory.view(policies=wrong),),
+    ),
+    "a path, or a file opened for writing": ((None, 5), (lambda memory, wrong: memory.admin.export(wrong),)),
     "since must be": (("2026-05-01",), (lambda memory, wrong: memory.list_records(since=wrong),)),
     "changes": ((None, "all", 5, ["all"], [None]), (lambda memory, wrong: memory.undo(wrong),)),
 }

@@ -25,6 +25,12 @@ SEATS = Concept.single("seats", "How many seats", int)
 TAGS = Concept.multiple("tags", "Labels")
 
 
+@pytest.mark.parametrize("wrong", [["We booked for twelve."], [("a", 1, 2)], 5, [5]])
+def test_examples_are_pairs(wrong: Any) -> None:
+    with pytest.raises(InvalidDataError, match="pairs of a sentence and the value"):
+        Concept.single("seats", "Number of seats", int, examples=wrong)
+
+
 @given(strategies.facts())
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
 def test_a_fact_rebuilt_from_its_values_is_equal(fact: Fact[Any]) -> None:

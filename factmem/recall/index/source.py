@@ -17,7 +17,8 @@ import numpy as np
 from factmem.abc.capabilities import KeepsLog
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
-from factmem.errors import CapabilityError
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.facts import MultipleFacts, SingleFact
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
@@ -386,6 +387,8 @@ class _Waist:
 
     async def _read(self, place: Place) -> Iterable[Recorded]:
         facts = await self._provider.load_all(place.subject, place.scope)
+        if not isinstance(facts, Sequence) or not all(isinstance(fact, SingleFact | MultipleFacts) for fact in facts):
+            raise InvalidDataError(f"load_all of {type(self._provider).__name__} returns something else than facts")
         if facts:
             await self._check_wall(place)
         return [
