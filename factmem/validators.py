@@ -226,11 +226,14 @@ def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> No
         check_text(value, path=f"$.{attribute.name}")
 
 
+_put: Final = object.__setattr__
+
+
 def made(cls: type[T], /, **fields: Any) -> T:
     """Return an instance of an attrs class, given all of its fields, of which each would pass its checks."""
     instance = cls.__new__(cls)
     for name, value in fields.items():
-        object.__setattr__(instance, name, value)
+        _put(instance, name, value)
     return instance
 
 
@@ -242,7 +245,7 @@ def changed(instance: T, /, **fields: Any) -> T:
     cls: Any = type(instance)
     copy: T = cls.__new__(cls)
     for name in _names(cls):
-        object.__setattr__(copy, name, fields[name] if name in fields else getattr(instance, name))
+        _put(copy, name, fields[name] if name in fields else getattr(instance, name))
     return copy
 
 

@@ -143,7 +143,7 @@ def matter_of(text: str) -> Matter[str] | None:
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
     frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
-    frame = next((frame for frame in frames if frame.held or frame.counted), _Frame())
+    frame = next((frame for frame in frames if frame.held or frame.counted), _NO_FRAME)
     alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
     return Matter(
         held=frame.held,
@@ -175,8 +175,8 @@ class _Frame:
     @classmethod
     def of(cls, text: str, sentence: str, language: Language) -> _Frame:
         """Return the frame of a sentence, which is given as written and folded."""
-        if not _may_be_framed(sentence, language) or len(words_of(sentence)) > _MOST_WORDS:
-            return cls()
+        if len(words_of(sentence)) > _MOST_WORDS or not _may_be_framed(sentence, language):
+            return _NO_FRAME
         start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
         lasting = _lasting(sentence[start:], language)
         held, value, more = _held(text[start:], lasting, language)
@@ -184,6 +184,9 @@ class _Frame:
         if (held or counted) and (language.finds("several", lasting) or language.finds("beside", lasting)):
             return cls(more=more)
         return cls(held=held, counted=counted, value=value, more=more)
+
+
+_NO_FRAME: Final = _Frame()
 
 
 def _may_be_framed(sentence: str, language: Language) -> bool:
@@ -261,7 +264,7 @@ def _counted(sentence: str, language: Language) -> str | None:
     if not number:
         return None
     known = [kind for kind in (*_PREDICATES, "amounts") if kind in language.lists]
-    if known and not any(language.finds(kind, before) for kind in known):
+    if known and not (language.may_hold(before, *known) and any(language.finds(kind, before) for kind in known)):
         return None  # "Ticket 12 is done."
     if not known and len(words_of(before)) < 2:
         return None
