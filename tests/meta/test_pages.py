@@ -104,6 +104,17 @@ NEXT_STEP = "Review what waits in quarantine with"
 RUN = [page for page in PAGES if any(section.runnable for section in page.sections)]
 
 
+def python_fences() -> Mapping[str, str]:
+    """Return the Python fences that are run here, each by the name of a module; `tests/typing` checks their types."""
+    return {
+        re.sub(r"\W+", "_", f"page_{page.name}_{number}_{place}"): code
+        for page in RUN
+        for number, section in enumerate(page.sections)
+        for place, (language, code) in enumerate(section.runnable)
+        if language == "python" and not RUNS_ELSEWHERE.search(code)
+    }
+
+
 @pytest.fixture(scope="module")
 def model() -> Iterator[str]:
     """The address of a model that finds the number of seats, and moves the launch."""
@@ -206,22 +217,6 @@ def test_the_shelf_of_the_page_on_providers_is_the_one_that_passes_the_kit() -> 
     shelf = ROOT / "examples/third_party_provider/factmem_shelf/provider.py"
     first, *_ = (code for language, code in FENCE.findall(page.text) if language == "python")
     assert first.startswith(shelf.read_text(encoding="utf-8"))
-
-
-def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:
-    """The examples are typed correctly: a load that may return None is handled as one."""
-    for page in RUN:
-        for number, section in enumerate(page.sections):
-            for place, (language, code) in enumerate(section.runnable):
-                if language == "python" and not RUNS_ELSEWHERE.search(code):
-                    name = re.sub(r"\W+", "_", page.name)
-                    (tmp_path / f"{name}_{number}_{place}.py").write_text(code, encoding="utf-8")
-    # A class shown without annotations, for brevity, cannot match the contract's type variables.
-    settings = {"reportIncompatibleMethodOverride": False}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    command = [pyright, "--pythonpath", sys.executable]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False)
-    assert done.returncode == 0, done.stdout
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:

@@ -14,10 +14,9 @@ from factmem.errors import (
     NewerVersionError,
     RolledBackStoreError,
     TamperedStoreError,
-    WrongKeyError,
 )
 from tests.conftest import Promise
-from tests.providers.sealed import Answers, answers_of, append, files_of, fill, opened
+from tests.providers.sealed import answers_of, append, files_of, fill, opened
 
 PAGE = 4096
 
@@ -57,16 +56,6 @@ def test_every_flipped_bit_is_refused(path: Path, big: bool, promise: Promise) -
     promise(
         "bit flips, encrypted-sqlite", f"{len(offsets)} flips in {len(whole) // PAGE} pages: every one a typed error"
     )
-
-
-def test_a_flip_in_the_key_file_is_refused(path: Path, big: bool) -> None:
-    keys = path.with_name("facts.db.keys")
-    whole = keys.read_bytes()
-    for offset in range(0, len(whole), 1 if big else 11):
-        changed = bytearray(whole)
-        changed[offset] ^= 1
-        keys.write_bytes(changed)
-        refused(path, (CorruptStoreError, WrongKeyError, NewerVersionError))
 
 
 def test_a_cut_seal_is_damage_and_not_a_newer_version(path: Path) -> None:
@@ -124,28 +113,3 @@ def test_a_page_of_zeros_is_refused(path: Path) -> None:
 def test_rubbish_in_its_place_is_refused(path: Path, rubbish: bytes) -> None:
     path.write_bytes(rubbish)
     refused(path, DowngradedStoreError if rubbish.startswith(b"SQLite") else CorruptStoreError)
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_damaged_log_takes_back_commits_and_never_shows_others(tmp_path: Path, big: bool) -> None:
-    """SQLite takes the first invalid frame as the end: the rest is an earlier state, or refused."""
-    path = tmp_path / "facts.db"
-    states: list[Answers] = []
-    async with opened(path) as provider:
-        for number in range(6):
-            await append(provider, [number])
-            states.append([entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)])
-        files = files_of(path)
-    log, chance = files["facts.db-wal"], random.Random(5)
-    for _ in range(300 if big else 25):
-        changed = bytearray(log)
-        changed[chance.randrange(len(log))] ^= 1 << chance.randrange(8)
-        path.with_name("facts.db-shm").unlink(missing_ok=True)
-        path.write_bytes(files["facts.db"])
-        path.with_name("facts.db-wal").write_bytes(changed)
-        async with opened(path, busy_timeout=0.2) as provider:
-            try:
-                found = [entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)]
-            except CorruptStoreError:
-                continue
-        assert found in ([], *states)
