@@ -191,10 +191,8 @@ def read_crewai(source: Source, options: ImportOptions) -> Iterator[Found]:
 
 
 def _table_rows(source: Source) -> Iterator[Row]:
-    try:
+    with MissingPackageError.if_missing("lancedb", extra="import-crewai"):
         import lancedb  # pyright: ignore[reportMissingImports]
-    except ModuleNotFoundError:
-        raise MissingPackageError("lancedb", extra="import-crewai") from None
     folder, name = _table(source.path)
     try:
         table = lancedb.connect(str(folder)).open_table(name)
