@@ -48,7 +48,8 @@ No message here ever holds a fact's value or the text of a conversation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 __all__ = [
@@ -311,6 +312,20 @@ class MissingPackageError(FactMemError, ImportError):
         )
         self.package = package
         self.extra = extra
+
+    @classmethod
+    @contextlib.contextmanager
+    def if_missing(cls, package: str | None = None, *, extra: str | None) -> Iterator[None]:
+        """Raise this error for a module that is not found meanwhile.
+
+        Args:
+            package: the distribution that it belongs to; None if that is called like the module.
+            extra: the extra of factmem that installs it; None if it is a dependency of factmem itself.
+        """
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            raise cls(package or str(error.name), extra=extra) from error
 
 
 class ProviderError(FactMemError):

@@ -222,15 +222,15 @@ class Asked:
 
     @classmethod
     def typed(cls, *, budget: str, **names: str) -> Asked:
-        """Return a question as a person typed it; an empty budget is the default.
+        """Return a question as a person typed it.
 
         Raises:
             InvalidDataError: The budget is not a number.
         """
-        if budget and not (budget.isascii() and budget.isdecimal() and len(budget) < _LONGEST_BUDGET):
+        if not (budget.isascii() and budget.isdecimal() and len(budget) < _LONGEST_BUDGET):
             raise InvalidDataError("the number of tokens is not a number: correct it")
         stripped = {name: text.strip() for name, text in names.items()}
-        return cls(**stripped, budget=int(budget) if budget else Asked().budget)
+        return cls(**stripped, budget=int(budget))
 
 
 @attrs.frozen(kw_only=True)

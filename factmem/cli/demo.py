@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import os
 import shlex
 import sys
@@ -12,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
 
 import anyio
@@ -26,11 +25,12 @@ from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
-from factmem.facts import Concept, SingleConcept
+from factmem.facts import Concept
 from factmem.json_form import attributes
 from factmem.records import Evidence, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -42,20 +42,8 @@ __all__ = ["demo"]
 
 _MAYA: Final = MemorySubject("user", "The person who talks to the agent", priority_level=1).individual("Maya")
 _CAFE: Final = MemoryScope.product("repair-café")
-_SEATS: Final = Concept.single("seats", "How many people fit in", int)
-_GRANT: Final = Concept.single("grant_euros", "How much money the town gives, in euros", int)
-_OPENS: Final = Concept.single("opening_day", "Opening day", dt.date)
-_INTRUDER: Final = "Grand Palace"
-"""Claimed by a tool result that tries to give instructions."""
-
-_QUESTIONS: Final = (
-    ("Where does the repair café take place?", "old tram depot"),
-    ("How many people fit in?", "120"),
-    ("How much money does the town give?", "850"),
-    ("What is Maya allergic to?", "hazelnuts"),
-    ("When do the leaflets have to be printed?", "by 3 October"),
-    (f"Did we move the repair café to the {_INTRUDER} hotel?", "old tram depot"),
-)
+_TEXTS: Final = table("cli/demo")
+_QUESTIONS: Final = [(asked["question"], asked["expected"]) for asked in _TEXTS["questions"]]
 """Questions, and a text in the value of the right fact."""
 
 _SECRET: Final = b"Rust-4nd-Resin!77"
@@ -130,38 +118,22 @@ async def _fill(session: Session) -> Ingestion:
     return taken
 
 
-def _typed() -> Sequence[tuple[SingleConcept[Any], Any, str]]:
-    """Return the typed facts: concept, value, and the id of the message that states it."""
-    return (
-        (_SEATS, 40, "first-plan-5"),
-        (_GRANT, 600, "first-plan-11"),
-        (_OPENS, dt.date(2025, 10, 18), "first-plan-3"),
-        (_SEATS, 120, "three-weeks-left-3"),
-        (_GRANT, 850, "three-weeks-left-12"),
-    )
-
-
-def _values_by_keyword() -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for concept, value, _ in _typed():
-        values.setdefault(concept.keyword, []).append(str(value))
-    return values
-
-
 async def _save_typed(memory: Memory, conversations: Sequence[Conversation]) -> None:
     said = {message.id: (message, whole.id) for whole in conversations for message in whole.messages}
-    for concept, value, message_id in _typed():
-        message, conversation_id = said[message_id]
-        assert message.timestamp is not None
-        evidence = Evidence(
-            quote=message.content,
-            message_id=message_id,
-            role=message.role,
-            speaker=message.name,
-            conversation_id=conversation_id,
-        )
-        fact = concept.fact([value], timestamp=message.timestamp)
-        await memory.save(fact, subject=_MAYA, scope=_CAFE, details=FactDetails(evidence=(evidence,)))
+    for keyword, typed in _TEXTS["concepts"].items():
+        for message_id, value in typed["said"].items():
+            message, conversation_id = said[message_id]
+            assert message.timestamp is not None
+            evidence = Evidence(
+                quote=message.content,
+                message_id=message_id,
+                role=message.role,
+                speaker=message.name,
+                conversation_id=conversation_id,
+            )
+            concept = Concept.single(keyword, typed["description"], type(value))
+            fact = concept.fact([value], timestamp=message.timestamp)
+            await memory.save(fact, subject=_MAYA, scope=_CAFE, details=FactDetails(evidence=(evidence,)))
 
 
 async def _ask(session: Session, advance: Callable[[float], None]) -> list[_Answer]:
@@ -194,7 +166,7 @@ async def _recall_elsewhere(session: Session, question: str) -> str:
 def _leaks(file: Path, answers: Sequence[_Answer]) -> list[str]:
     """Return the traces of the secret and of the intruder; there should be none."""
     stored = [path for path in sorted(file.parent.glob(f"{file.name}*")) if _SECRET in path.read_bytes()]
-    believed = [answer for answer in answers if _INTRUDER in answer.text]
+    believed = [answer for answer in answers if _TEXTS["intruder"] in answer.text]
     return [f"the password is in {path.name}" for path in stored] + [
         f"a tool's words were taken for a fact: {answer.question}" for answer in believed
     ]
@@ -204,7 +176,9 @@ def _print_demo(
     out: Console, taken: Ingestion, answers: Sequence[_Answer], leaks: Sequence[str], keep: Path | None
 ) -> None:
     out.print("Two conversations of a fictitious user, three weeks apart, were ingested:", style="bold")
-    typed = "; ".join(f"{name} {' then '.join(values)}" for name, values in _values_by_keyword().items())
+    typed = "; ".join(
+        f"{keyword} {' then '.join(map(str, typed['said'].values()))}" for keyword, typed in _TEXTS["concepts"].items()
+    )
     out.print(f"  {taken}")
     out.print(f"  typed facts saved beside them: {typed}\n")
     out.print("Then a new process was asked:", style="bold")
@@ -222,21 +196,9 @@ def _print_demo(
 
 def _print_next(out: Console, keep: Path | None) -> None:
     """Print commands to type next: on the store that was kept, else on a store of the reader."""
-    if keep is None:
-        lines = [
-            ("the same, kept to look around in", ["demo", "--keep", "demo.db"]),
-            ("a fact of your own", ["remember", "The barn seats 120."]),
-            ("ask for it, also tomorrow", ["recall", "How many people fit into the barn?"]),
-        ]
-    else:
-        store = ["--store", str(keep)]
-        lines = [
-            ("ask", [*store, "recall", _QUESTIONS[0][0]]),
-            ("see everything", [*store, "list"]),
-            ("see what was not believed", [*store, "quarantine", "list"]),
-            ("see how a fact changed", [*store, "history", _SEATS.keyword]),
-        ]
-    commands = [(shlex.join(["factmem", *words]), what) for what, words in lines]
+    start = "factmem" if keep is None else shlex.join(["factmem", "--store", str(keep)])
+    lines = _TEXTS["next"]["own" if keep is None else "kept"].items()
+    commands = [(f"{start} {words}", what) for words, what in lines]
     width = max(len(command) for command, _ in commands)
     out.print("\n\nWhat to type next:", style="bold")
     for command, what in commands:

@@ -390,10 +390,8 @@ class OsKeyringKey(KeySource):
 
     @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        try:
+        with MissingPackageError.if_missing("keyring", extra="keyring"):
             import keyring
-        except ModuleNotFoundError:
-            raise MissingPackageError("keyring", extra="keyring") from None
         try:
             text = keyring.get_password(self.service, self.user)
             if text is None and self.create:

@@ -25,6 +25,7 @@ from factmem.importers.sources import Source
 from factmem.records import AssertionState, Evidence, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 from factmem.value_types import scalar_named
 
 __all__ = [
@@ -190,10 +191,8 @@ def read_crewai(source: Source, options: ImportOptions) -> Iterator[Found]:
 
 
 def _table_rows(source: Source) -> Iterator[Row]:
-    try:
+    with MissingPackageError.if_missing("lancedb", extra="import-crewai"):
         import lancedb  # pyright: ignore[reportMissingImports]
-    except ModuleNotFoundError:
-        raise MissingPackageError("lancedb", extra="import-crewai") from None
     folder, name = _table(source.path)
     try:
         table = lancedb.connect(str(folder)).open_table(name)
@@ -862,25 +861,7 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
 
 # -- Tables of any system ---------------------------------------------------------------------------------------------
 
-FIELDS: Final[Mapping[str, str]] = {
-    "value": "the statement, or the value of a concept",
-    "id": "id of the row in a file of this name",
-    "keyword": "keyword of the concept; without one, the value is a statement",
-    "description": "description of the concept",
-    "type": "type of the value, such as int or date (default: str)",
-    "multiple": "true if the concept has several values",
-    "subject": "subject, such as user:alice",
-    "scope": "path of the scope",
-    "timestamp": "time when it was said",
-    "valid_from": "time since which it is true",
-    "valid_to": "time until which it is true",
-    "expires_at": "time from which it is not recalled any more",
-    "origin": "user, assistant, tool, document or unknown (the default)",
-    "importance": "number from 0 to 1",
-    "category": "categories, separated by semicolons",
-    "source": "name of the source",
-    "owner": "the only viewer who may see it",
-}
+FIELDS: Final[Mapping[str, str]] = table("importers/table")
 """Fields of a row and their meanings. A column of the same name is taken without a mapping; others are metadata."""
 
 _ROW: Final = Fields(

@@ -42,7 +42,7 @@ from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 from factmem.validators import check_fraction, check_instance
 
-try:
+with MissingPackageError.if_missing("google-adk", extra="adk"):
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.invocation_context import InvocationContext
     from google.adk.apps import App
@@ -60,8 +60,6 @@ try:
     from google.adk.tools.function_tool import FunctionTool
     from google.adk.tools.tool_context import ToolContext
     from google.genai import types
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("google-adk", extra="adk") from _missing
 
 __all__ = [
     "MIN_SCORE",

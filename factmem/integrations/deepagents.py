@@ -42,7 +42,7 @@ from factmem.integrations.langchain import FactMemMiddleware, MemoryState, ident
 from factmem.memory.facade import Memory
 from factmem.toml_tables import table
 
-try:
+with MissingPackageError.if_missing("deepagents", extra="deepagents"):
     from deepagents.backends import FilesystemBackend
     from deepagents.backends.protocol import (
         BackendProtocol,
@@ -67,8 +67,6 @@ try:
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain_core.messages import HumanMessage
     from langgraph.runtime import Runtime
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("deepagents", extra="deepagents") from _missing
 
 __all__ = [
     "EDITABLE_TEMPLATE",

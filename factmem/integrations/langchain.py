@@ -37,7 +37,7 @@ from factmem.errors import CapabilityError, InvalidDataError, MissingPackageErro
 from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.media.parts import MediaParts, media_in
 
-try:
+with MissingPackageError.if_missing("langchain", extra="langchain"):
     from langchain.agents.middleware.types import (
         AgentMiddleware,
         AgentState,
@@ -58,8 +58,6 @@ try:
     from langchain_core.tools.base import create_schema_from_function
     from langgraph.channels import UntrackedValue
     from langgraph.runtime import Runtime
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("langchain", extra="langchain") from _missing
 
 __all__ = [
     "FactMemMiddleware",

@@ -44,10 +44,8 @@ from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, FactMemError, MissingPackageError
 from factmem.memory.facade import Memory
 
-try:
+with MissingPackageError.if_missing("openai", extra="all"):
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("openai", extra="all") from _missing
 
 __all__ = ["RequestFormat", "integration"]
 

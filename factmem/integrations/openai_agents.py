@@ -37,15 +37,13 @@ from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, MissingPackageError
 from factmem.integrations.openai import RequestFormat
 
-try:
+with MissingPackageError.if_missing("openai-agents", extra="openai-agents"):
     from agents import Agent, AgentHooks, Handoff, RunHooks, Tool, function_tool
     from agents.items import ModelResponse, TResponseInputItem
     from agents.memory import Session, SessionSettings
     from agents.run import CallModelData, ModelInputData
     from agents.run_context import AgentHookContext, RunContextWrapper
     from agents.tool_context import ToolContext
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("openai-agents", extra="openai-agents") from _missing
 
 __all__ = ["MemoryHooks", "MemorySession", "integration", "memory_filter", "memory_tools"]
 

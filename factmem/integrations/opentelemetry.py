@@ -36,10 +36,8 @@ from factmem.errors import MissingPackageError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.records import FactRecord
 
-try:
+with MissingPackageError.if_missing("opentelemetry-api", extra="otel"):
     from opentelemetry import context, metrics, trace
-except ModuleNotFoundError as error:
-    raise MissingPackageError("opentelemetry-api", extra="otel") from error
 
 if TYPE_CHECKING:
     from contextvars import Token

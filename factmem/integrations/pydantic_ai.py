@@ -36,7 +36,7 @@ from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, MissingPackageError
 from factmem.media.parts import MediaParts, media_of
 
-try:
+with MissingPackageError.if_missing("pydantic-ai-slim", extra="pydantic-ai"):
     from pydantic_ai.agent import AbstractAgent, AgentRun, WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import (
@@ -61,8 +61,6 @@ try:
     from pydantic_ai.tools import AgentDepsT, RunContext
     from pydantic_ai.toolsets import FunctionToolset
     from typing_extensions import TypeVar
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("pydantic-ai-slim", extra="pydantic-ai") from _missing
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext

@@ -83,11 +83,8 @@ def imported(package: str, *, extra: str) -> Any:
     Raises:
         MissingPackageError: It is not installed.
     """
-    try:
-        with root_logger_kept():
-            return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(package, extra=extra) from error
+    with MissingPackageError.if_missing(package, extra=extra), root_logger_kept():
+        return importlib.import_module(package)
 
 
 @contextlib.contextmanager

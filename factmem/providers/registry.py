@@ -108,10 +108,8 @@ def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
             f"no provider is called {name!r}; installed are {', '.join(provider_entry_points()) or 'none'}. "
             "An address looks like sqlite-vec:///path/to/facts.db"
         )
-    try:
+    with MissingPackageError.if_missing(extra=next(iter(point.extras), name)):
         factory: Any = point.load()
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name or name, extra=next(iter(point.extras), name)) from error
     if hasattr(factory, "from_address"):
         return factory.from_address, [address], {}
     arguments = [location] if location else []

@@ -109,10 +109,8 @@ def embedder_named(name: str) -> Embedder:
             f"{ENTRY_POINT_GROUP}), or pass an Embedder, not a name",
             path="$.embedder",
         )
-    try:
+    with MissingPackageError.if_missing(extra="all"):
         factory: Any = point.load()
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name or kind, extra="all") from error
     arguments = [argument] if colon else []
     try:
         inspect.signature(factory).bind(*arguments)

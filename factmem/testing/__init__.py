@@ -33,10 +33,8 @@ if (_pytest := sys.modules.get("pytest")) is not None and _KIT not in sys.module
 def __getattr__(name: str) -> object:
     if name != "ProviderConformance":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with MissingPackageError.if_missing("pytest", extra="testing"):
         import pytest
-    except ModuleNotFoundError:
-        raise MissingPackageError("pytest", extra="testing") from None
     if _KIT not in sys.modules:
         pytest.register_assert_rewrite(_KIT)
     from factmem.testing.conformance import ProviderConformance

@@ -39,10 +39,8 @@ from factmem.records import (
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
-try:
+with MissingPackageError.if_missing("hypothesis", extra="testing"):
     from hypothesis import strategies as st
-except ModuleNotFoundError:
-    raise MissingPackageError("hypothesis", extra="testing") from None
 
 __all__ = [
     "Mood",

@@ -157,10 +157,8 @@ def connected(filename: str, flags: int, busy_timeout: float, *, vfs: str | None
 
 
 def _load_vectors(connection: apsw.Connection) -> None:
-    try:
+    with MissingPackageError.if_missing("sqlite-vec", extra="sqlite-vec"):
         import sqlite_vec
-    except ModuleNotFoundError:
-        raise MissingPackageError("sqlite-vec", extra="sqlite-vec") from None
     connection.enable_load_extension(True)
     try:
         connection.load_extension(sqlite_vec.loadable_path())

@@ -7,7 +7,5 @@ from __future__ import annotations
 
 from factmem.errors import MissingPackageError
 
-try:
+with MissingPackageError.if_missing("textual>=8", extra="browse"):
     import textual  # noqa: F401
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("textual>=8", extra="browse") from _missing

@@ -27,33 +27,9 @@ from factmem.toml_tables import table
 
 __all__ = ["TerminalBrowser", "help_page", "run"]
 
-_DARK: Final = Theme(
-    name="factmem-dark",
-    primary="#6cb6ff",
-    secondary="#b69cff",
-    accent="#f0b35a",
-    success="#7fcf8a",
-    warning="#f0b35a",
-    error="#ff7b72",
-    foreground="#d8dee9",
-    background="#11151c",
-    surface="#171c25",
-    panel="#212936",
-    dark=True,
-)
-_LIGHT: Final = Theme(
-    name="factmem-light",
-    primary="#0b62c4",
-    secondary="#6b3fc4",
-    accent="#a85b00",
-    success="#1a7f37",
-    warning="#9a5b00",
-    error="#c4252b",
-    foreground="#1c2330",
-    background="#fbfbfa",
-    surface="#f3f4f6",
-    panel="#e3e7ee",
-    dark=False,
+_LIGHT, _DARK = (
+    Theme(name=f"factmem-{light}", dark=light == "dark", **colours)
+    for light, colours in table("browse/terminal/themes").items()
 )
 
 _PATIENCE: Final = 20

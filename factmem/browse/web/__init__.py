@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from factmem.errors import MissingPackageError
 
-try:
+with MissingPackageError.if_missing(extra="browse"):
     import jinja2  # noqa: F401
     import python_multipart  # noqa: F401  # starlette reads forms with it, and misses it at the first form
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError(_missing.name or "starlette", extra="browse") from _missing

@@ -382,8 +382,8 @@ def _narrowing(given: QueryParams | FormData) -> Narrowing:
 
 
 def _asked(given: QueryParams, *, user: str) -> Asked:
-    texts = {name: given.get(name, "") for name in ("question", "agent", "feature", "product", "budget")}
-    return Asked.typed(**texts, user=given.get("user", user))
+    texts = {name: given.get(name, "") for name in ("question", "agent", "feature", "product")}
+    return Asked.typed(**texts, user=given.get("user", user), budget=given.get("budget") or str(Asked().budget))
 
 
 def _revision(form: FormData) -> int:

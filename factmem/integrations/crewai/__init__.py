@@ -35,13 +35,11 @@ from factmem.integrations.crewai.memories import agent_with, crew_with, flow_wit
 from factmem.integrations.crewai.storage import FactMemStorage
 from factmem.memory.facade import Memory as OpenMemory
 
-try:
+with MissingPackageError.if_missing("crewai", extra="crewai"):
     from crewai.agent import Agent
     from crewai.crew import Crew
     from crewai.flow.flow import Flow
     from crewai.memory.storage.factory import set_memory_storage_factory
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("crewai", extra="crewai") from _missing
 
 __all__ = ["FactMemStorage", "integration", "set_default_storage"]
 

@@ -27,7 +27,7 @@ from factmem.errors import CapabilityError, FactMemError, InvalidDataError, Miss
 from factmem.integrations.crewai.storage import FactMemStorage, run_of, working_for
 from factmem.memory.facade import Memory as OpenMemory
 
-try:
+with MissingPackageError.if_missing("crewai", extra="crewai"):
     from crewai.agent import Agent
     from crewai.crew import Crew
     from crewai.crews.crew_output import CrewOutput
@@ -38,8 +38,6 @@ try:
     from crewai.memory.unified_memory import Memory
     from crewai.memory.utils import sanitize_scope_name
     from crewai.task import Task
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("crewai", extra="crewai") from _missing
 
 __all__ = ["CrewMemory", "FlowMemory", "LoadingAbortedError", "agent_with", "crew_with", "flow_with"]
 

@@ -32,11 +32,9 @@ from factmem.recall.embedders import default_embedder
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope
 
-try:
+with MissingPackageError.if_missing("crewai", extra="crewai"):
     from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
     from crewai.memory.types import MemoryRecord, ScopeInfo
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("crewai", extra="crewai") from _missing
 
 if TYPE_CHECKING:
     import numpy as np

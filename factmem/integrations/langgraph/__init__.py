@@ -45,14 +45,12 @@ from factmem.integrations.langgraph.store import FactMemStore
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-try:
+with MissingPackageError.if_missing("langgraph", extra="langgraph"):
     from langchain_core.messages import RemoveMessage
     from langchain_core.runnables import RunnableLambda, ensure_config
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
     from langgraph.runtime import Runtime, get_runtime
     from langgraph.types import Command
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("langgraph", extra="langgraph") from _missing
 
 __all__ = [
     "ADDED_MESSAGES",

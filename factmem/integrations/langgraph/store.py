@@ -32,7 +32,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_fraction
 
-try:
+with MissingPackageError.if_missing("langgraph", extra="langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -47,8 +47,6 @@ try:
         SearchOp,
         TTLConfig,
     )
-except ModuleNotFoundError as _missing:
-    raise MissingPackageError("langgraph", extra="langgraph") from _missing
 
 __all__ = ["FactMemStore", "NamespaceError"]
 
