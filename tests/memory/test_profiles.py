@@ -165,7 +165,7 @@ async def test_a_profile_of_another_time_holds_what_was_said_by_then(memory: Mem
 async def test_all_of_a_profile_is_kept_or_nothing(memory: Memory) -> None:
     await memory.save(SingleFact(Concept.single("score", "s"), "high"), subject=USER)
     with pytest.raises(ConceptConflictError):
-        await memory.save_profile(UserModel(fullName="Maya", likes={"tea"}), subject=USER)
+        await memory.save_profile(UserModel(fullName="Maya", likes={"tea"}, score=0.5), subject=USER)
     assert [record.value for record in await memory.list_records()] == ["high"]
     with pytest.raises(ConceptConflictError):
         await memory.profile(UserModel, subject=USER)
