@@ -182,7 +182,6 @@ class MemoryRun:
             loading,
             earlier=found.earlier,
             newer=found.newer,
-            after=found.after,
             query=_query(history, loading.messages),
             zone=found.zone,
         )
@@ -395,7 +394,7 @@ class MemoryRun:
         if not asks and self.config.concepts:
             typed = Filters(concepts=self.config.concepts)
         facts = _Found() if typed is None else await look_up(loading.limit, typed, history=True)
-        found, newer, after = list(facts.records), facts.newer, facts.after
+        found, newer = list(facts.records), facts.newer
         if statements:
             # A listing by topic is fast in a large store: it reads one column and computes no scores.
             standing = await view.list_records(
@@ -403,7 +402,7 @@ class MemoryRun:
             )
             said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
             own = await look_up(loading.limit + len(current), said, known=facts.earlier) if asks else facts
-            about, newer, after = [*own.records], own.newer, own.after
+            about, newer = [*own.records], own.newer
             if asks and loading.assistant_share:
                 replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
                 about += [record for record in replies.records if _answers(query, record)]
@@ -413,9 +412,7 @@ class MemoryRun:
             found = [*kept, *found, *(record for record in about if record.id not in overtaken)]
         told = {message.content.strip() for message in history}
         unsaid = {record.id: record for record in found if not _is_stated_in(current, told, record)}
-        return _Found(
-            records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer, after=after, zone=zone_of(memory)
-        )
+        return _Found(records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer, zone=zone_of(memory))
 
     async def _looked_up(
         self,
@@ -456,9 +453,8 @@ class MemoryRun:
                 several += await search(**alone)
             matches = sorted(several, key=lambda match: -match.score)[:limit]
         earlier = {match.record.id: match.earlier for match in matches}
-        after = {match.record.id: match.after for match in matches if match.after and not match.after.details.flags}
         if loading.overtaken:
-            return _Found(records=tuple(match.record for match in matches), earlier=earlier, after=after)
+            return _Found(records=tuple(match.record for match in matches), earlier=earlier)
         newer = {match.record.id: match.newer for match in matches if match.newer is not None and not match.retracted}
         newer = {id: record for id, record in newer.items() if record.concept.keyword == STATEMENT.keyword}
         held = [
@@ -469,7 +465,7 @@ class MemoryRun:
         ]
         pairs = ((newer.get(record.id, record), record) for record in still_true(held))
         records = {record.id: record for pair in pairs for record in pair}
-        return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, after=after)
+        return _Found(records=tuple(records.values()), earlier=earlier, newer=newer)
 
     async def _submitted(
         self,
@@ -521,14 +517,12 @@ class _Found:
         records: The records.
         earlier: Their earlier revisions by record id.
         newer: Newer statements that overtake some, by record id.
-        after: The statements that say what some mean, by record id; see `RecallMatch.after`.
         zone: The time zone of the memory.
     """
 
     records: tuple[FactRecord[Any], ...] = ()
     earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
     newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
-    after: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
     zone: dt.tzinfo = dt.UTC
 
 

@@ -187,7 +187,10 @@ class Eraser(ReadingPart):
         ids = {record.id for record in records}
         named = await self._of_everybody.log(LogPart(record_ids=ids))
         jobs = await self._of_everybody.log(LogPart(jobs=True))
-        words = await to_thread.run_sync(words_behind, [*named, *jobs], ids)
+        cited = (item.assertion.details.evidence for item in named if isinstance(item, Recorded))
+        talks = {item.conversation_id for evidence in cited for item in evidence if item.conversation_id is not None}
+        beside = await self._of_everybody.log(LogPart(conversations=talks)) if talks else ()
+        words = await to_thread.run_sync(words_behind, [*named, *jobs, *beside], ids)
         receipt = await self._backend.erase(
             self._context.tenant,
             [record.id for record in records],

@@ -43,7 +43,7 @@ def marked(
     wanted: RecallFilter,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
-    """Return the results, each with `RecallMatch.after`, `RecallMatch.newer` and `RecallMatch.retracted` set.
+    """Return the results, each with `RecallMatch.newer` and `RecallMatch.retracted` set.
 
     This may block: for worker threads only.
 
@@ -56,14 +56,12 @@ def marked(
     """
     marks = _Marks.of(corpus, sight, wanted)
     rows = _rows(marks.corpus, [match.record for match in matches])
+    if not (marks.newest(rows) or marks.retired_near(rows)):
+        return list(matches)
     found = [
         _Result(row, match.record) if row >= 0 and _is_statement(match.record) else None
         for row, match in zip(rows.tolist(), matches, strict=True)
     ]
-    after = [None if item is None else marks.shown(int(marks.corpus.meant_by[item.row]), concepts) for item in found]
-    matches = [attrs.evolve(it, after=of) if of else it for it, of in zip(matches, after, strict=True)]
-    if not (marks.newest(rows) or marks.retired_near(rows)):
-        return matches
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
     marked: list[RecallMatch] = []
@@ -152,7 +150,7 @@ class _Marks:
         columns = self.corpus.columns
         statement = columns.keywords.find(STATEMENT.keyword)
         said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()
-        later = [row for row in {*self.newest(said).values(), *self.corpus.meant_by[said].tolist()} if row >= 0]
+        later = list(dict.fromkeys(self.newest(said).values()))
         gone = self.retired_near(np.array([*said, *later], np.intp))
         if not gone:
             return later
@@ -162,8 +160,8 @@ class _Marks:
         return list(dict.fromkeys([*later, *gone, *present, *beside]))
 
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
-        """Return the record of a row; None for none, or -1."""
-        if row is None or row < 0:
+        """Return the record of a row, if there is one."""
+        if row is None:
             return None
         (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
         return None if current is None else hydrate(current, concepts)
