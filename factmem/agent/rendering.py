@@ -105,6 +105,7 @@ def rendered_block(
     *,
     earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
     newer: Mapping[str, FactRecord[Any]] | None = None,
+    former: Iterable[FactRecord[Any]] = (),
     query: str = "",
     zone: dt.tzinfo = dt.UTC,
 ) -> MemoryBlock:
@@ -118,6 +119,7 @@ def rendered_block(
         loading: The budget and its shares.
         earlier: The records' earlier revisions, by record id.
         newer: Newer statements that overtake some of the records, by record id.
+        former: Revisions of other facts, with values that do not hold.
         query: What is asked; of a statement that is too long, the sentences nearest to it are shown.
         zone: The time zone of the days that are shown.
     """
@@ -129,6 +131,7 @@ def rendered_block(
     filling.take_instructions(parts[_Part.INSTRUCTION])
     statements = [*parts[_Part.STATEMENT], *(it for it in parts[_Part.INSTRUCTION] if not means_more(it))]
     facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
+    filling.coverage.add_former(former)
     filling.coverage.add_changes(() if loading.overtaken else statements)
     for id, record in (newer or {}).items():
         filling.coverage.add_newer(id, record)

@@ -325,6 +325,11 @@ class Coverage:
                 terms = self._indexed(_value(revision, former=True), revision)
                 self._former.append((value.individual, record.timestamp, terms))
 
+    def add_former(self, revisions: Iterable[FactRecord[Any]]) -> None:
+        """Take in revisions of facts that are not in the block, with values that do not hold."""
+        for revision in revisions:
+            self._indexed(_value(revision, former=True), revision)
+
     def add_statement(self, record: FactRecord[Any], excerpt: Excerpt) -> None:
         """Take in a statement of the block.
 
