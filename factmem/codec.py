@@ -4,7 +4,8 @@ A document is an object with ``"v"`` (the version of the format) and ``"kind"`` 
 ``tombstone``). Fields that hold their default are left out. No document names a class or a module.
 
 Version 2 writes evidence whose quote is the value itself as ``"verbatim": true`` instead of repeating the text, and
-without an ``"end"`` that follows from ``"start"``. Documents of version 1 are read as they are.
+without an ``"end"`` that follows from ``"start"``. In version 3, evidence may have ``"answers"`` and ``"corrects"``.
+Documents of earlier versions are read as they are.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ __all__ = [
     "load_entry",
 ]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """Version of the documents that this factmem writes, and the newest that it reads.
 
 The other formats, such as tables, logs and files of keys, have versions of their own: docs/pages/reference/formats.md

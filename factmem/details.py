@@ -66,7 +66,8 @@ class Treatment(enum.Enum):
         FACTS: a model reads them for facts, and the facts are believed.
         QUARANTINED_FACTS: a model reads them for facts in a separate question, and the facts are quarantined.
         STATEMENTS: they are kept as they were said.
-        CONTEXT: they are shown to the model as context. They are neither kept, nor read for facts, nor compared.
+        CONTEXT: they are shown to the model as context. They are neither kept, nor read for facts, nor compared; but
+            a short answer of the user keeps its question, see `Evidence.answers`.
         IGNORE: they are neither kept nor shown.
 
     Without a model, words whose origin has one of the first four treatments are kept as statements.
@@ -124,6 +125,8 @@ class Evidence:
         start: offset of the quote in the message's text, in characters.
         end: offset of the quote's end.
         medium: the part of an image, a recording or a file that the words were read from; None for words said.
+        answers: the question that these words, a short answer, mean something by.
+        corrects: the speaker's words before these, a short correction; empty if it opens the conversation.
     """
 
     quote: str = attrs.field(repr=False)
@@ -135,6 +138,8 @@ class Evidence:
     start: int | None = None
     end: int | None = None
     medium: MediumPart | None = None
+    answers: str | None = attrs.field(default=None, repr=False)
+    corrects: str | None = attrs.field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         # All at once: evidence is made for every statement written or read.
@@ -148,8 +153,13 @@ class Evidence:
         if self.medium is not None:
             check_instance(self.medium, "medium", MediumPart, type(None))
 
+    @property
+    def before(self) -> str | None:
+        """What was said before that these words mean something by; None if they stand for themselves."""
+        return self.corrects if self.answers is None else self.answers
 
-_TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id")
+
+_TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "answers", "corrects")
 """Fields of `Evidence` that are texts."""
 
 

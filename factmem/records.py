@@ -178,14 +178,26 @@ class Assertion:
 
     @functools.cached_property
     def slot(self) -> bytes:
-        """The key of its record within the track: the same for all of a SINGLE, one per value of a MULTIPLE."""
-        return b"" if self.fact_type is FactType.SINGLE else _digest(canonical_bytes(self.data))
+        """The key of its record within the track: the same for all of a SINGLE, one per value of a MULTIPLE.
+
+        A short answer is another value for each question that it answers, and a short correction for what it corrects.
+        """
+        return b"" if self.fact_type is FactType.SINGLE else _digest(self.canonical_value)
+
+    @property
+    def canonical_value(self) -> bytes:
+        """The canonical bytes of the value, behind those of the words that a statement means something by."""
+        value, evidence = canonical_bytes(self.data), self.details.evidence
+        before = evidence[0].before if evidence and self.keyword == STATEMENT.keyword else None
+        return canonical_bytes([before, self.data]) if before else value
 
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
         evidence = self.details.evidence[:1]
-        value = self.slot or _digest(canonical_bytes(self.data))  # the slot of a MULTIPLE is the digest of its value
+        # The slot of a MULTIPLE is the digest of its value, if that means something by itself.
+        slot = b"" if evidence and evidence[0].before else self.slot
+        value = slot or _digest(canonical_bytes(self.data))
         # Names are the same only if they are equal; values are if their canonical bytes are. It is the JSON of a list.
         words = ", ".join([f"[{_written(item.conversation_id)}, {_written(item.message_id)}]" for item in evidence])
         removed = "true" if self.removed else "false"

@@ -464,14 +464,16 @@ def is_question(sentence: str, language: Language) -> bool:
     """Return whether a folded sentence asks: by its mark, or without a full stop by its first or last word."""
     bare = _without_marks(sentence)
     if bare.endswith(QUESTION_MARKS) or language.ends("asks_last", bare):
-        return True
+        return not language.opens("keeps", sentence)  # "Can you remember that …" tells something
     if sentence.endswith(_FULL_STOPS) or language.opens("forbids", sentence):
         return False
     if language.unspaced or language.orders_last:
         return language.finds("asks", sentence) is not None
     asked = language.cues["asks"].match(sentence, language.start_of(sentence))
     # "Where I live" states something.
-    return asked is not None and language.cues["self"].match(sentence, asked.end() + 1) is None
+    if asked is None or language.cues["self"].match(sentence, asked.end() + 1):
+        return False
+    return not language.opens("keeps", sentence)
 
 
 def own_words(text: str, language: Language) -> int:
@@ -569,7 +571,11 @@ def _asks_about_somebody(text: str, language: Language) -> bool:
     asked = folded(text[slice(*sentence_spans(text)[-1])])
     last = _COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]
     rest = last.partition(" ")[2] or last  # "¿Cómo" is not "como"
-    about = language.finds("you", asked) or any(True for _ in _content_words(asked, language))
+    about = (
+        language.finds("you", asked)
+        or language.ends("asks", asked)  # "From where?"
+        or any(True for _ in _content_words(asked, language))
+    )
     return bool(about) and language.finds("self", rest) is None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.agent.repetitions import Coverage, Excerpt
+from factmem.agent.repetitions import Coverage, Excerpt, means_more
 from factmem.detection.standing_instructions import instructions_in, overtakes
 from factmem.detection.utterances import covers
 from factmem.facts import STATEMENT
@@ -45,8 +45,6 @@ _SHORTEST: Final = 100
 """Minimum length of a shortened statement, in characters."""
 _GAP: Final = " … "
 """Sign of sentences that are left out."""
-_LONGEST_BEFORE: Final = 200
-"""Maximum length of the sentence that says what a statement means, in characters."""
 _OF_AN_ORDER: Final = frozenset({"standing order"})
 """Flags that a standing instruction of the user may have."""
 
@@ -107,7 +105,7 @@ def rendered_block(
     *,
     earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
     newer: Mapping[str, FactRecord[Any]] | None = None,
-    after: Mapping[str, FactRecord[Any]] | None = None,
+    former: Iterable[FactRecord[Any]] = (),
     query: str = "",
     zone: dt.tzinfo = dt.UTC,
 ) -> MemoryBlock:
@@ -121,7 +119,7 @@ def rendered_block(
         loading: The budget and its shares.
         earlier: The records' earlier revisions, by record id.
         newer: Newer statements that overtake some of the records, by record id.
-        after: The statements that say what some of the records mean, by record id; see `RecallMatch.after`.
+        former: Revisions of other facts, with values that do not hold.
         query: What is asked; of a statement that is too long, the sentences nearest to it are shown.
         zone: The time zone of the days that are shown.
     """
@@ -130,10 +128,10 @@ def rendered_block(
         parts[_part_of(record)].append(record)
     heading = _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING
     filling = _Filling(loading, earlier or {}, heading, zone, Excerpt.of(query).terms)
-    filling.coverage.after = after or {}
     filling.take_instructions(parts[_Part.INSTRUCTION])
-    statements = [*parts[_Part.STATEMENT], *parts[_Part.INSTRUCTION]]
+    statements = [*parts[_Part.STATEMENT], *(it for it in parts[_Part.INSTRUCTION] if not means_more(it))]
     facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
+    filling.coverage.add_former(former)
     filling.coverage.add_changes(() if loading.overtaken else statements)
     for id, record in (newer or {}).items():
         filling.coverage.add_newer(id, record)
@@ -385,20 +383,13 @@ def _block(lines: Sequence[str], heading: str = _HEADING) -> str:
     return "\n".join(["<memory>", heading, *lines, "</memory>"])
 
 
-def _before(text: str) -> str:
-    """Return the last sentence of a text, shortened if it is long."""
-    last = text[slice(*sentence_spans(text)[-1])]
-    return last if len(last) <= _LONGEST_BEFORE else _cut(last, _LONGEST_BEFORE)
-
-
 def _line(
     record: FactRecord[Any], zone: dt.tzinfo, *, ids: bool, tag: str | None = None, excerpt: Excerpt | None = None
 ) -> str:
     tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
     content = _marked(excerpt) if excerpt else escaped_words(written(record.value, record.concept.value_type))
-    after = excerpt.after if excerpt else None
-    asked = after is not None and after.details.origin is Origin.ASSISTANT
     speaker = record.evidence[0].speaker if record.evidence else None
+    asked, after = next(((item.answers, item.corrects or None) for item in record.evidence[:1]), (None, None))
     said, began, ended = (
         None if moment is None else moment.astimezone(zone).date().isoformat()
         for moment in (record.timestamp, record.fact.valid_from, record.fact.valid_to)
@@ -411,7 +402,8 @@ def _line(
         "flagged": ", ".join(record.details.flags) or None,
         "speaker": None if speaker in (None, record.subject.individual_name) else speaker,
         "said": said,
-        "asked" if asked else "after": None if after is None else _before(str(after.value)),
+        "asked": asked,
+        "after": after,
         "from": began,
         "until": ended,
     }

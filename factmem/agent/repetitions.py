@@ -15,7 +15,7 @@ import functools
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -39,7 +39,7 @@ from factmem.sentences import (
 from factmem.stemming import stemmer
 from factmem.values import encode_value
 
-__all__ = ["Coverage", "Excerpt"]
+__all__ = ["Coverage", "Excerpt", "means_more"]
 
 _STEM: Final = 5
 """Number of letters by which words are compared, for their endings differ."""
@@ -69,13 +69,11 @@ class Excerpt:
         text: The sentences that are left.
         former: Spans of the text that no longer hold, in order.
         clauses: The clauses that have words with content.
-        after: The statement that says what this one means; see `RecallMatch.after`.
     """
 
     text: str
     former: tuple[Span, ...] = ()
     clauses: tuple[_Clause, ...] = attrs.field(default=(), repr=False)
-    after: FactRecord[Any] | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def of(cls, text: str) -> Excerpt:
@@ -301,14 +299,9 @@ class _Told:
 
 
 class Coverage:
-    """The facts and statements of a block so far.
-
-    Attributes:
-        after: The statements that say what others mean, by the others' record ids. No words of a block cover these.
-    """
+    """The facts and statements of a block so far. What means something by other words is covered by no statement."""
 
     def __init__(self) -> None:
-        self.after: Mapping[str, FactRecord[Any]] = {}
         self._told: dict[_Individual, _Told] = defaultdict(_Told)
         self._said: dict[frozenset[tuple[str, str]], _Told] = defaultdict(_Told)
         self._facts: list[_Value] = []
@@ -331,6 +324,11 @@ class Coverage:
             if revision.value != record.value:
                 terms = self._indexed(_value(revision, former=True), revision)
                 self._former.append((value.individual, record.timestamp, terms))
+
+    def add_former(self, revisions: Iterable[FactRecord[Any]]) -> None:
+        """Take in revisions of facts that are not in the block, with values that do not hold."""
+        for revision in revisions:
+            self._indexed(_value(revision, former=True), revision)
 
     def add_statement(self, record: FactRecord[Any], excerpt: Excerpt) -> None:
         """Take in a statement of the block.
@@ -380,12 +378,13 @@ class Coverage:
         kept = [
             (span, clauses)
             for span, clauses in text.stated
-            if not all(replaced[clause] or self._covers(clause, record, near) for clause in clauses)
+            if (clauses or (means_more(record) and not near))
+            and not (clauses and all(replaced[clause] or self._covers(clause, record, near) for clause in clauses))
         ]
         left = tuple(clause for _, clauses in kept for clause in clauses)
-        count, after = sum(len(clause.terms) for clause in left), self.after.get(record.id)
+        count = sum(len(clause.terms) for clause in left)
         pieces = (text.lowered[slice(*span)] for span, _ in kept)
-        if not (count and after) and not says_enough(count, pieces, text.language):
+        if not (kept and means_more(record)) and not says_enough(count, pieces, text.language):
             return None
         rest, former = "", []
         for span, clauses in kept:
@@ -394,7 +393,7 @@ class Coverage:
             places += [place for clause in clauses for place in replaced[clause]]
             former += [(start - span[0] + len(rest), end - span[0] + len(rest)) for start, end in places]
             rest += _OPEN_END.sub("", text.text[slice(*span)])
-        return Excerpt(rest, tuple(_united(former)), left, after)
+        return Excerpt(rest, tuple(_united(former)), left)
 
     def _indexed(self, value: _Value, record: FactRecord[Any]) -> frozenset[str]:
         """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
@@ -410,7 +409,7 @@ class Coverage:
         said = self._said[clause.marks].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record))
         together = frozenset[str]().union(*(value.terms for value, _ in near))
         return (
-            (said and record.id not in self.after)
+            (said and not means_more(record))
             or clause.terms <= together
             or any(value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record))
         )
@@ -431,6 +430,11 @@ class Coverage:
         """Return the values found in a statement's messages, each with its quote."""
         sources = dict.fromkeys((item.conversation_id, item.message_id) for item in record.evidence)
         return [found for source in sources if source[1] is not None for found in self._found.get(source, ())]
+
+
+def means_more(record: FactRecord[Any]) -> bool:
+    """Return whether a statement is a short answer or correction, which means something by other words."""
+    return any(item.before is not None for item in record.evidence[:1])
 
 
 def _value(record: FactRecord[Any], *, former: bool) -> _Value:

@@ -33,7 +33,7 @@ from factmem.errors import (
     ReadOnlyError,
     RecordNotFoundError,
 )
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import STATEMENT, Concept, FactType
 from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
 from factmem.memory.argument_checks import one_or_more
@@ -183,7 +183,7 @@ class MemoryRun:
             loading,
             earlier=found.earlier,
             newer=found.newer,
-            after=found.after,
+            former=found.former,
             query=_query(history, loading.messages),
             zone=found.zone,
         )
@@ -398,27 +398,31 @@ class MemoryRun:
         if not asks and self.config.concepts:
             typed = Filters(concepts=self.config.concepts)
         facts = _Found() if typed is None else await look_up(loading.limit, typed, history=True)
-        found, newer, after = list(facts.records), facts.newer, facts.after
+        about: Sequence[FactRecord[Any]] = ()
+        kept: Sequence[FactRecord[Any]] = ()
+        newer = facts.newer
         if statements:
             # A listing by topic is fast in a large store: it reads one column and computes no scores.
             standing = await view.list_records(
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
             said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
-            own = await look_up(loading.limit + len(current), said, known=facts.earlier) if asks else facts
-            about, newer, after = [*own.records], own.newer, own.after
+            own = await look_up(loading.limit + len(current), said) if asks else _Found()
+            newer = own.newer
+            if not loading.overtaken:
+                facts = await _settled(view, (*subjects, *named), facts, own.replacing)
+            replies = _Found()
             if asks and loading.assistant_share:
                 replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
-                about += [record for record in replies.records if _answers(query, record)]
             instructions = [*filter(is_instruction, standing)]
             kept = in_force(instructions, instruction_in)
             overtaken = {record.id for record in instructions} - {record.id for record in kept}
-            found = [*kept, *found, *(record for record in about if record.id not in overtaken)]
+            about = [*own.records, *(record for record in replies.records if _answers(query, record))]
+            about = [record for record in about if record.id not in overtaken]
         told = {message.content.strip() for message in history}
-        unsaid = {record.id: record for record in found if not _is_stated_in(current, told, record)}
-        return _Found(
-            records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer, after=after, zone=zone_of(memory)
-        )
+        found = {record.id: record for record in (*kept, *facts.records, *about)}
+        unsaid = tuple(record for record in found.values() if not _is_stated_in(current, told, record))
+        return attrs.evolve(facts, records=unsaid, newer=newer, zone=zone_of(memory))
 
     async def _looked_up(
         self,
@@ -429,14 +433,12 @@ class MemoryRun:
         limit: int,
         wanted: Filters,
         *,
-        known: Collection[str] = (),
         history: bool = False,
     ) -> _Found:
         """Return the best records for a query, or the newest if it is empty.
 
         Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
-        A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one:
-        parts of them may still hold.
+        A statement that another one overtakes stays, as does one whose fact was replaced: parts of them may still hold.
         """
         loading = self.config.loading
         wanted = {**wanted, "subjects": subjects}
@@ -459,20 +461,15 @@ class MemoryRun:
                 several += await search(**alone)
             matches = sorted(several, key=lambda match: -match.score)[:limit]
         earlier = {match.record.id: match.earlier for match in matches}
-        after = {match.record.id: match.after for match in matches if match.after and not match.after.details.flags}
         if loading.overtaken:
-            return _Found(records=tuple(match.record for match in matches), earlier=earlier, after=after)
-        newer = {match.record.id: match.newer for match in matches if match.newer is not None and not match.retracted}
-        newer = {id: record for id, record in newer.items() if record.concept.keyword == STATEMENT.keyword}
-        held = [
-            attrs.evolve(match, newer=None)
-            if match.record.id in newer or (match.newer is not None and match.newer.id in known)
-            else match
-            for match in matches
-        ]
-        pairs = ((newer.get(record.id, record), record) for record in still_true(held))
+            return _Found(records=tuple(match.record for match in matches), earlier=earlier)
+        held = [match for match in matches if not match.retracted]
+        later = {match.record.id: match.newer for match in held if match.newer is not None}
+        newer = {id: record for id, record in later.items() if record.concept.keyword == STATEMENT.keyword}
+        pairs = ((newer.get(match.record.id, match.record), match.record) for match in held)
         records = {record.id: record for pair in pairs for record in pair}
-        return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, after=after)
+        replacing = tuple(record for id, record in later.items() if id not in newer)
+        return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, replacing=replacing)
 
     async def _submitted(
         self,
@@ -524,14 +521,16 @@ class _Found:
         records: The records.
         earlier: Their earlier revisions by record id.
         newer: Newer statements that overtake some, by record id.
-        after: The statements that say what some mean, by record id; see `RecallMatch.after`.
+        replacing: The present facts in the place of those that some tell.
+        former: Revisions of facts with values that do not hold, though no later revision that is shown says so.
         zone: The time zone of the memory.
     """
 
     records: tuple[FactRecord[Any], ...] = ()
     earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
     newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
-    after: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
+    replacing: tuple[FactRecord[Any], ...] = ()
+    former: tuple[FactRecord[Any], ...] = ()
     zone: dt.tzinfo = dt.UTC
 
 
@@ -541,6 +540,43 @@ def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filter
         return Filters(without_concepts=[STATEMENT]), True
     typed = [it for it in concepts if (it if isinstance(it, str) else it.keyword) != STATEMENT.keyword]
     return Filters(concepts=typed) if typed else None, len(typed) < len(concepts)
+
+
+async def _settled(
+    view: Memory, subjects: Sequence[MemorySubject], facts: _Found, replacing: Iterable[FactRecord[Any]]
+) -> _Found:
+    """Return the best facts with those that replaced what statements tell, and with the values that do not hold.
+
+    The strongest fact of a concept alone holds: the others of its subject do not, whenever they were said.
+
+    Args:
+        view: The view of the run.
+        subjects: The subjects of the facts.
+        facts: The best facts.
+        replacing: See `_Found.replacing`.
+    """
+    shown = {record.id: record for record in facts.records}
+    several = {record.id: record for record in replacing if record.id not in shown}
+    concepts = [it.concept for it in shown.values() if it.concept.fact_type is FactType.SINGLE]
+    concepts += [it.concept for it in several.values()]
+    if not concepts:
+        return facts
+    listed = partial(view.list_records, limit=None, concepts=concepts, subjects=subjects)
+    there = [it for it in await listed() if it.id not in shown]
+    if not there:
+        return facts
+    shown |= {it.id: it for it in await listed(strongest=True) if it.id in several}
+    held = {(it.subject.key, it.concept.keyword): it.value for it in shown.values()}
+    earlier, former = dict(facts.earlier), list[FactRecord[Any]]()
+    for record in there:
+        place = record.subject.key, record.concept.keyword
+        if record.id in shown:
+            earlier[record.id] = await view.history(record.id)
+        elif record.concept.fact_type is FactType.SINGLE and place in held:
+            former += [it for it in await view.history(record.id) if it.value != held[place]]
+        elif record.id in several:
+            former += [it for it in await view.history(record.id) if it.value != record.value]
+    return attrs.evolve(facts, records=tuple(shown.values()), earlier=earlier, former=tuple(former))
 
 
 async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySubject, ...]:

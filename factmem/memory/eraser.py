@@ -114,7 +114,10 @@ class Eraser(ReadingPart):
             return Erasure(records=(), dry_run=dry_run)
         ids = {record.id for record in records}
         named = [*await self._of_everybody.log(LogPart(record_ids=ids)), *entries]
+        cited = (item.assertion.details.evidence for item in named if isinstance(item, Recorded))
+        talks = {item.conversation_id for evidence in cited for item in evidence if item.conversation_id is not None}
         log = [*named, *await self._of_everybody.log(LogPart(jobs=True))]
+        log += await self._of_everybody.log(LogPart(conversations=talks)) if talks else ()
         words = await to_thread.run_sync(words_behind, log, ids, {entry.id for entry in entries})
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(

@@ -286,7 +286,7 @@ def said_in(recorded: Recorded) -> Iterator[str]:
     yield from texts_in(said.data)
     yield from texts_in(said.details.metadata)
     for item in said.details.evidence:
-        yield item.quote
+        yield from filter(None, (item.quote, item.before))
 
 
 def names_in(recorded: Recorded) -> Iterator[str]:

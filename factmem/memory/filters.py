@@ -65,8 +65,8 @@ class Filters(TypedDict, total=False):
         recorded_until: Present revision recorded before this time.
         min_importance: Minimum importance.
         max_importance: Maximum importance.
-        telling: Leave out statements that tell nothing: questions, requests, greetings, thanks, reactions. A word tells
-            something if it answers a question or corrects what was said before.
+        telling: Leave out statements that tell nothing: questions, requests, greetings, thanks, reactions. What
+            answers a question or corrects what was said before tells something; see `Evidence.before`.
         assistant: Said by the assistant (True), or by anybody else (False).
         pattern: Value in which this regular expression is found, such as ``(?i)teas?``. It takes time linear in the
             values, and has neither look-around nor back-references. The values of all records that meet the other

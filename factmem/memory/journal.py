@@ -61,6 +61,7 @@ __all__ = [
     "job_id",
     "job_json",
     "message_of",
+    "quotes",
     "read_again",
     "rebuilt",
     "settled_state",
@@ -485,15 +486,18 @@ def settled_state(recorded: Recorded) -> AssertionState:
 def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Collection[str] = ()) -> list[Recorded]:
     """Return the words that records were found in: those kept for reading only, and those that are statements.
 
+    Short answers and corrections that keep some of the records' words are among them.
+
     Args:
-        log: Log that the viewer may see.
+        log: Log that the viewer may see, perhaps with some entries twice.
         record_ids: Records, with all their revisions.
         ids: Single assertions beside them.
     """
     entries = list(log)
     states = states_of(entries)
-    recorded = [entry for entry in entries if isinstance(entry, Recorded)]
+    recorded = list({entry.id: entry for entry in entries if isinstance(entry, Recorded)}.values())
     doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids or entry.id in ids]
+    quoted = [said for said in doomed if is_words(said)]
     messages = {
         AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
         # Statements of words go with the facts found in them, and not with other words.
@@ -502,11 +506,22 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
     return [
         entry
         for entry in recorded
-        if entry.assertion.job is not None
-        and (state := states.get(entry.id)) in messages
-        and (state is AssertionState.RETRACTED or is_words(entry.assertion))
-        and not messages[state].isdisjoint(_messages_of(entry.assertion))
+        if quotes(entry.assertion, quoted)
+        or (
+            entry.assertion.job is not None
+            and (state := states.get(entry.id)) in messages
+            and (state is AssertionState.RETRACTED or is_words(entry.assertion))
+            and not messages[state].isdisjoint(_messages_of(entry.assertion))
+        )
     ]
+
+
+def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
+    """Return whether a statement keeps some of the same owner's words as what it answers or corrects."""
+    before = [item.before.removesuffix("…") for item in said.details.evidence if item.before]
+    return bool(before) and any(
+        of.details.owner == said.details.owner and any(text in str(of.data) for text in before) for of in words
+    )
 
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:

@@ -36,7 +36,7 @@ from factmem.memory.writer import WritingPart
 from factmem.observing import nested
 from factmem.recall import RecallFilter
 from factmem.recall.results import hydrate
-from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, Evidence, FactDetails, Origin, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 
 __all__ = ["INFERRED", "ModelReader", "ReadUnit", "holds_facts", "read_words"]
@@ -162,8 +162,7 @@ class ModelReader(WritingPart):
         self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
     ) -> tuple[Assertion, ...]:
         place = Place(candidate.subject or unit.place.subject, unit.place.scope)
-        position = words.evidence[0].position
-        evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
+        evidence = tuple(_cited(item, words.evidence[0]) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
         found = attrs.evolve(candidate.details, evidence=evidence, flags=flags)
@@ -302,6 +301,13 @@ def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
         importance=given.importance if analysis.importance is None else analysis.importance,
         metadata=metadata,
     )
+
+
+def _cited(quote: Evidence, words: Evidence) -> Evidence:
+    """Return the quote of a finding with what is known of the words that it is from."""
+    cited = attrs.evolve(quote, position=words.position)
+    whole = quote.quote == words.quote
+    return attrs.evolve(cited, answers=words.answers, corrects=words.corrects) if whole else cited
 
 
 def _repeats(details: FactDetails) -> bool:

@@ -43,6 +43,7 @@ from factmem.memory.journal import (
     is_read_again,
     is_words,
     message_of,
+    quotes,
     settled_state,
     units_in,
 )
@@ -176,6 +177,9 @@ def _words_taken_back(
                 wished.update(_sources(details, details.owner))
             for evidence in details.evidence:
                 replaced[details.owner, *cited_message(evidence)].append(evidence)
+    words = [entry for entry in recorded.values() if is_words(entry.assertion)]
+    sources = {entry.id: _sources(entry.assertion.details, entry.assertion.details.owner) for entry in words}
+    forgotten = [entry.assertion for entry in words if not wished.isdisjoint(sources[entry.id])]
     return [
         StateRequest.of(
             entry,
@@ -183,13 +187,13 @@ def _words_taken_back(
             reason="taken back with what was found in it",
             expected=AssertionState.ACTIVE,
         )
-        for entry in recorded.values()
+        for entry in words
         if entry.id not in settled
         and states.get(entry.id) is AssertionState.ACTIVE
-        and is_words(entry.assertion)
-        and any(
-            source in wished or covers(replaced.get(source, ()), entry.assertion.details.evidence[0])
-            for source in _sources(entry.assertion.details, entry.assertion.details.owner)
+        and (
+            not wished.isdisjoint(sources[entry.id])
+            or quotes(entry.assertion, forgotten)
+            or any(covers(replaced.get(it, ()), entry.assertion.details.evidence[0]) for it in sources[entry.id])
         )
     ]
 

@@ -25,6 +25,7 @@ from factmem.conversations import conversations_of
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
+from factmem.detection.short_answers import Turn, is_short, meant
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -140,9 +141,12 @@ class Taken:
     states: Mapping[str, AssertionState] = attrs.field(factory=dict)
 
     @property
-    def of_assistant(self) -> bool:
-        """Whether there are statements of the assistant, which are compared with the conversation."""
-        return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
+    def needs_others(self) -> bool:
+        """Whether statements depend on what was said before: the assistant's, and short ones of the user."""
+        return any(
+            candidate.details.origin is Origin.ASSISTANT or _may_mean_more(candidate)
+            for candidate in self.words.candidates
+        )
 
     @property
     def was_to_be_read(self) -> bool:
@@ -539,8 +543,8 @@ class Rememberer(PipelinePart):
         """
         length = _length_of(items)
         taken = await off_loop(lambda: [self._read(item, order) for item in items], length)
-        if any(item.of_assistant for item in taken):
-            taken = [await self._compared(item, heard, order) if item.of_assistant else item for item in taken]
+        if any(item.needs_others for item in taken):
+            taken = [await self._in_conversation(item, heard, order) if item.needs_others else item for item in taken]
         return await off_loop(lambda: [self._asserted(item, order) for item in taken], length)
 
     def _read(self, item: Taken, order: Order) -> Taken:
@@ -655,8 +659,11 @@ class Rememberer(PipelinePart):
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def _compared(self, taken: Taken, heard: Conversation | None, order: Order) -> Taken:
-        """Return an item with a flag, which quarantines, on those of its words that the assistant only repeats.
+    async def _in_conversation(self, taken: Taken, heard: Conversation | None, order: Order) -> Taken:
+        """Return an item with what depends on other messages.
+
+        Those of its words that the assistant only repeats get a flag, which quarantines; short answers and corrections
+        of the user, what they mean something by.
 
         Args:
             taken: The item.
@@ -668,13 +675,24 @@ class Rememberer(PipelinePart):
         before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
         earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
         policies = self._context.policies
-        listened = partial(heard_as, origins=order.origins or policies.origins, flagged=policies.flagged)
-        repeated = await to_thread.run_sync(
-            repetitions, [*map(_heard_before, earlier), *map(listened, messages.values())]
-        )
-        names = list(messages)
-        flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
-        candidates = [_flagged(candidate, flags) for candidate in taken.words.candidates]
+        origins = order.origins or policies.origins
+        listened = partial(heard_as, origins=origins, flagged=policies.flagged)
+        talk = [*map(_heard_before, earlier), *map(listened, messages.values())]
+        repeated = await to_thread.run_sync(repetitions, talk)
+        unsaid = {id for id, message in messages.items() if origins.treatment(message) is Treatment.IGNORE}
+        flags, turns, places = dict[str, str](), list[Turn](), dict[str, int]()
+        for at, (id, said) in enumerate(zip([*(None for _ in earlier), *messages], talk, strict=True)):
+            if id is not None:
+                places[id] = len(turns)
+                if at in repeated:
+                    flags[id] = REPEATS[repeated[at]]
+            if said.origin.trusted:
+                believed = said.trusted and at not in repeated and id not in unsaid
+                turns.append((said.origin, said.text if believed else ""))
+        candidates = [
+            _flagged(_with_meaning(it, turns[: places[it.details.evidence[0].message_id or ""]]), flags)
+            for it in taken.words.candidates
+        ]
         return attrs.evolve(taken, words=attrs.evolve(taken.words, candidates=candidates))
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
@@ -803,6 +821,22 @@ def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
     if state is AssertionState.QUARANTINED:
         return as_kept_apart(recorded, state, {})
     return record_of(recorded, state=state)
+
+
+def _may_mean_more(candidate: Candidate) -> bool:
+    """Return whether a candidate is a message of the user that may need what was said before it to be understood."""
+    details, words = candidate.details, candidate.details.evidence[:1]
+    return details.origin is Origin.USER and any(
+        not it.start and it.medium is None and is_short(it.quote) for it in words
+    )
+
+
+def _with_meaning(candidate: Candidate, before: Sequence[Turn]) -> Candidate:
+    """Return a candidate with what it means something by, if that was said before it."""
+    if not _may_mean_more(candidate):
+        return candidate
+    words, *others = candidate.details.evidence
+    return attrs.evolve(candidate, details=attrs.evolve(candidate.details, evidence=(meant(words, before), *others)))
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:

@@ -226,7 +226,5 @@ def _words_of(said: Assertion) -> list[str]:
     if said.details.metadata:
         texts += texts_in(said.details.metadata, numbers=False, names=True)
     for item in said.details.evidence:
-        texts.append(item.quote)
-        if item.speaker:
-            texts.append(item.speaker)
+        texts += filter(None, (item.quote, item.speaker, item.before))
     return texts

@@ -20,13 +20,12 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
 from factmem.patterns import linear_search
 from factmem.recall.text.analysis import plain
+from factmem.recall.text.signs import tells_something
 from factmem.records import Origin, Recorded
 from factmem.scopes import MemoryScope
-from factmem.sentences import tells
 from factmem.subjects import MemorySubject
 from factmem.validators import aware, check_aware, check_text, fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
@@ -200,9 +199,8 @@ class RecallFilter:
         recorded_until: Keep records whose present revision was recorded before this time.
         min_importance: Least importance.
         max_importance: Largest importance.
-        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.sentences.tells`. In
-            recall and in lists of records, a word tells something as an answer or a correction; see
-            `RecallMatch.after`.
+        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.sentences.tells`. A
+            word tells something as an answer or a correction; see `Evidence.before`.
         assistant: Keep what the assistant said (True), or what others said (False).
         pattern: Regular expression that must be found in the value, written as text; see
             `factmem.patterns.linear_search`. The text of every record that passes the other conditions is read.
@@ -347,7 +345,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SAID_AT: lambda it: it.assertion.timestamp,
     Facet.RECORDED_AT: lambda it: it.recorded_at,
     Facet.IMPORTANCE: lambda it: it.assertion.details.importance,
-    Facet.TELLS: lambda it: it.assertion.keyword != STATEMENT.keyword or tells(plain(it.assertion.data)),
+    Facet.TELLS: lambda it: tells_something(it.assertion),
     Facet.OF_ASSISTANT: lambda it: it.assertion.details.origin is Origin.ASSISTANT,
     Facet.METADATA: lambda it: it.assertion.details.metadata,
     Facet.TEXT: lambda it: plain(it.assertion.data),

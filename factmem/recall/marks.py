@@ -43,7 +43,7 @@ def marked(
     wanted: RecallFilter,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
-    """Return the results, each with `RecallMatch.after`, `RecallMatch.newer` and `RecallMatch.retracted` set.
+    """Return the results, each with `RecallMatch.newer` and `RecallMatch.retracted` set.
 
     This may block: for worker threads only.
 
@@ -56,15 +56,12 @@ def marked(
     """
     marks = _Marks.of(corpus, sight, wanted)
     rows = _rows(marks.corpus, [match.record for match in matches])
+    if not (marks.newest(rows) or marks.retired_near(rows)):
+        return list(matches)
     facts = [match.record.fact for match in matches]
     said = [fact.concept.keyword == STATEMENT.keyword and isinstance(fact.values[0], str) for fact in facts]
     statements = np.flatnonzero(np.array(said, bool) & (rows >= 0))
     marked = [*matches]
-    meant_by = marks.corpus.meant_by[rows[statements]]
-    for place, row in zip(statements[meant_by >= 0].tolist(), meant_by[meant_by >= 0].tolist(), strict=True):
-        marked[place] = attrs.evolve(marked[place], after=marks.shown(row, concepts))
-    if not (marks.newest(rows) or marks.retired_near(rows)):
-        return marked
     found = {place: _Result(int(rows[place]), matches[place].record) for place in statements.tolist()}
     drawn, later = marks.drawn([*found.values()]), marks.later([*found.values()])
     for place, item in found.items():
@@ -147,7 +144,7 @@ class _Marks:
         columns = self.corpus.columns
         statement = columns.keywords.find(STATEMENT.keyword)
         said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()
-        later = [row for row in {*self.newest(said).values(), *self.corpus.meant_by[said].tolist()} if row >= 0]
+        later = list(dict.fromkeys(self.newest(said).values()))
         gone = self.retired_near(np.array([*said, *later], np.intp))
         if not gone:
             return later
@@ -157,8 +154,8 @@ class _Marks:
         return list(dict.fromkeys([*later, *gone, *present, *beside]))
 
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
-        """Return the record of a row; None for none, or -1."""
-        if row is None or row < 0:
+        """Return the record of a row, if there is one."""
+        if row is None:
             return None
         (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
         return None if current is None else hydrate(current, concepts)

@@ -84,8 +84,6 @@ class RecallMatch:
         retracted: Whether a fact that was found in this statement's message was retracted or removed since, and not
             restored.
         earlier: Earlier revisions of the record, newest first, each with its state; empty unless requested.
-        after: The statement that says what this short one means: the question of the assistant that it answers, or the
-            speaker's own that it corrects; None if there is none.
     """
 
     record: FactRecord[Any]
@@ -96,7 +94,6 @@ class RecallMatch:
     newer: FactRecord[Any] | None = None
     retracted: bool = False
     earlier: tuple[FactRecord[Any], ...] = ()
-    after: FactRecord[Any] | None = None
 
     def __repr__(self) -> str:
         newer = f", newer={self.newer!r}" if self.newer else ""

@@ -14,7 +14,7 @@ from factmem.records import Evidence, FactRecord
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import BEGAN, CITY
 
-AGENT = MemoryScope.agent("clerk")
+AGENT, PRODUCT = MemoryScope.agent("clerk"), MemoryScope.product("fair")
 ASKED = [user("Where do I live, in Oslo?")]
 
 
@@ -31,10 +31,10 @@ async def remember(memory: Memory, *texts: str) -> None:
     await memory.remember(Conversation(messages=tuple(messages), id="talk"), subject=USER, scope=AGENT)
 
 
-async def save_fact(memory: Memory, city: str, message: str) -> FactRecord[str]:
+async def save_fact(memory: Memory, city: str, message: str, scope: MemoryScope = AGENT) -> FactRecord[str]:
     evidence = Evidence(quote=city, message_id=message, conversation_id="talk", position=int(message[1:]))
     fact = SingleFact(CITY, city, timestamp=BEGAN)
-    (record,) = await memory.save(fact, subject=USER, scope=AGENT, details=FactDetails(evidence=(evidence,)))
+    (record,) = await memory.save(fact, subject=USER, scope=scope, details=FactDetails(evidence=(evidence,)))
     return record
 
 
@@ -70,6 +70,25 @@ async def test_the_words_of_a_former_value_give_way_to_the_fact() -> None:
         await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
         block = await block_of(memory)
         assert (block.count("Rome"), "Oslo" in block) == (1, False)
+
+
+@pytest.mark.parametrize("later", [(), ("Rome",)], ids=["as it was", "replaced"])
+@pytest.mark.parametrize("first", [AGENT, PRODUCT], ids=str)
+async def test_a_value_that_a_stronger_one_overrules_is_not_told_and_the_rest_of_its_words_is(
+    first: MemoryScope, later: tuple[str, ...]
+) -> None:
+    async with memory_over() as memory:
+        await remember(memory, "I live in Oslo. I like tea.", "Bern it is, for me.", "Rome is where I stay.")
+        if first == AGENT:
+            await save_fact(memory, "Bern", "m1")
+        await save_fact(memory, "Oslo", "m0", PRODUCT)
+        for city in later:
+            await save_fact(memory, city, "m2", PRODUCT)
+        if first == PRODUCT:
+            await save_fact(memory, "Bern", "m1")
+        block = await block_of(memory)
+        assert (block.count("Bern"), block.count("tea"), "Oslo" in block) == (1, 1, False)
+        assert ("Rome" in block) is not bool(later)
 
 
 async def test_the_tool_returns_the_newer_statement_only() -> None:

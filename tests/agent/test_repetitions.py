@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -292,11 +293,75 @@ async def told_later(memory: Memory, *turns: str) -> set[TOLD]:
         ("¿Cómo se llama tu hija?", "Lucía."),
         ("Где ты живёшь?", "В Казани."),
         ("你对什么过敏？", "花生。"),
+        ("From where?", "Lisbon."),
+        ("Are you vegetarian?", "Yes, I am."),
+        ("Do you have any allergies?", "No, none."),
+        ("Do you drink alcohol?", "Never."),
+        ("Is Lisbon your home airport?", "It is."),
+        ("Are you allergic to nuts?", "Not sure."),
+        ("Bist du Vegetarier?", "Ja."),
+        ("¿Eres vegetariano?", "Sí, claro."),
+        ("Ты вегетарианец?", "Нет."),
+        ("你吃素吗？", "对。"),
     ],
 )
-async def test_a_short_answer_is_rendered_with_its_question(asked: str, answer: str) -> None:
-    async with memory_over(concepts=()) as memory:
+@pytest.mark.parametrize("model", [None, ScriptedModel(finding({}))], ids=["without a model", "with one"])
+async def test_a_short_answer_is_rendered_with_its_question(
+    asked: str, answer: str, model: ScriptedModel | None
+) -> None:
+    async with memory_over(model, policies=Policies(), concepts=()) as memory:
         assert await told_later(memory, "Hello!", asked, answer) == {(asked, None, answer)}
+
+
+async def test_an_equal_answer_to_each_question_is_rendered() -> None:
+    async with memory_over(concepts=()) as memory:
+        turns = ("Hello!", "How many adults are you?", "Two.", "How many children do you have?", "Two.")
+        assert await told_later(memory, *turns) == {(turns[1], None, "Two."), (turns[3], None, "Two.")}
+
+
+async def test_an_equal_correction_of_each_statement_is_rendered() -> None:
+    mine, hers, right = "I moved to Porto.", "My sister moved to Faro.", "Sorry, Lisbon."
+    async with memory_over(concepts=()) as memory:
+        told = await told_later(memory, mine, "OK.", right, "OK.", hers, "OK.", right)
+        assert told == {(None, None, mine), (None, mine, right), (None, None, hers), (None, hers, right)}
+
+
+async def test_an_answer_in_a_later_submission_is_rendered_with_its_question() -> None:
+    async with memory_over(ScriptedModel(finding({})), policies=Policies(), concepts=()) as memory:
+        agent, asked = plugin(memory, concepts=()), [user("Book it."), assistant("Do you smoke?")]
+        with agent.run("alice", "monday"):
+            await saved(agent, asked)
+            await saved(agent, [*asked, user("No."), assistant("Booked.")])
+        with agent.run("alice", "tuesday"):
+            assert 'asked="Do you smoke?">No.<' in texts(await agent.load_all_facts_to_agent([user("Do I smoke?")]))[0]
+
+
+async def test_an_answer_whose_fact_was_found_is_told_by_the_fact() -> None:
+    vegetarian = Concept.single("vegetarian", "Whether the user is vegetarian", bool)
+    async with remembering({"Yes, I am.": True}, vegetarian) as memory:
+        assert ("Are you vegetarian?", None, "Yes, I am.") not in await told_later(
+            memory, "Hello!", "Are you vegetarian?", "Yes, I am."
+        )
+
+
+async def test_a_correction_that_opens_a_conversation_is_told() -> None:
+    async with remembering() as memory:
+        agent = await agent_after(memory, "My favourite colour is blue.", "Actually, green.", "Thanks!")
+        assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Can you remember that my flight is on Friday?",
+        "Could you please note that I'm allergic to nuts?",
+        "Kannst du dir merken, dass mein Flug am Freitag geht?",
+        "¿Puedes recordar que mi vuelo sale el viernes?",
+    ],
+)
+async def test_what_a_question_asks_to_remember_is_told(said: str) -> None:
+    async with remembering() as memory:
+        assert await told(await agent_after(memory, said)) == [said]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +383,6 @@ async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, 
 @pytest.mark.parametrize(
     ("before", "reply"),
     [
-        ("Are you allergic to anything?", "Not sure."),
         ("Where do you live?", "Why do you ask?"),
         ("Do you like it?", "Great!"),
         ("Shall I go on?", "Hilarious."),
@@ -368,12 +432,25 @@ async def test_recall_of_what_tells_something_finds_an_answer_with_its_question(
         )
         (match,) = await memory.recall("What am I allergic to?", telling=True, assistant=False)
         assert match.record.value == "Penicillin."
-        assert match.after is not None
-        assert match.after.value == "Are you allergic to anything?"
+        (evidence,) = match.record.evidence
+        assert (evidence.answers, evidence.corrects) == ("Are you allergic to anything?", None)
         listed = await memory.list_records(telling=True)
         assert [record.value for record in listed] == ["Penicillin."]
-        await memory.forget(record_ids=[match.after.id])
-        assert await memory.recall("Penicillin", telling=True) == [], "its question is gone"
+
+
+async def test_an_answer_that_keeps_a_question_is_forgotten_with_it() -> None:
+    asked = "Are you allergic to anything but pollen?"
+    async with memory_over(concepts=()) as memory:
+        await memory.remember(
+            Conversation(
+                messages=[Message(content=asked, role="assistant"), Message(content="Nuts."), Message(content="I ski.")]
+            )
+        )
+        (question,) = [record for record in await memory.list_records() if record.value == asked]
+        await memory.forget(question.id)
+        assert [record.value for record in await memory.list_records()] == ["I ski."]
+        await memory.admin.export(exported := io.StringIO())
+        assert asked not in exported.getvalue()
 
 
 async def test_an_answer_may_be_corrected_and_a_reaction_may_not() -> None:

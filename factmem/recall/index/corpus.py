@@ -27,6 +27,7 @@ from factmem.recall.index.outline_codec import (
     KINDS_FROM,
     POINTS_BACK,
     REMOVED,
+    TELLS,
     UNREVIEWED,
     microseconds,
 )
@@ -37,7 +38,6 @@ from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
-from factmem.sentences import A_WORD, ASKS_SOMEBODY, CORRECTS, ENOUGH
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -59,9 +59,6 @@ _KNOWN_QUERY: Final = 4000
 
 _FEW: Final = 16
 """A caller sees few rows if they see less than one in this many."""
-
-_SHORT: Final = 4
-"""Maximum number of terms of a row, its speaker among them, that may need the row before it to be understood."""
 
 _NOTHING: Final = np.zeros(1, np.float32)
 
@@ -542,32 +539,8 @@ class Corpus:
     @functools.cached_property
     def _little(self) -> Mask | None:
         """Whether each row says hardly anything; None if none does."""
-        little: Mask = says_little(self.lengths.own, self._column("tells") & ENOUGH != 0)
+        little: Mask = says_little(self.lengths.own, self._column("tells") & TELLS != 0)
         return little if little.any() else None
-
-    @functools.cached_property
-    def meant_by(self) -> NDArray[np.int32]:
-        """The row that says what a short row of a user means: the question that it answers, or what it corrects.
-
-        It is the assistant's row before, or the user's last one; -1 for none.
-        """
-        tells, before = self._column("tells"), self.layout.before
-        short = (self.lengths.own <= _SHORT) | (tells & ENOUGH == 0)
-        of_assistant = self._column("signs") & ASSISTANT != 0
-        replies = (before >= 0) & of_assistant[before]
-        earlier = np.where(replies, before[before], before)
-        answers = replies & (tells[before] & ASKS_SOMEBODY != 0)
-        told = (tells & ENOUGH != 0) | (answers & (tells & A_WORD != 0))
-        corrects = (tells & CORRECTS != 0) & told[earlier] & (earlier >= 0) & ~of_assistant[earlier]
-        meant = short & ~of_assistant & (answers | corrects)
-        return np.where(meant, np.where(answers, before, earlier), np.int32(-1))
-
-    @functools.cached_property
-    def tells(self) -> Mask:
-        """Whether each row tells something, by itself or as an answer or a correction."""
-        tells = self._column("tells")
-        told: Mask = (tells & ENOUGH != 0) | ((tells & A_WORD != 0) & (self.meant_by >= 0))
-        return told
 
     def weights(self, rows: Rows | slice, precision: type[np.floating[Any]] = np.float64) -> RowWeights:
         """Return the weights of some rows."""

@@ -25,11 +25,16 @@ from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced, speaker_of
 from factmem.recall.text.related_words import Term, term_of, topics_of
-from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept, terms_of_relation
+from factmem.recall.text.signs import (
+    ends_with_question,
+    kinds_held,
+    kinds_of_concept,
+    tells_something,
+    terms_of_relation,
+)
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
-from factmem.sentences import ENOUGH, forget_texts, points_back, telling
-from factmem.values import canonical_bytes
+from factmem.sentences import forget_texts, points_back
 
 __all__ = [
     "ASKS",
@@ -48,6 +53,7 @@ __all__ = [
     "REMOVED",
     "REVISES",
     "STATES",
+    "TELLS",
     "TRUSTED",
     "TRUST_FROM",
     "UNREVIEWED",
@@ -64,7 +70,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 15
+OUTLINE_VERSION: Final = 16
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -79,8 +85,9 @@ TRUST_FROM: Final = 6
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
-POINTS_BACK: Final = 1 << 7
-"""Highest bit of what a body tells: it names a time before its own; see `factmem.sentences.points_back`."""
+TELLS, POINTS_BACK = 1, 1 << 7
+"""Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`); a time before its own
+(`factmem.sentences.points_back`)."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -173,7 +180,7 @@ def outline_of(said: Assertion) -> Outline:
         value_number(said),
         _flags(said),
         STATES.index(said.state),
-        ENOUGH if said.keyword != STATEMENT.keyword else telling(text) | points_back(text) * POINTS_BACK,
+        tells_something(said) * TELLS | (said.keyword == STATEMENT.keyword and points_back(text)) * POINTS_BACK,
         _signs(said, text),
         *_matter(said, own := indexed_terms(said)),
         len(tail),
@@ -275,7 +282,7 @@ def _number(term: str) -> int:
 
 def value_number(said: Assertion) -> int:
     """Return the 64-bit number that stands for an assertion's value in arrays."""
-    return _digest(canonical_bytes(said.data))
+    return _digest(said.canonical_value)
 
 
 def _digest(data: bytes) -> int:

@@ -28,6 +28,7 @@ from factmem.recall.index.outline_codec import (
     MULTIPLE,
     NEVER,
     STATES,
+    TELLS,
     TRUST_FROM,
     microseconds,
 )
@@ -35,7 +36,6 @@ from factmem.recall.strongest import Contenders, Standing, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
-from factmem.sentences import ENOUGH
 from factmem.views import Sight, View
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None
     else:
         held = heads[corpus.heads]
         rows = np.flatnonzero(held if seen.mask is None else held & seen.mask)
-    rows = rows[_passing(corpus.columns, rows, wanted, corpus.documents, corpus.tells if wanted.telling else None)]
+    rows = rows[_passing(corpus.columns, rows, wanted, corpus.documents)]
     return _strongest(corpus, rows, sight.view) if wanted.strongest else rows
 
 
@@ -137,10 +137,10 @@ def _parsed(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Documents, tells: Mask | None) -> Mask:
+def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Documents) -> Mask:
     """Return which rows of the columns pass the conditions that are not on tracks.
 
-    Only a condition on texts reads documents, some at a time. What ``tells`` in a conversation is known of a corpus.
+    Only a condition on texts reads documents, some at a time.
     """
     keep = np.ones(len(rows), np.bool_)
     for condition in wanted.conditions:
@@ -149,7 +149,7 @@ def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Docu
                 if (held := _named_of_rows(columns, rows, condition)) is not None:
                     keep &= held
             case Between():
-                keep &= _within_bounds(columns, rows, condition, tells)
+                keep &= _within_bounds(columns, rows, condition)
             case Satisfies():
                 _drop_unsatisfying(columns, rows, keep, condition, documents)
             case _:
@@ -175,7 +175,7 @@ def _named_of_rows(columns: Columns, rows: NDArray[Any], condition: OneOf) -> Ma
 _TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
 
 
-def _within_bounds(columns: Columns, rows: Rows, condition: Between, tells: Mask | None) -> Mask:
+def _within_bounds(columns: Columns, rows: Rows, condition: Between) -> Mask:
     held: Mask
     match condition.facet:
         case Facet.SAID_AT:
@@ -185,7 +185,7 @@ def _within_bounds(columns: Columns, rows: Rows, condition: Between, tells: Mask
         case Facet.IMPORTANCE:
             held = condition.holds(columns["importance"][rows])
         case Facet.TELLS:
-            held = condition.holds((columns["tells"] & ENOUGH != 0 if tells is None else tells)[rows])
+            held = condition.holds(columns["tells"][rows] & TELLS != 0)
         case Facet.OF_ASSISTANT:
             held = condition.holds((columns["signs"][rows] & ASSISTANT) != 0)
         case _:
@@ -339,5 +339,5 @@ def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, docume
     heads = _heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
     left = np.flatnonzero(keep)
-    keep[left] = _passing(columns, rows[left], wanted, documents, None)
+    keep[left] = _passing(columns, rows[left], wanted, documents)
     return keep

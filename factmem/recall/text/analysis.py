@@ -137,12 +137,13 @@ def forget_words() -> None:
 
 
 def indexed_text(said: Assertion) -> str:
-    """Return the text that is embedded: a statement as it was said, a fact with its concept.
+    """Return the text that is embedded: a statement behind what it answers or corrects, a fact with its concept.
 
     Subjects and speakers are left out: names have little meaning, and blur that of the rest. They count as words.
     """
     if said.keyword == STATEMENT.keyword and isinstance(said.data, str):
-        return said.data
+        before = said.details.evidence[0].before if said.details.evidence else None
+        return f"{before} {said.data}" if before else said.data
     return ": ".join(filter(None, (spaced(said.keyword), said.description, plain(said.data))))
 
 

@@ -17,7 +17,7 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import QUESTION_MARKS, folded, language_of
+from factmem.sentences import QUESTION_MARKS, folded, language_of, tells
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
@@ -38,6 +38,7 @@ __all__ = [
     "people_asked",
     "relation",
     "relations",
+    "tells_something",
     "terms_of_relation",
     "widened",
 ]
@@ -257,6 +258,13 @@ def kinds_held(said: Assertion) -> Kind:
 def _holds_number(text: str) -> bool:
     """Return whether a text holds a digit or the word of a number."""
     return _NUMBER_IN_ASCII.occurs_in(text) if text.isascii() else _NUMBER_ANYWHERE.search(text) is not None
+
+
+def tells_something(said: Assertion) -> bool:
+    """Return whether an assertion tells something: a fact, enough words, or words that answer or correct others."""
+    if said.keyword != STATEMENT.keyword or any(item.before is not None for item in said.details.evidence):
+        return True
+    return tells(plain(said.data))
 
 
 def ends_with_question(text: str) -> bool:
