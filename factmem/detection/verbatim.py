@@ -70,14 +70,10 @@ class VerbatimDetector:
             given: Details that the candidates get besides their evidence, origin and topics.
         """
         found = verbatim_candidates(conversation, self.max_chars, self.clock(), given)
-        kept = {candidate.details.evidence[0].position for candidate in found}
-        if all(position in kept for position, message in enumerate(conversation.messages) if _is_kept(message)):
-            return Detection(candidates=found)
-        clean = redact_conversation(conversation).messages
-        secrets = sum(
-            _is_kept(message) and position not in kept and message.content != clean[position].content
-            for position, message in enumerate(conversation.messages)
-        )
+        kept, messages = {candidate.details.evidence[0].position for candidate in found}, conversation.messages
+        lost = [at for at, message in enumerate(messages) if _is_kept(message) and at not in kept]
+        clean = redact_conversation(conversation).messages if lost else ()
+        secrets = sum(messages[at].content != clean[at].content for at in lost)
         return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
 
 

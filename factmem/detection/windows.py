@@ -103,10 +103,8 @@ def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list
         spoken: pairs of a message and whether it gives facts.
         max_chars: maximum length of a window.
     """
-    wholes = (
-        Excerpt(utterance=utterance, start=0, end=len(utterance.text), giving=giving) for utterance, giving in spoken
-    )
-    return _grouped((piece for whole in wholes for piece in _pieces(whole, max_chars)), max_chars)
+    wholes = (Excerpt(utterance=said, start=0, end=len(said.text), giving=giving) for said, giving in spoken)
+    return Window(tuple(wholes)).split(max_chars)
 
 
 def _grouped(pieces: Iterable[Excerpt], max_chars: int) -> list[Window]:
