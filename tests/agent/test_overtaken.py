@@ -11,7 +11,7 @@ from factmem.abc.detector import Conversation, Message
 from factmem.agent import Loading
 from factmem.agent.config import USER
 from factmem.records import Evidence, FactRecord
-from tests.agent.installed import memory_over, plugin, user
+from tests.agent.installed import memory_over, plugin, texts, user
 from tests.memory.telling import BEGAN, CITY
 
 AGENT = MemoryScope.agent("clerk")
@@ -70,6 +70,15 @@ async def test_the_words_of_a_former_value_give_way_to_the_fact() -> None:
         await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
         block = await block_of(memory)
         assert (block.count("Rome"), "Oslo" in block) == (1, False)
+
+
+async def test_a_block_without_a_question_marks_former_values_too() -> None:
+    async with memory_over() as memory:
+        await remember(memory, "I live in Oslo and my two cats love the garden there.")
+        await save_fact(memory, "Oslo", "m0")
+        await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
+        (block,) = texts(await plugin(memory).load_all_facts_to_agent([]))
+        assert ("Rome" in block, "<overtaken>Oslo</overtaken>" in block) == (True, True)
 
 
 async def test_the_tool_returns_the_newer_statement_only() -> None:
