@@ -58,6 +58,11 @@ class Window:
 
     excerpts: tuple[Excerpt, ...]
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The place of its last message, or piece of one, which is in no other window."""
+        return self.excerpts[-1].utterance.position, self.excerpts[-1].start
+
     def rendered(self) -> str:
         """Return the messages as the model sees them, each with its time if that of the one before is another."""
         times = [None, *(_said(excerpt) for excerpt in self.excerpts)]
