@@ -443,7 +443,9 @@ class MemoryRun:
         loading = self.config.loading
         wanted = {**wanted, "subjects": subjects}
         if not query:
-            return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
+            newest = await view.list_records(limit=limit, strongest=True, **wanted)
+            past = {record.id: await view.history(record.id) for record in newest if history}
+            return _Found(records=tuple(newest), earlier={id: tuple(reversed(said[:-1])) for id, said in past.items()})
         search = partial(
             view.recall,
             query,

@@ -188,17 +188,15 @@ class _Check:
         self, finding: Extraction, label: str, excerpt: Excerpt, places: Sequence[Evidence]
     ) -> tuple[_Meaning, Evidence]:
         """Return the meaning of an extraction where its quote first says a value plainly, or where it first stands."""
-        first: tuple[_Meaning, Evidence, _Drops] | None = None
+        read: list[tuple[_Meaning, Evidence, _Drops]] = []
         for evidence in places:
             dropped = _Drops()
-            meaning = self._meaning(finding, self._citation(excerpt, evidence, label), dropped)
-            first = first or (meaning, evidence, dropped)
-            if None in meaning.values:
-                first = meaning, evidence, dropped
+            read.append((self._meaning(finding, self._citation(excerpt, evidence, label), dropped), evidence, dropped))
+            if None in read[-1][0].values:
                 break
-        assert first is not None, "a quote that was found has a place"
-        self.dropped.update(first[2])
-        return first[0], first[1]
+        meaning, evidence, dropped = next((it for it in read if None in it[0].values), read[0])
+        self.dropped.update(dropped)
+        return meaning, evidence
 
     def _citation(self, excerpt: Excerpt, evidence: Evidence, label: str) -> Citation:
         """Return a quote with what is needed to judge it. Findings with one quote and one subject share it."""

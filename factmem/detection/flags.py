@@ -63,7 +63,7 @@ _DIGITS: Final = lazy_pattern(r"(?<!\w)(?:[0-9a-fA-F]{2}){20,}(?!\w)")
 _MIXED: Final = lazy_pattern(
     "[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]"
 )
-_SPACES: Final = lazy_pattern(r"[ \t]{2,}|\r\n?")
+_SPACES: Final = lazy_pattern(r"[ \t]{2,}")
 _LONG_WORD: Final = LinearPattern("[A-Za-z0-9+/]{32}")
 """Part of every encoded text."""
 _DEEPEST: Final = 2
@@ -92,7 +92,9 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
         lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
     if not (ascii_only and text.replace("\n", "").isprintable()) and _SMUGGLED.search(text):
         yield HIDES
-    plain = _SPACES.sub(_one, lowered) if _has_unusual_spaces(lowered) else lowered
+    plain = lowered
+    if "  " in plain or "\t" in plain or "\r" in plain:
+        plain = _SPACES.sub(" ", plain.replace("\r\n", "\n").replace("\r", "\n"))
     if _HINTS.occurs_in(plain):
         for rule in RULES:
             if rule.hints.occurs_in(plain) and rule.pattern.search(plain):
@@ -102,15 +104,6 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
             yield ENCODED
             if depth < _DEEPEST:
                 yield from _flags(inner, depth + 1)
-
-
-def _has_unusual_spaces(text: str) -> bool:
-    """Return whether `_SPACES` may match in a text."""
-    return "  " in text or "\t" in text or "\r" in text
-
-
-def _one(spaces: re.Match[str]) -> str:
-    return "\n" if spaces[0][0] == "\r" else " "
 
 
 def _decoded(text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
@@ -53,11 +54,12 @@ class _Reading:
     windows: Sequence[Window]
     quarantined: bool
 
-    def answer_to(self, part: _Part) -> type[BaseModel]:
-        """Return the response model of a window, or of a part of one that is read on."""
+    def questions(self, windows: Sequence[Window], *, whole: bool) -> list[tuple[Prompt, type[BaseModel]]]:
+        """Return the question about each of some windows, or of parts of them that are read on."""
         from factmem.detection.response_models import answer_model
 
-        return answer_model(self.task, most=self._most, limit=None if part.is_whole else _MOST_IN_PART)
+        answer = answer_model(self.task, most=self._most, limit=None if whole else _MOST_IN_PART)
+        return [(prompt, answer) for prompt in prompts_for(self.task, self.header, windows)]
 
     @functools.cached_property
     def _most(self) -> int:
@@ -66,32 +68,6 @@ class _Reading:
         return _FEWEST_ITEMS + -(-longest // (100 * _BYTES_PER_ITEM)) * 100
 
 
-@attrs.frozen
-class _Part:
-    """A window to ask about, or a part of one that is read on.
-
-    Attributes:
-        place: the place of the reading, of the window in it, and of each part in the one before.
-        window: the window.
-    """
-
-    place: tuple[int, ...]
-    window: Window
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is a window that is read for the first time."""
-        return len(self.place) == _WHOLE
-
-    def parts(self) -> list[_Part]:
-        """Return what is read in its place if a list of its answer is full; none if it cannot be split any more."""
-        size = _PART_CHARS if self.is_whole else 2 * len(self.window.rendered()) // 3
-        split = self.window.split(size)
-        return [_Part((*self.place, at), part) for at, part in enumerate(split) if self.is_whole or len(split) > 1]
-
-
-_WHOLE: Final = 2
-"""Length of the place of a window."""
 _Answered: TypeAlias = "list[tuple[Window, BaseModel]]"
 """Windows with their answers."""
 
@@ -141,31 +117,22 @@ class InstructorDetector:
         # Redaction and the search for quotes take too long for the event loop.
         said = await anyio.to_thread.run_sync(utterances, conversation, self.clock())
         readings = await anyio.to_thread.run_sync(self._readings, said, request)
-        answered = await self._read(readings)
+        answered = [await self._read(reading, reading.windows, whole=True) for reading in readings]
         return await anyio.to_thread.run_sync(self._detection, said, readings, answered)
 
-    async def _read(self, readings: Sequence[_Reading]) -> list[_Answered]:
-        """Ask about all windows; return the windows of each reading with their answers.
+    async def _read(self, reading: _Reading, windows: Sequence[Window], *, whole: bool) -> _Answered:
+        """Ask about windows; return them with their answers, in the order of the conversation.
 
         The schema limits the lists, for all texts alike. A window with a full list is read on in parts, which may list
         more, and those again in smaller ones until no list is full.
         """
-        waiting = [
-            _Part((at, number), window) for at, of in enumerate(readings) for number, window in enumerate(of.windows)
-        ]
-        answered: dict[tuple[int, ...], tuple[Window, BaseModel]] = {}
-        while waiting:
-            asked = await anyio.to_thread.run_sync(_questions, readings, waiting)
-            answers = await ask_all(self.model, asked, self.concurrency)
-            more = await anyio.to_thread.run_sync(_read_on, waiting, answers)
-            answered |= {
-                part.place: (part.window, answer)
-                for part, answer, parts in zip(waiting, answers, more, strict=True)
-                if not parts
-            }
-            waiting = [part for parts in more for part in parts]
-        places = sorted(answered)
-        return [[answered[place] for place in places if place[0] == at] for at in range(len(readings))]
+        asked = await anyio.to_thread.run_sync(partial(reading.questions, windows, whole=whole))
+        pairs = list(zip(windows, await ask_all(self.model, asked, self.concurrency), strict=True))
+        parts = await anyio.to_thread.run_sync(_parts_of, pairs, whole)
+        if not (more := [part for split in parts for part in split]):
+            return pairs
+        read = [pair for pair, split in zip(pairs, parts, strict=True) if not split]
+        return sorted([*read, *await self._read(reading, more, whole=False)], key=lambda pair: pair[0].place)
 
     def _readings(self, said: Sequence[Utterance], request: DetectionRequest) -> list[_Reading]:
         treated = [(item, self._treatment(item)) for item in said]
@@ -218,20 +185,15 @@ class InstructorDetector:
                 yield from statement_candidates(utterance, _STATEMENT_CHARS)
 
 
-def _questions(readings: Sequence[_Reading], parts: Sequence[_Part]) -> list[tuple[Prompt, type[BaseModel]]]:
-    """Return the question about each window, with its response model."""
-    prompts = {
-        at: iter(prompts_for(of.task, of.header, [part.window for part in parts if part.place[0] == at]))
-        for at, of in enumerate(readings)
-    }
-    return [(next(prompts[part.place[0]]), readings[part.place[0]].answer_to(part)) for part in parts]
-
-
-def _read_on(asked: Sequence[_Part], answers: Sequence[BaseModel]) -> list[list[_Part]]:
-    """Return the parts in which each window is read on, if a list of its answer is full."""
+def _parts_of(answered: _Answered, whole: bool) -> list[list[Window]]:
+    """Return the parts in which each window is read on, if a list of its answer is full and it can be split."""
     from factmem.detection.response_models import is_full
 
-    return [part.parts() if is_full(answer) else [] for part, answer in zip(asked, answers, strict=True)]
+    found = []
+    for window, answer in answered:
+        split = window.split(_PART_CHARS if whole else 2 * len(window.rendered()) // 3) if is_full(answer) else []
+        found.append(split if whole or len(split) > 1 else [])
+    return found
 
 
 def _position(candidate: Candidate) -> int:

@@ -308,18 +308,15 @@ class Reading:
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
-        clause = self._clause(place, sentence)
+        clause = self.clause(place, sentence)
         yield from self._of_speaker(place, clause, sentence, manner)
         yield from self._of_clause(clause, set() if manner.whole else set(range(place[0], place[1] + 1)), manner)
         yield from self._of_sentence(place, clause, sentence)
         yield from self.reasons_around(clause, sentence, denied=manner.truth is False)
 
-    def clause(self, place: Found) -> Found:
-        """Return the clause of a place."""
-        return self._clause(place, self.passage.sentence(*place))
-
-    def _clause(self, place: Found, sentence: Found) -> Found:
-        """Return the clause of a place: between pauses, or words that begin another clause."""
+    def clause(self, place: Found, sentence: Found | None = None) -> Found:
+        """Return the clause of a place in its sentence: between pauses, or words that begin another clause."""
+        sentence = sentence or self.passage.sentence(*place)
         breaks = self._breaks(sentence)
         before = (at for at in range(place[0] - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
         behind = (at for at in range(place[1] + 1, sentence[1] + 1) if self._parts(at, breaks))
@@ -483,7 +480,7 @@ class Reading:
         if not self._is_behind_colon(clause, sentence):
             return False
         colon, last = clause[0] - 1, len(self.words) - 1
-        label = self._clause((colon - 1, colon - 1), sentence)
+        label = self.clause((colon - 1, colon - 1), sentence)
         named = self.topic.places(self.words, label[0], colon - 1)
         alone = named and not self._unknown(label[0], colon - 1)
         oneself = self.entries("self", 0, last) or self.entries("my", 0, last)
@@ -749,7 +746,7 @@ class Reading:
     def asks_to_forget(self, sentence: Found) -> bool:
         """Return whether a sentence plainly asks to forget something."""
         for asked in self._find("forget", *sentence):
-            first = self._clause(asked, sentence)[0]
+            first = self.clause(asked, sentence)[0]
             if not self._unknown(first, asked[0] - 1, "request") and not any(
                 self.cues(name, sentence[0], asked[0] - 1) for name in ("said", "condition")
             ):

@@ -54,7 +54,8 @@ class SecretRule:
         hints: pattern of the texts of which one must occur for the rule to be tried; made of these texts.
         pattern: pattern of the secret, or of the beginning of a block.
         end: pattern of the end of a block; None for other secrets.
-        check: a further condition on a secret and the text behind it; None stands for what is behind a quoted value.
+        check: a further condition on a secret and the text behind it, if any; None stands for what is behind a quoted
+            value.
         announced: whether only its surroundings reveal it. The hints are then looked for in the lower-cased text.
         long: whether it is in a word of at least 16 characters; the rule is skipped in texts of shorter words.
     """
@@ -63,7 +64,7 @@ class SecretRule:
     hints: LinearPattern = attrs.field(converter=any_of)
     pattern: re.Pattern[str]
     end: re.Pattern[str] | None
-    check: Callable[[str, str | None], bool]
+    check: Callable[[str, str | None], bool] | None
     announced: bool
     long: bool
 
@@ -78,7 +79,7 @@ class SecretRule:
             value, is_bare = match[group], group == "bare"
             if group in _VALUES and _PLACEHOLDER.match(value):
                 continue
-            if self.check(value, text[end : end + 8] if is_bare else None):
+            if self.check is None or self.check(value, text[end : end + 8] if is_bare else None):
                 yield start, end - (is_bare and value[-1] in ".,;:")
 
 
@@ -106,10 +107,6 @@ def _blocks(text: str, begin: re.Pattern[str], end: re.Pattern[str]) -> Iterator
 def _cut_end(text: str, start: int) -> int:
     body = _CUT_BODY.match(text, start)
     return body.end() if body and body[0].strip() else start
-
-
-def _is_anything(value: str, rest: str | None) -> bool:
-    return True
 
 
 def _is_card_number(value: str, rest: str | None) -> bool:
@@ -181,8 +178,7 @@ def _is_password(value: str, rest: str | None) -> bool:
     return ends_clause and len(word) >= 4 and word.isalpha() and not _is_said(word)
 
 
-_CHECKS: Final[Mapping[str | None, Callable[[str, str | None], bool]]] = {
-    None: _is_anything,
+_CHECKS: Final[Mapping[str, Callable[[str, str | None], bool]]] = {
     "has_digit": _has_digit,
     "card": _is_card_number,
     "iban": _is_iban,
@@ -202,7 +198,7 @@ def _rule(data: Mapping[str, Any], hints: Sequence[str], parts: Mapping[str, str
         hints=hints,
         pattern=lazy_pattern(pattern, re.IGNORECASE if announced else re.ASCII if token else 0),
         end=lazy_pattern(data["end"]) if "end" in data else None,
-        check=_CHECKS[data.get("check")],
+        check=_CHECKS[data["check"]] if "check" in data else None,
         announced=announced,
         long=bool(token),
     )

@@ -38,7 +38,7 @@ from pydantic_core import PydanticCustomError
 from factmem.abc.detector import DropReason
 from factmem.class_fields import ClassField, stored_fields
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted
-from factmem.detection.tasks import DetectionTask, Vocabulary
+from factmem.detection.tasks import LISTS, DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
@@ -333,7 +333,7 @@ class _Findings(AnswerPart, ModelAnswer):
     is refused.
     """
 
-    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"facts", "memories", "remember", "forget"})
+    tolerated_keys: ClassVar[frozenset[str]] = LISTS
 
     _stray: int = PrivateAttr(default=0)
 
@@ -344,9 +344,9 @@ class _Findings(AnswerPart, ModelAnswer):
         if isinstance(data, BaseModel) or not data:
             return found
         keys = {field.alias or name for name, field in cls.model_fields.items()}
-        answered = in_shape(data, cls, tolerated=cls.tolerated_keys)
+        answered = in_shape(data, cls, tolerated=LISTS)
         stray = {key: len(_citations(items)) for key, items in answered.items() if key not in keys}
-        if not any(items for _, items in found) and any(stray[key] for key in stray.keys() - cls.tolerated_keys):
+        if not any(items for _, items in found) and any(stray[key] for key in stray.keys() - LISTS):
             raise PydanticCustomError(
                 "stray_findings", "expected findings under the keys {keys} only", {"keys": ", ".join(sorted(keys))}
             )

@@ -16,7 +16,7 @@ from factmem.legal_names import folded_keyword
 from factmem.patterns import lazy_pattern
 from factmem.subjects import MemorySubject
 
-__all__ = ["LONGEST_KEYWORD", "DetectionTask", "Vocabulary", "keyword_of", "task_of"]
+__all__ = ["LISTS", "LONGEST_KEYWORD", "DetectionTask", "Vocabulary", "keyword_of", "task_of"]
 
 LONGEST_KEYWORD: Final = 80
 """Maximum length of a keyword made by a model, in characters; longer ones are sentences."""
@@ -86,7 +86,8 @@ class Vocabulary:
 
 _FIELD: Final = lazy_pattern(r"[a-zA-Z0-9_.-]{1,64}")
 """Field names that every endpoint accepts."""
-_TAKEN: Final = frozenset({"facts", "memories", "remember", "forget"})
+LISTS: Final = frozenset({"facts", "memories", "remember", "forget"})
+"""Lists of an answer beside those of the requested concepts."""
 
 
 def _items(mapping: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -167,6 +168,6 @@ def _labelled(subjects: Sequence[MemorySubject]) -> dict[str, MemorySubject]:
 def _fields(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, Any]]:
     fields: dict[str, Concept[Any, Any]] = {}
     for number, concept in enumerate(concepts, 1):
-        legal = _FIELD.fullmatch(concept.keyword) and concept.keyword not in _TAKEN
+        legal = _FIELD.fullmatch(concept.keyword) and concept.keyword not in LISTS
         fields[concept.keyword if legal else f"concept_{number}"] = concept
     return fields

@@ -70,12 +70,10 @@ class VerbatimDetector:
             given: Details that the candidates get besides their evidence, origin and topics.
         """
         found = verbatim_candidates(conversation, self.max_chars, self.clock(), given)
-        kept = {candidate.details.evidence[0].position for candidate in found}
-        left = [place for place, message in enumerate(conversation.messages) if place not in kept and _is_kept(message)]
-        if not left:
-            return Detection(candidates=found)
-        clean = redact_conversation(conversation).messages
-        secrets = sum(conversation.messages[place].content != clean[place].content for place in left)
+        kept, messages = {candidate.details.evidence[0].position for candidate in found}, conversation.messages
+        lost = [at for at, message in enumerate(messages) if _is_kept(message) and at not in kept]
+        clean = redact_conversation(conversation).messages if lost else ()
+        secrets = sum(messages[at].content != clean[at].content for at in lost)
         return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
 
 

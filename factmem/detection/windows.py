@@ -58,6 +58,11 @@ class Window:
 
     excerpts: tuple[Excerpt, ...]
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The place of its last message, or piece of one, which is in no other window."""
+        return self.excerpts[-1].utterance.position, self.excerpts[-1].start
+
     def rendered(self) -> str:
         """Return the messages as the model sees them, each with its time if that of the one before is another."""
         times = [None, *(_said(excerpt) for excerpt in self.excerpts)]
@@ -103,10 +108,8 @@ def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list
         spoken: pairs of a message and whether it gives facts.
         max_chars: maximum length of a window.
     """
-    wholes = (
-        Excerpt(utterance=utterance, start=0, end=len(utterance.text), giving=giving) for utterance, giving in spoken
-    )
-    return _grouped((piece for whole in wholes for piece in _pieces(whole, max_chars)), max_chars)
+    wholes = (Excerpt(utterance=said, start=0, end=len(said.text), giving=giving) for said, giving in spoken)
+    return Window(tuple(wholes)).split(max_chars)
 
 
 def _grouped(pieces: Iterable[Excerpt], max_chars: int) -> list[Window]:

@@ -11,7 +11,7 @@ from factmem.abc.detector import Conversation, Message
 from factmem.agent import Loading
 from factmem.agent.config import USER
 from factmem.records import Evidence, FactRecord
-from tests.agent.installed import memory_over, plugin, user
+from tests.agent.installed import memory_over, plugin, texts, user
 from tests.memory.telling import BEGAN, CITY
 
 AGENT, PRODUCT = MemoryScope.agent("clerk"), MemoryScope.product("fair")
@@ -89,6 +89,15 @@ async def test_a_value_that_a_stronger_one_overrules_is_not_told_and_the_rest_of
         block = await block_of(memory)
         assert (block.count("Bern"), block.count("tea"), "Oslo" in block) == (1, 1, False)
         assert ("Rome" in block) is not bool(later)
+
+
+async def test_a_block_without_a_question_marks_former_values_too() -> None:
+    async with memory_over() as memory:
+        await remember(memory, "I live in Oslo and my two cats love the garden there.")
+        await save_fact(memory, "Oslo", "m0")
+        await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
+        (block,) = texts(await plugin(memory).load_all_facts_to_agent([]))
+        assert ("Rome" in block, "<overtaken>Oslo</overtaken>" in block) == (True, True)
 
 
 async def test_the_tool_returns_the_newer_statement_only() -> None:
