@@ -366,7 +366,8 @@ def read_letta(source: Source, options: ImportOptions) -> Iterator[Found]:
         raise FileFormatError(f"{source.path} holds no agents: is it an agent file of Letta?")
     blocks = {block.text("id"): block for block in file.rows("blocks")}
     yield from converted(agents, lambda agent: _agent(agent, blocks, source, options))
-    listed = {id for agent in agents for id in agent.data.get("block_ids") or () if isinstance(id, str)}
+    lists = [ids for agent in agents if isinstance(ids := agent.data.get("block_ids"), list)]
+    listed = {id for ids in lists for id in ids if isinstance(id, str)}
     if unlisted := sum(id not in listed for id in blocks) if listed else 0:
         yield Skipped("they are blocks that no agent lists", unlisted)
     for key, what in (("tools", "tools"), ("files", "files"), ("sources", "sources of files")):

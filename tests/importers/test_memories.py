@@ -128,6 +128,16 @@ def test_lettas_blocks_that_no_agent_lists_are_counted(tmp_path: Path) -> None:
     assert Skipped("they are blocks that no agent lists") in found
 
 
+def test_an_agent_of_letta_whose_list_of_blocks_is_damaged_is_a_problem_of_its_own(tmp_path: Path) -> None:
+    agents = [
+        {"name": "sam", "block_ids": True},
+        {"name": "kim", "core_memory": [{"label": "x", "value": "Likes tea."}]},
+    ]
+    found = found_in("letta", document(tmp_path / "a.af", {"agents": agents}))
+    assert sum(isinstance(item, Problem) for item in found) == 1
+    assert [item for item in found if isinstance(item, Entry)]
+
+
 # -- CrewAI, by CrewAI itself ---------------------------------------------------------------------------------------
 
 
