@@ -379,6 +379,17 @@ def written(value: object, value_type: Any) -> str:
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
 
+def _readable(value: object, value_type: Any) -> str:
+    """Return a value as a model reads it: a duration as 1:30:00, a numbered member by its name, others as `written`."""
+    match value:
+        case dt.timedelta():
+            return str(value)
+        case enum.Enum(value=number) if not isinstance(number, str):
+            return value.name
+        case _:
+            return written(value, value_type)
+
+
 def _block(lines: Sequence[str], heading: str = _HEADING) -> str:
     return "\n".join(["<memory>", heading, *lines, "</memory>"])
 
@@ -387,7 +398,7 @@ def _line(
     record: FactRecord[Any], zone: dt.tzinfo, *, ids: bool, tag: str | None = None, excerpt: Excerpt | None = None
 ) -> str:
     tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
-    content = _marked(excerpt) if excerpt else escaped_words(written(record.value, record.concept.value_type))
+    content = _marked(excerpt) if excerpt else escaped_words(_readable(record.value, record.concept.value_type))
     speaker = record.evidence[0].speaker if record.evidence else None
     asked, after = next(((item.answers, item.corrects or None) for item in record.evidence[:1]), (None, None))
     said, began, ended = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -414,3 +415,18 @@ async def test_a_block_says_who_said_what_in_the_order_said() -> None:
             block = "\n".join(texts(await agent.load_all_facts_to_agent([asked])))
     lines = [ElementTree.fromstring(line) for line in block.splitlines() if line.startswith("<statement")]
     assert [(line.get("speaker"), line.text) for line in lines] == said
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+async def test_values_are_shown_as_a_model_reads_them() -> None:
+    """A stored value is JSON: a duration in seconds, and the number of a member."""
+    level, length = Concept.single("level", "The level", Level), Concept.single("length", "The length", dt.timedelta)
+    async with Memory(InMemoryProvider(), concepts=[level, length]) as memory:
+        await memory.save(SingleFact(level, Level.HIGH), subject=USER)
+        await memory.save(SingleFact(length, dt.timedelta(minutes=90)), subject=USER)
+        (block,) = texts(await plugin(memory).load_all_facts_to_agent([]))
+    assert (">HIGH<" in block, ">1:30:00<" in block) == (True, True)
