@@ -649,7 +649,8 @@ class Rememberer(PipelinePart):
         backend = self._backend
         consolidate = order.job.consolidate and backend.consolidator is not None
         infer = order.job.infer if is_text and backend.analyst is not None else ()
-        if not (infer or consolidate) if is_text else isinstance(backend.detector, VerbatimDetector):
+        read = infer or consolidate if is_text else not isinstance(backend.detector, VerbatimDetector)
+        if not read:
             return None
         job = attrs.evolve(order.job, id=uuid.uuid4().hex, infer=infer, consolidate=consolidate)
         return attrs.evolve(job, kind=JobKind.KEEP, request=DetectionRequest()) if is_text else job
