@@ -13,12 +13,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem.codec import FORMAT_VERSION, decode_entry, dump_entry, encode_entry, load_entry
+from factmem.codec import (
+    FORMAT_VERSION,
+    decode_assertion,
+    decode_entry,
+    decode_head,
+    dump_entry,
+    encode_entry,
+    encode_head,
+    encode_rest,
+    load_entry,
+)
 from factmem.errors import CodecError, NewerVersionError
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import Moment, fold
 from factmem.providers import fact_of
 from factmem.records import (
+    Assertion,
     Evidence,
     FactDetails,
     LogEntry,
@@ -82,6 +93,38 @@ def test_an_entry_survives_its_document(entry: LogEntry) -> None:
     assert load_entry(line) == entry
     assert dump_entry(load_entry(line)) == line
     assert decode_entry(encode_entry(entry)) == entry
+
+
+@given(strategies.assertions())
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_an_assertion_survives_its_head_and_its_rest(assertion: Assertion) -> None:
+    head, rest = (json.loads(json.dumps(part)) for part in (encode_head(assertion), encode_rest(assertion)))
+    assert decode_assertion(decode_head(head), rest, assertion.timestamp) == assertion
+
+
+@pytest.mark.parametrize("keyword", ["", "a\nb"])
+def test_a_head_with_a_keyword_that_no_store_may_hold_is_refused(keyword: str) -> None:
+    with pytest.raises(CodecError):
+        decode_head({**encode_head(sample().assertion), "keyword": keyword})
+
+
+@pytest.mark.parametrize(
+    ("data", "details"),
+    [
+        ("", {}),
+        ("\ud800", {}),
+        (5, {}),
+        ("x", {"evidence": [{"verbatim": True, "position": "first"}]}),
+        ("x", {"evidence": [{"verbatim": True, "end": False}]}),
+        ("x", {"evidence": [], "origin": "nobody"}),
+        ("x", {"evidence": [], "importance": 2.0}),
+        ("x", {"evidence": [], "surprise": 1}),
+    ],
+)
+def test_a_malformed_rest_is_a_typed_error(data: object, details: object) -> None:
+    (said,) = assertions_of(STATEMENT.fact(["x"], timestamp=NOON), sample().assertion.place)
+    with pytest.raises(CodecError):
+        decode_assertion(decode_head(encode_head(said)), {"data": data, "details": details}, NOON)
 
 
 @given(strategies.assertions())
