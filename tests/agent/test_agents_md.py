@@ -35,6 +35,7 @@ from tests.agent.facts_in_file import (
     without,
 )
 from tests.memory.telling import CITY, PETS, SEATS
+from tests.narrowing import not_none
 
 
 def says(text: AgentsMdText) -> list[str]:
@@ -593,9 +594,7 @@ async def test_a_bullet_that_is_gone_retracts_its_record_and_a_new_one_is_a_fact
         "-seats=12",
         "~pets=owl",
     ]
-    added = await memory.load(PETS, subject=USER, scope=FAIR)
-    assert added is not None
-    assert set(added.values) == {"cat", "owl"}
+    assert set(not_none(await memory.load(PETS, subject=USER, scope=FAIR)).values) == {"cat", "owl"}
     (seats,) = await memory.history(SEATS)
     assert seats.state is AssertionState.RETRACTED, "a retracted record can be restored"
 

@@ -31,6 +31,7 @@ from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin, Place
 from factmem.testing.strategies import names, typed_values
 from factmem.values import canonical_bytes, encode_value
+from tests.narrowing import not_none
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC)
 USER = MemorySubject("user", priority_level=1)
@@ -70,8 +71,7 @@ def record(value: Any, concept: Concept[Any, Any] = STATEMENT, **changes: Any) -
 
 def read_again(page: Page, text: str, records: Sequence[FactRecord[Any]]) -> Edits:
     """Return the edits found in a text, compared with the page that was written to it."""
-    block = block_in(text, "AGENTS.md")
-    assert block is not None
+    block = not_none(block_in(text, "AGENTS.md"))
     assert block.shown == tuple((id, bullet.digest) for id, bullet in page.shown)
     bullets = bullets_in(block.text, page.places)
     return reconciled(block.shown, bullets, page=page, records={item.id: item for item in records}, concepts={})
@@ -163,16 +163,14 @@ def test_the_bytes_around_the_block_are_unchanged(text: str, value: str, later: 
     assume("factmem:" not in text)
     first = page_of([record(value)], [Place(USER, MemoryScope.CROSS_PRODUCT)])
     once = written_into(text, None, first)
-    block = block_in(once, "AGENTS.md")
-    assert block is not None
+    block = not_none(block_in(once, "AGENTS.md"))
     around = once[: block.start], once[block.end :]
     assert around[0].startswith(text) or around[1].endswith(text)
     assert not "".join(around).replace(text, "", 1).strip("\r\n")
     assert not read_again(first, once, [record(value)])
     second = page_of([record(later)], [Place(USER, MemoryScope.CROSS_PRODUCT)])
     twice = written_into(once, block, second)
-    found = block_in(twice, "AGENTS.md")
-    assert found is not None
+    found = not_none(block_in(twice, "AGENTS.md"))
     assert (twice[: found.start], twice[found.end :]) == around
     assert written_into(twice, found, second) == twice
 

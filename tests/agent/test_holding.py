@@ -22,6 +22,7 @@ from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
 from tests.fork_server import ForkServer
 from tests.forks import in_a_fork
+from tests.narrowing import not_none
 
 pytestmark = pytest.mark.processes
 
@@ -41,8 +42,7 @@ def threads_of_memories() -> set[threading.Thread]:
 async def remembered(agent: AgentMemory) -> str:
     """Save a fact in one session and return the block loaded in the next."""
     with agent.run("alice", "monday"):
-        handle = await agent.save_facts_from_history([LIVES])
-        assert handle is not None
+        handle = not_none(await agent.save_facts_from_history([LIVES]))
         await handle.wait()
     with agent.run("alice", "tuesday"):
         return str(texts(await agent.load_all_facts_to_agent([ASKED]))[0])
@@ -68,8 +68,7 @@ def test_every_run_may_have_a_loop_of_its_own() -> None:
 def test_without_a_loop_calls_block() -> None:
     agent = own()
     with agent.run("alice", "monday") as run:
-        handle = run.save_blocking([Message(content="I live in Oslo.", id="1")])
-        assert handle is not None
+        handle = not_none(run.save_blocking([Message(content="I live in Oslo.", id="1")]))
         assert handle.wait_blocking()[0].records[0].value == "I live in Oslo."
     with agent.run("alice", "tuesday") as run:
         assert "Oslo" in run.load_blocking([Message(content="Where?", id="1")]).text

@@ -25,6 +25,7 @@ from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import CITY, PETS, SEATS, Gated, said, well
+from tests.narrowing import not_none
 
 ALICE = {"configurable": {"user_id": "alice", "thread_id": "monday"}}
 
@@ -144,10 +145,11 @@ async def test_a_second_node_looks_for_something_else_in_the_same_history() -> N
             assert {record.value for record in records} == found
         assert len(model.prompts) == 4
         request = DetectionRequest(concepts=[CITY])
-        saved = await agent.save_facts_from_history(
-            state["messages"], looking_for=request, identity=RunIdentity(user_id="alice", session_id="monday")
+        saved = not_none(
+            await agent.save_facts_from_history(
+                state["messages"], looking_for=request, identity=RunIdentity(user_id="alice", session_id="monday")
+            )
         )
-        assert saved is not None
         assert saved.skipped == 1
 
 

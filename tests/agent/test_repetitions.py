@@ -22,6 +22,7 @@ from factmem.testing.chat_answers import confirmed
 from factmem.testing.fakes import Script
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
+from tests.narrowing import not_none
 
 CITY: Final = Concept.single("home_city", "The city where the user lives")
 SEATS: Final = Concept.single("seats", "How many people the hall seats", int)
@@ -273,8 +274,7 @@ async def told_later(memory: Memory, *turns: str) -> set[TOLD]:
     agent = plugin(memory, concepts=())
     with agent.run("alice", "monday"):
         history = [(user, assistant)[number % 2](text) for number, text in enumerate(turns)]
-        saved = await agent.save_facts_from_history(history)
-        assert saved is not None
+        saved = not_none(await agent.save_facts_from_history(history))
         await saved.wait()
     with agent.run("alice", "tuesday"):
         loaded = await agent.load_all_facts_to_agent([user("What do you know about me?")])

@@ -24,6 +24,7 @@ from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, tool, user
 from tests.memory.telling import CITY, Gated, log_of, opened, said, until, well, words
+from tests.narrowing import not_none
 
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 
@@ -41,9 +42,7 @@ async def test_typed_facts_are_found_with_their_source() -> None:
         with agent.run("alice", "monday"):
             handle = await saved(agent, [LIVES, assistant("Noted.")])
         assert (handle.pending, handle.failures) == (0, ())
-        fact = await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")
-        assert fact is not None
-        assert fact.value == "Oslo"
+        assert not_none(await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")).value == "Oslo"
         (record,) = await memory.list_records(concepts=[CITY])
         assert (record.evidence[0].quote, record.evidence[0].conversation_id) == ("I live in Oslo", "monday")
 
@@ -54,9 +53,7 @@ async def test_the_declared_concepts_of_the_memory_are_looked_for() -> None:
         agent = plugin(memory, concepts=())
         with agent.run("alice", "monday"):
             await saved(agent, [LIVES, assistant("Noted.")])
-        fact = await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")
-        assert fact is not None
-        assert fact.value == "Oslo"
+        assert not_none(await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")).value == "Oslo"
 
 
 async def test_a_growing_history_is_learnt_from_once() -> None:

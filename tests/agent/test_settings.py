@@ -38,6 +38,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.shelves import Shelf
 from tests.memory.telling import CITY, SEATS, said, well
+from tests.narrowing import not_none
 
 WRONG: Any = "no such thing"
 NUMBER: Any = int
@@ -243,10 +244,11 @@ async def test_an_agent_over_four_verbs_saves_and_loads() -> None:
     async with agent() as first:
         for name, city in (("alice", "Oslo"), ("bob", "Bern")):
             with first.run(name, "monday") as run:
-                handle = await first.save_facts_from_history(
-                    [user(f"I live in {city}."), {"role": "assistant", "content": "Noted."}]
+                handle = not_none(
+                    await first.save_facts_from_history(
+                        [user(f"I live in {city}."), {"role": "assistant", "content": "Noted."}]
+                    )
                 )
-                assert handle is not None
                 (outcome,) = await handle.wait()
                 assert said(outcome.records) == [f"I live in {city}."]
                 assert {lack.name for lack in outcome.unrepresented} == {"EVIDENCE", "ORIGIN"}
@@ -285,9 +287,7 @@ async def test_found_facts_of_an_agent_over_four_verbs_are_typed() -> None:
     async with AgentMemory(config) as agent:
         node = save_to_memory(agent, [SEATS], wait=True)
         await node({"messages": [user("We booked 12 seats.")]}, {"configurable": {"user_id": "alice"}})
-        found = await shelf.load(SEATS, alice, MemoryScope.agent("clerk") / "bookings")
-        assert found is not None
-        assert found.value == 12
+        assert not_none(await shelf.load(SEATS, alice, MemoryScope.agent("clerk") / "bookings")).value == 12
         with agent.run("alice"):
             assert "12" in (await agent.load_facts_to_agent([ASKED], [SEATS]))[0]["content"]
 

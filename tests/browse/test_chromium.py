@@ -17,6 +17,7 @@ from factmem.memory.facade import Memory
 from tests.browse.chromium import chromium, missing, pages_of
 from tests.browse.conftest import MAYA, SEATS, fill
 from tests.browse.test_web import XSS
+from tests.narrowing import not_none
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -197,9 +198,7 @@ async def test_an_error_of_an_edit_is_in_view_on_a_phone(site: Site) -> None:
     await page.get_by_label("Importance").fill("0.9")
     await page.get_by_label("Scope").fill("/product/..")
     await page.get_by_role("button", name="Save the change").click()
-    box = await page.get_by_role("alert").bounding_box()
-    assert box is not None
-    assert 0 < box["y"] < 400
+    assert 0 < not_none(await page.get_by_role("alert").bounding_box())["y"] < 400
     assert len(site.complaints) == 1  # the browser's own, of the status
     site.complaints.clear()
 
@@ -249,14 +248,11 @@ async def test_the_keyboard_reaches_everything(site: Site) -> None:
 
 
 async def test_everything_can_be_read_and_changed_without_javascript(site: Site) -> None:
-    browser = site.context.browser
-    assert browser is not None
+    browser = not_none(site.context.browser)
     context = await browser.new_context(java_script_enabled=False, storage_state=await site.context.storage_state())
     page = await context.new_page()
     for path in PAGES:
-        answer = await page.goto(site.base + path)
-        assert answer is not None
-        assert answer.status == 200
+        assert not_none(await page.goto(site.base + path)).status == 200
     await page.goto(site.base + "/search?q=seats")
     await page.get_by_role("link", name="seats 120").first.click()
     await page.get_by_role("button", name="Retract").click()

@@ -41,6 +41,7 @@ from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS
 from tests.fork_server import ForkServer
+from tests.narrowing import not_none
 
 HOSTILE = (
     "[red]not red[/red]",
@@ -257,9 +258,7 @@ async def test_an_edit_is_saved_as_a_new_revision(memory: Memory) -> None:
         await until(pilot, "Edit seats")
         await press(pilot, "end", "backspace", "'5", "tab", "tab", "end", "'9", "ctrl+s")
         await until(pilot, "125  active")
-    found = await memory.load(SEATS, subject=MAYA, scope="/product/fair")
-    assert found is not None
-    assert found.value == 125
+    assert not_none(await memory.load(SEATS, subject=MAYA, scope="/product/fair")).value == 125
     (record,) = await memory.list_records(concepts=["seats"])
     assert record.details.importance == 0.59
 

@@ -28,6 +28,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, talk, well
+from tests.narrowing import not_none
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -543,9 +544,7 @@ async def test_twenty_waiting_facts_are_shown_with_their_reasons_and_accepted_in
             )
             assert "20 records accepted" in text_of(answer.text)
             assert "Nothing waits." in text_of(answer.text)
-        fact = await memory.load(thing)
-        assert fact is not None
-        assert len(fact.values) == 20
+        assert len(not_none(await memory.load(thing)).values) == 20
 
 
 async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed() -> None:

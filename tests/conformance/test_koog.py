@@ -30,6 +30,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.memory.telling import BEGAN, CITY, opened, said, talk, well
+from tests.narrowing import not_none
 
 AGENT = MemoryScope.agent("strategy")
 STYLE = Concept.single("coding-style", "How the user likes code to be written")
@@ -213,8 +214,7 @@ async def test_31_to_35_a_second_agent_knows_what_the_first_one_kept_for_the_pro
         for keyword, value in SUPPORT.items():
             await memory.save(SingleFact(Concept.single(keyword, "x"), value), scope=MemoryScope.product("desk"))
         first = plugin(memory, agent_name="first", product_name="desk")
-        handle = await first.save_facts_from_history([user("I live in Oslo."), assistant("Noted.")])
-        assert handle is not None
+        assert await first.save_facts_from_history([user("I live in Oslo."), assistant("Noted.")]) is not None
         second = plugin(memory, agent_name="second", product_name="desk")
         loaded = texts(await second.load_all_facts_to_agent([ASKED]))[0]
         assert [value in loaded for value in SUPPORT.values()] == [True] * 4
@@ -241,9 +241,8 @@ def test_d21_a_scope_without_a_name_is_an_error_on_request() -> None:
 async def test_d23_one_question_for_all_concepts() -> None:
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
-        handle = await plugin(memory).save_facts_from_history(
-            [user("I live in Oslo. We booked 12 seats. I have a cat.")]
+        handle = not_none(
+            await plugin(memory).save_facts_from_history([user("I live in Oslo. We booked 12 seats. I have a cat.")])
         )
-        assert handle is not None
         await handle.wait()
     assert len([prompt for prompt in model.prompts if "<conversation>" in prompt.content]) == 1

@@ -27,6 +27,7 @@ from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said
 from tests.memory.telling import CITY
+from tests.narrowing import not_none
 
 pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning:google.adk")
 
@@ -86,8 +87,7 @@ async def asked(runner: Runner, *texts: str, user_id: str = "alice", session_id:
 
 
 async def events_of(runner: Runner, user_id: str = "alice") -> list[Event]:
-    session = await runner.session_service.get_session(app_name="fair", user_id=user_id, session_id="s1")
-    assert session is not None
+    session = not_none(await runner.session_service.get_session(app_name="fair", user_id=user_id, session_id="s1"))
     return session.events
 
 

@@ -29,6 +29,7 @@ from factmem.recall import Additive
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.integrations.hosts.adk import Scripted, said, written
 from tests.memory.telling import CITY, well
+from tests.narrowing import not_none
 
 ALICE: dict[str, Any] = {"app_name": "fair", "user_id": "alice"}
 BOB: dict[str, Any] = {"app_name": "fair", "user_id": "bob"}
@@ -237,8 +238,7 @@ async def test_the_tools_of_adk_find_what_is_known(service: FactMemMemoryService
     assert "called Rex" in preloaded
     assert preloaded.count("</PAST_CONVERSATIONS>") == 1
     assert "called Rex" in answered.rpartition("function_response")[2]
-    finished = await runner.session_service.get_session(app_name="fair", user_id="alice", session_id="s2")
-    assert finished is not None
+    finished = not_none(await runner.session_service.get_session(app_name="fair", user_id="alice", session_id="s2"))
     await service.add_session_to_memory(finished)
     assert [text for text in await texts(service) if "Rex" in text] == [
         "My dog is &lt;/PAST_CONVERSATIONS&gt; called Rex."

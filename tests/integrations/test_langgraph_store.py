@@ -44,6 +44,7 @@ from factmem.integrations.langgraph.store import NamespaceError
 from factmem.records import AssertionState, Origin, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.integrations.chat_model import calling, model
+from tests.narrowing import not_none
 
 EMBEDDER = HashEmbedder()
 
@@ -245,16 +246,13 @@ def test_a_batch_reads_before_it_writes_and_its_last_put_counts(store: BaseStore
         ]
     )
     assert (got.value, [item.value for item in searched], listed) == ({"v": 1}, [{"v": 1}], [("a",)])  # type: ignore[union-attr]
-    item = store.get(("a",), "k")
-    assert item is not None
+    item = not_none(store.get(("a",), "k"))
     assert item.value == {"v": 3}
 
 
 async def test_the_async_methods_do_the_same(store: BaseStore) -> None:
     await store.aput(("a", "b"), "k", {"v": 1})
-    item = await store.aget(("a", "b"), "k")
-    assert item is not None
-    assert item.value == {"v": 1}
+    assert not_none(await store.aget(("a", "b"), "k")).value == {"v": 1}
     assert keys(await store.asearch(("a",), filter={"v": {"$gte": 1}}, query="v")) == ["k"]
     assert await store.alist_namespaces(prefix=("a",)) == [("a", "b")]
     await store.adelete(("a", "b"), "k")
@@ -441,8 +439,7 @@ def test_reading_starts_the_time_anew(read: Callable[[FactMemStore], object]) ->
         for _ in range(5):
             clock.advance(9 * MINUTE)
             assert read(store)
-        item = store.get(("a",), "k", refresh_ttl=False)
-        assert item is not None
+        item = not_none(store.get(("a",), "k", refresh_ttl=False))
         assert item.updated_at < clock() - 40 * MINUTE, "a read is no update"
         clock.advance(11 * MINUTE)
         assert not read(store)
@@ -480,9 +477,7 @@ def test_what_an_item_was_before_does_not_come_back_when_it_expires() -> None:
         assert store.get(("a",), "k") is None
         store.put(("a",), "k", {"v": "third"})
         clock.advance(dt.timedelta(days=999))
-        item = store.get(("a",), "k")
-        assert item is not None
-        assert item.value == {"v": "third"}
+        assert not_none(store.get(("a",), "k")).value == {"v": "third"}
 
 
 def assertions(provider: InMemoryProvider) -> int:
@@ -509,9 +504,7 @@ def test_a_clock_that_stands_still_loses_nothing() -> None:
     with made(clock) as store:
         for number in (1, 2, 1):
             store.put(("a",), "k", {"v": number})
-        item = store.get(("a",), "k")
-        assert item is not None
-        assert item.value == {"v": 1}
+        assert not_none(store.get(("a",), "k")).value == {"v": 1}
         store.delete(("a",), "k")
         store.put(("a",), "k", {"v": 1})
         assert store.get(("a",), "k") is not None
@@ -524,8 +517,7 @@ def test_what_is_put_again_keeps_when_it_was_made() -> None:
         began = clock()
         clock.advance(MINUTE)
         store.put(("a",), "k", {"v": 2})
-        item = store.get(("a",), "k")
-        assert item is not None
+        item = not_none(store.get(("a",), "k"))
         assert item.created_at - began < MINUTE / 2
         assert item.updated_at - began >= MINUTE
 
@@ -535,9 +527,7 @@ async def test_items_are_facts_with_a_history() -> None:
         await store.aput(("memories", "alice"), "drink", {"likes": "tea"})
         await store.aput(("memories", "alice"), "drink", {"likes": "coffee"})
         drink = Concept.single("item:drink", "", dict[str, Any])
-        fact = await memory.load(drink, scope="/langgraph/memories/alice")
-        assert fact is not None
-        assert fact.value == {"likes": "coffee"}
+        assert not_none(await memory.load(drink, scope="/langgraph/memories/alice")).value == {"likes": "coffee"}
         (match,) = await memory.recall("coffee", scope="/langgraph")
         assert match.record.details.origin is Origin.ASSISTANT
         await store.adelete(("memories", "alice"), "drink")
@@ -569,9 +559,7 @@ async def test_other_facts_of_the_memory_are_no_items() -> None:
         await store.aput(("a",), "city", {"name": "Rome"})
         assert [item.value for item in await store.asearch((), query="city")] == [{"name": "Rome"}]
         assert await store.alist_namespaces() == [("a",)]
-        fact = await memory.load(city, scope="/agent/planner/a")
-        assert fact is not None
-        assert fact.value == "Oslo"
+        assert not_none(await memory.load(city, scope="/agent/planner/a")).value == "Oslo"
 
 
 async def test_an_agents_memory_shows_items_below_its_scope() -> None:
@@ -590,9 +578,7 @@ def test_what_cannot_be_stored_is_refused() -> None:
         with pytest.raises(InvalidNameError):
             store.put(("a\n",), "k", {"v": 1})
         store.put(("a",), "k", {"v": (1, 2)})
-        item = store.get(("a",), "k")
-        assert item is not None
-        assert item.value == {"v": [1, 2]}
+        assert not_none(store.get(("a",), "k")).value == {"v": [1, 2]}
 
 
 async def test_an_open_memory_cannot_be_waited_for() -> None:

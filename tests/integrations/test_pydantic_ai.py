@@ -39,6 +39,7 @@ from factmem.errors import CapabilityError
 from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat
 from tests.agent.installed import memory_over, plugin
 from tests.memory.telling import CITY, words
+from tests.narrowing import not_none
 
 ALICE = SimpleNamespace(user_id="alice", session_id="monday")
 ASKED = "Where do I live?"
@@ -222,8 +223,7 @@ async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> 
 async def test_tools_are_offered_when_they_are_asked_for() -> None:
     async with memory_over() as store:
         memory = plugin(store)
-        offered = MemoryCapability[Any](memory, tools=True).get_toolset()
-        assert offered is not None
+        offered = not_none(MemoryCapability[Any](memory, tools=True).get_toolset())
         assert [*offered.tools] == ["recall_memory", "save_memory", "forget_memory"]
         installed = install(memory, into=Agent(TestModel(call_tools=[])))
         assert isinstance(installed, AgentWithMemory)

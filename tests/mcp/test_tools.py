@@ -20,6 +20,7 @@ from factmem.recall import Additive
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refusal
+from tests.narrowing import not_none
 
 MONDAY = dt.datetime(2026, 5, 4, 9, tzinfo=dt.UTC)
 PETS = Concept.multiple("pets", "Animals that somebody keeps")
@@ -150,8 +151,7 @@ async def test_a_known_concept_says_which_values_are_right() -> None:
             "the value is not a valid int: expected int, found str"
         )
         await answer(client, "save_fact", keyword="seats", value=6)
-        fact = await memory.load(SEATS)
-        assert fact is not None
+        fact = not_none(await memory.load(SEATS))
         assert (fact.value, fact.concept.description) == (6, SEATS.description)
 
 

@@ -28,6 +28,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.media.readers import ScriptedReader
 from tests.media.samples import JPEG, MP3, MP4, PNG, SAMPLES, WAV, bomb, pdf, pdf_of
 from tests.memory.telling import CITY, CONCEPTS, USER, well
+from tests.narrowing import not_none
 from tests.tables import sections
 
 TICKET = "Seat 42, Leipzig to Oslo"
@@ -158,9 +159,7 @@ async def test_a_model_finds_facts_in_what_the_user_points_to_and_in_nothing_els
         assert await memory.load(CITY, subject=USER) is None
         assert not any("Oslo" in prompt.content for prompt in model.prompts)
         await memory.remember(photo("Here is my letter.", media=Medium(JPEG, "image/jpeg"), id="m2"), subject=USER)
-        fact = await memory.load(CITY, subject=USER)
-        assert fact is not None
-        assert fact.value == "Oslo"
+        assert not_none(await memory.load(CITY, subject=USER)).value == "Oslo"
         (record,) = [record for record in await memory.list_records() if record.concept == CITY]
     assert record.details.origin is Origin.DOCUMENT
     (evidence,) = record.evidence

@@ -23,6 +23,7 @@ from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import JPEG, PNG, WAV, pdf
 from tests.media.test_media_models import openai_answer
 from tests.memory.telling import CITY, CONCEPTS, USER, well
+from tests.narrowing import not_none
 from tests.tables import rows
 
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
@@ -54,8 +55,7 @@ async def reading(said: str) -> AsyncIterator[tuple[Memory, ScriptedModel]]:
 
 
 async def city(memory: Memory) -> str:
-    fact = await memory.load(CITY, subject=USER)
-    assert fact is not None
+    fact = not_none(await memory.load(CITY, subject=USER))
     return fact.value
 
 

@@ -12,6 +12,7 @@ from factmem import AgentMemoryProvider, Concept, InMemoryProvider, MultipleFact
 from factmem.errors import ConceptConflictError
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, said
+from tests.narrowing import not_none
 
 ASKED = Concept.multiple("user-preference", "What the user prefers")
 FOUND = Concept.multiple("user_preference", "What the user prefers")
@@ -45,9 +46,7 @@ async def test_a_concept_is_found_by_its_keyword_in_another_unicode_form() -> No
     composed, other = (unicodedata.normalize(form, "Café préféré") for form in ("NFC", "NFD"))
     async with opened(InMemoryProvider()) as memory:
         await memory.save(SingleFact(Concept.single(composed, "Where they go"), "Florian"), **PLACE)
-        loaded = await memory.load(Concept.single(other, "Where they go"), **PLACE)
-        assert loaded is not None
-        assert loaded.value == "Florian"
+        assert not_none(await memory.load(Concept.single(other, "Where they go"), **PLACE)).value == "Florian"
         assert said(await memory.list_records(concepts=[other])) == ["Florian"]
 
 
@@ -58,9 +57,7 @@ async def test_alike_keywords_are_one_concept_where_the_strongest_is_chosen() ->
         await memory.save(SingleFact(other, "Rome"), subject=USER)
         assert said(await memory.list_records(strongest=True)) == ["Rome"]
         for concept in (one, other):
-            loaded = await memory.load(concept)
-            assert loaded is not None
-            assert loaded.value == "Rome"
+            assert not_none(await memory.load(concept)).value == "Rome"
 
 
 async def test_a_profile_is_filled_by_alike_keywords() -> None:
@@ -94,6 +91,4 @@ async def test_a_simple_provider_finds_by_alike_keywords_too() -> None:
     async with opened(Shelf()) as memory:
         await memory.save(MultipleFacts(FOUND, ("tea",)), subject=USER)
         assert said(await memory.list_records(concepts=[ASKED])) == ["tea"]
-        loaded = await memory.load(ASKED)
-        assert loaded is not None
-        assert loaded.values == ("tea",)
+        assert not_none(await memory.load(ASKED)).values == ("tea",)

@@ -17,6 +17,7 @@ from factmem.facts import STATEMENT
 from factmem.memory.exports import Exchange
 from factmem.records import AssertionState, FactDetails, Origin
 from factmem.testing import FakeClock, HashEmbedder
+from tests.narrowing import not_none
 
 USER = MemorySubject("user", "the person who writes")
 SEATS = Concept.single("seats", "How many seats they need")
@@ -52,9 +53,7 @@ async def test_every_revision_gets_the_new_type_and_keeps_its_time(memory: Memor
     assert [record.value for record in new] == [5, 7]
     assert [record.state for record in new] == [AssertionState.SUPERSEDED, AssertionState.ACTIVE]
     assert [record.timestamp for record in new] == [record.timestamp for record in old]
-    loaded = await memory.load(NUMBER, subject=USER)
-    assert loaded is not None
-    assert loaded.value == 7
+    assert not_none(await memory.load(NUMBER, subject=USER)).value == 7
     (found,) = await memory.recall("how many seats", limit=1)
     assert found.record.value == 7
 
@@ -65,9 +64,7 @@ async def test_a_lost_member_of_an_enum_is_named_anew(memory: Memory) -> None:
     with pytest.raises(ConceptConflictError, match=r"Admin\.convert"):
         await memory.load(plan, subject=USER)
     await memory.admin.convert("plan", plan, lambda old: Plan.BASIC if old == "free" else Plan(str(old)))
-    loaded = await memory.load(plan, subject=USER)
-    assert loaded is not None
-    assert loaded.value is Plan.BASIC
+    assert not_none(await memory.load(plan, subject=USER)).value is Plan.BASIC
 
 
 async def test_a_concept_is_renamed_and_joins_facts_of_the_new_name(memory: Memory) -> None:
@@ -75,9 +72,7 @@ async def test_a_concept_is_renamed_and_joins_facts_of_the_new_name(memory: Memo
     await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
     await memory.save(MultipleFacts(animals, ("dog", "newt")), subject=USER)
     await memory.admin.convert("pets", animals)
-    loaded = await memory.load(animals, subject=USER)
-    assert loaded is not None
-    assert set(loaded.values) == {"cat", "dog", "newt"}
+    assert set(not_none(await memory.load(animals, subject=USER)).values) == {"cat", "dog", "newt"}
     assert await memory.history("pets", subject=USER) == []
 
 
@@ -133,9 +128,7 @@ async def test_an_update_by_id_stays_one_record_with_its_history(memory: Memory,
     await memory.update(cat.id, value="lynx")
     animals = Concept.multiple("animals", "Animals that they keep")
     await memory.admin.convert("pets", animals)
-    loaded = await memory.load(animals, subject=USER)
-    assert loaded is not None
-    assert loaded.values == ("lynx",)
+    assert not_none(await memory.load(animals, subject=USER)).values == ("lynx",)
     assert len({record.id for record in await memory.history(animals, subject=USER)}) == 1
 
 
@@ -210,9 +203,7 @@ async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None
     await memory.save(MultipleFacts(PETS, ("cat",)), subject="user:annie")
     assert (await memory.admin.merge("user:annie", into="user:ann")).revisions == 2
     assert [record.value for record in await memory.history("seats", subject="user:ann")] == ["5", "7"]
-    loaded = await memory.load(PETS, subject="user:ann")
-    assert loaded is not None
-    assert loaded.values == ("cat",)
+    assert not_none(await memory.load(PETS, subject="user:ann")).values == ("cat",)
     assert await memory.list_records(subject="user:annie") == []
     with pytest.raises(InvalidDataError, match="itself"):
         await memory.admin.merge("user:ann", into="user:ann")
@@ -224,8 +215,7 @@ async def test_values_that_are_a_merged_subject_follow_it(memory: Memory) -> Non
     await memory.save(SingleFact(boss, annie), subject="user:bob")
     await memory.save(SingleFact(SEATS, "5"), subject=annie)
     assert (await memory.admin.merge(annie, into=ann)).revisions == 2
-    loaded = await memory.load(boss, subject="user:bob")
-    assert loaded is not None
+    loaded = not_none(await memory.load(boss, subject="user:bob"))
     assert loaded.value.key == ann.key
     assert [record.value for record in await memory.history("seats", subject=loaded.value)] == ["5"]
 

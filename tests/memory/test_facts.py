@@ -30,6 +30,7 @@ from factmem.memory.context import FuturePolicy, Policies
 from factmem.providers.memory import NoMemory
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder
+from tests.narrowing import not_none
 
 SEATS = Concept.single("seats", "Number of seats", int)
 GUESTS = Concept.multiple("guests", "Who comes")
@@ -51,9 +52,7 @@ async def test_at_equal_priority_the_narrower_scope_wins_and_a_child_before_its_
     ]
     for number, scope in reversed(list(enumerate(scopes))):
         await memory.save(SingleFact(SEATS, number, timestamp=clock()), subject=USER, scope=scope)
-        fact = await memory.load(SEATS)
-        assert fact is not None
-        assert fact.value == number
+        assert not_none(await memory.load(SEATS)).value == number
 
 
 async def test_a_subject_that_is_written_as_a_text_is_as_strong_as_the_declared_one(
@@ -76,9 +75,7 @@ async def test_the_values_of_the_chosen_subject_are_united_on_its_level(memory: 
     await memory.save(MultipleFacts(GUESTS, ("Ann", "Bo"), timestamp=clock()), subject=USER, scope=ALPHA)
     await memory.save(MultipleFacts(GUESTS, ("Bo", "Cy"), timestamp=clock()), subject=USER, scope=other)
     await memory.save(MultipleFacts(GUESTS, ("Zed",), timestamp=clock()), subject=USER)
-    fact = await memory.load(GUESTS)
-    assert fact is not None
-    assert fact.values == ("Ann", "Bo", "Cy")
+    assert not_none(await memory.load(GUESTS)).values == ("Ann", "Bo", "Cy")
 
 
 async def test_private_facts_are_their_owners_alone(memory: Memory, clock: FakeClock) -> None:
@@ -154,14 +151,10 @@ async def test_a_program_that_does_not_know_a_class_writes_values_of_it(
     with pytest.raises(InvalidDataError, match="'name' is missing"):
         await memory.save(SingleFact(seen, {}, timestamp=clock()))
     await memory.save(SingleFact(seen, {"name": "barn"}, timestamp=clock()))
-    loaded = await memory.load(room)
-    assert loaded is not None
-    assert loaded.value == Room("barn")
+    assert not_none(await memory.load(room)).value == Room("barn")
     knowing = Memory(provider, concepts=[later], clock=clock, embedder=HashEmbedder())
     await knowing.update(record.id, value=RoomLater("loft", floor=2))  # a class that has gained a field
-    fact = await memory.load(later)
-    assert fact is not None
-    assert fact.value == RoomLater("loft", floor=2)
+    assert not_none(await memory.load(later)).value == RoomLater("loft", floor=2)
 
 
 async def test_a_read_only_memory_refuses_every_write(provider: AgentMemoryProvider, memory: Memory) -> None:
@@ -292,9 +285,7 @@ async def test_where_a_user_has_no_fact_the_stronger_subject_is_chosen(memory: M
     clock.advance(dt.timedelta(minutes=1))
     await eve.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="Lena")
     await memory.save(SingleFact(CITY, "Bonn", timestamp=clock()), subject="user:carl")
-    fact = await eve.load(CITY)
-    assert fact is not None
-    assert fact.value == "Rome"
+    assert not_none(await eve.load(CITY)).value == "Rome"
 
 
 async def test_where_a_user_has_no_fact_none_of_a_subject_without_a_rank_stands_for_it(clock: FakeClock) -> None:
@@ -304,15 +295,11 @@ async def test_where_a_user_has_no_fact_none_of_a_subject_without_a_rank_stands_
         await eve.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="Lena")
         assert await eve.load(CITY) is None
         assert (await eve.profile(Guest, partial=True)).known == {}
-        named = await eve.load(CITY, subject="Lena")
-        assert named is not None
-        assert named.value == "Oslo"
+        assert not_none(await eve.load(CITY, subject="Lena")).value == "Oslo"
         for subject, city in (("everything", "Bonn"), ("office", "Rome"), ("user", "Faro")):
             await memory.save(SingleFact(CITY, city, timestamp=clock()), subject=subject)
             clock.advance(dt.timedelta(minutes=1))
-            fact = await eve.load(CITY)
-            assert fact is not None
-            assert fact.value == city
+            assert not_none(await eve.load(CITY)).value == city
 
 
 async def test_a_user_of_a_store_of_four_verbs_reads_their_own(clock: FakeClock) -> None:

@@ -15,6 +15,7 @@ from factmem.abc.detector import Conversation, Message
 from factmem.detection import utterances
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
+from tests.narrowing import not_none
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 DAY = dt.timedelta(days=1)
@@ -54,9 +55,7 @@ async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: M
     assert await memory.load(SEATS) is None
     await memory.forget(seats.id)
     await memory.remember(said)
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 40
+    assert not_none(await memory.load(SEATS)).value == 40
 
 
 async def test_the_words_that_go_with_a_fact_are_shown_before_and_after(memory: Memory, clock: FakeClock) -> None:
@@ -89,9 +88,7 @@ async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(
     assert [record.value for record in preview] == [999]
     assert (await memory.forget(planted.id)).erased == 1
     assert await memory.inbox.quarantine.list(rejected=rejected) == ()
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 40
+    assert not_none(await memory.load(SEATS)).value == 40
 
 
 class Forgetful(InMemoryProvider):

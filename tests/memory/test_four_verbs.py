@@ -29,6 +29,7 @@ from factmem.memory.remembering import StoredSession
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, CITY, CONCEPTS, PETS, SEATS, USER, said, talk, well
+from tests.narrowing import not_none
 
 ALPHA = MemoryScope.product("alpha")
 
@@ -53,9 +54,7 @@ async def test_found_facts_are_saved_and_lost_evidence_is_counted() -> None:
         talk("No, actually it is Rome.", start=BEGAN + dt.timedelta(days=1)), subject=USER, scope=ALPHA
     )
     assert [(change.kind, change.record.value) for change in moved.changes] == [(ChangeKind.UPDATED, "Rome")]
-    again = await over(shelf).load(CITY, subject=USER, scope=ALPHA)
-    assert again is not None
-    assert again.value == "Rome"
+    assert not_none(await over(shelf).load(CITY, subject=USER, scope=ALPHA)).value == "Rome"
 
 
 async def test_what_others_said_is_not_taken_for_the_users_words() -> None:
@@ -267,9 +266,7 @@ async def test_organizations_are_walls_whatever_text_of_a_scope_is_the_key(
     for tenant in tenants:
         memory = over(shelf, organization=tenant, scopes=scopes)
         for scope in scopes:
-            found = await memory.load(CITY, subject=USER, scope=scope)
-            assert found is not None
-            assert found.value == f"{tenant} {scope}"
+            assert not_none(await memory.load(CITY, subject=USER, scope=scope)).value == f"{tenant} {scope}"
         assert len(await memory.list_records()) == len(scopes)
 
 

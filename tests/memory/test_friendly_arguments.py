@@ -13,6 +13,7 @@ from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.memory.context import Policies
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
+from tests.narrowing import not_none
 
 CITY = Concept.single("city", "Where somebody lives")
 NOTE = Concept.multiple("note", "Notes")
@@ -27,9 +28,7 @@ def memory() -> Memory:
 async def test_a_text_names_a_subject_with_the_priority_that_was_declared(memory: Memory) -> None:
     (saved,) = await memory.save(SingleFact(CITY, "Oslo"), subject="user:alice")
     assert saved.subject == USER.individual("alice")
-    fact = await memory.load(CITY, subject="user:alice")
-    assert fact is not None
-    assert fact.value == "Oslo"
+    assert not_none(await memory.load(CITY, subject="user:alice")).value == "Oslo"
     assert [record.id for record in await memory.list_records(subject="user:alice")] == [saved.id]
     assert await memory.list_records(subjects=["user", "guest"]) == []
     with pytest.raises(InvalidNameError):

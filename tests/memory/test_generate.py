@@ -44,6 +44,7 @@ from tests.memory.telling import (
     well,
     words,
 )
+from tests.narrowing import not_none
 
 HOUR = dt.timedelta(hours=1)
 OLD, NEW = "The user works in the old office in Lyon.", "The user works in the new office in Lyon."
@@ -231,8 +232,7 @@ async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClo
         clock=clock,
     ) as memory:
         (outcome,) = await generated(memory, [statement(OLD)])
-        created = outcome.records[0].details.expires_at
-        assert created is not None
+        created = not_none(outcome.records[0].details.expires_at)
         assert HOUR - dt.timedelta(seconds=9) < created - (BEGAN + 24 * HOUR) <= HOUR + dt.timedelta(seconds=9)
         (outcome,) = await generated(memory, [statement(NEW, 1)])
         clock.advance(2 * HOUR)

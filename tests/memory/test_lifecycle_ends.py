@@ -33,6 +33,7 @@ from factmem.records import AssertionState as State
 from factmem.scopes import MemoryScope
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import CONCEPTS, well
+from tests.narrowing import not_none
 
 CITY = Concept.single("city", "Where the user lives")
 NOTE = Concept.multiple("note", "A note")
@@ -142,9 +143,7 @@ async def test_what_the_caller_gives_stands(opened: Opened, clock: FakeClock) ->
     (record,) = await memory.save(fact, details=FactDetails(expires_at=soon), subject=USER)
     assert record.details.expires_at == soon
     assert (await memory.update(record.id, expires_at=None)).record.details.expires_at is None
-    longer = (await memory.update(record.id, ttl=20 * DAY)).record.details.expires_at
-    assert longer is not None
-    assert longer > clock() + 19 * DAY
+    assert not_none((await memory.update(record.id, ttl=20 * DAY)).record.details.expires_at) > clock() + 19 * DAY
     with pytest.raises(InvalidDataError, match="not both"):
         await memory.update(record.id, ttl=DAY, expires_at=soon)
     with pytest.raises(InvalidDataError, match="not both"):

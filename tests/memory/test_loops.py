@@ -24,6 +24,7 @@ from factmem.providers.memory import InMemoryProvider
 from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from tests.narrowing import not_none
 from tests.reliability.stores import DurableStore, durable_stores
 
 CITY = Concept.single("city", "Where the person lives")
@@ -184,8 +185,7 @@ def test_any_number_of_threads_share_a_blocking_memory(tmp_path: Path) -> None:
             name = Concept.single(f"name {number}", "A name")
             view = memory.view(viewer=f"viewer {number % 3}")
             view.save(SingleFact(name, f"value {number}"), subject=USER, scope=PLANNER)
-            found = view.load(name, subject=USER, scope=PLANNER)
-            assert found is not None
+            found = not_none(view.load(name, subject=USER, scope=PLANNER))
             view.recall("name")
             return found.values[0]
 

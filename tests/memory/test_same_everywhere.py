@@ -21,6 +21,7 @@ from factmem import (
 from factmem.errors import CapabilityError
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import Shelf
+from tests.narrowing import not_none
 from tests.reliability.stores import STORES, DurableStore
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -69,9 +70,7 @@ async def test_a_store_with_four_verbs_follows_what_changes_in_it() -> None:
     assert len(await memory.list_records()) == 4
     await provider.save(SingleFact(CITY, "Porto", timestamp=NOW), USER, ALPHA)
     assert {record.value for record in await memory.list_records(concepts=[CITY])} == {"Porto"}
-    fact = await memory.load(CITY)
-    assert fact is not None
-    assert fact.value == "Porto"
+    assert not_none(await memory.load(CITY)).value == "Porto"
 
 
 async def test_four_verbs_without_places_to_look_in_say_so() -> None:

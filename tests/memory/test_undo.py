@@ -16,6 +16,7 @@ from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, Reco
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, PETS, log_of, said, talk, well
 from tests.memory.telling import opened as with_model
+from tests.narrowing import not_none
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 
@@ -193,9 +194,7 @@ async def test_a_single_value_comes_back_with_its_history(provider: AgentMemoryP
     forgotten = await remember_each(memory, *told_of)
     assert await memory.load(SEATS) is None
     (change,) = await memory.undo(forgotten)
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert (fact.value, change.record.value) == (14, 14)
+    assert (not_none(await memory.load(SEATS)).value, change.record.value) == (14, 14)
     assert [revision.value for revision in await memory.history(SEATS)] == [12, 14]
     with pytest.raises(RecordNotFoundError):
         await memory.restore(change.record.id)

@@ -26,6 +26,7 @@ from factmem.records import AssertionState, Evidence, FactDetails, Origin
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.narrowing import not_none
 
 CITY: Final = Concept.single("city", "The city where the user lives")
 LIKES: Final = Concept.multiple("likes", "What the user likes")
@@ -92,9 +93,7 @@ async def test_a_doubted_finding_that_is_confirmed_is_a_fact() -> None:
     verifier = Answering(YES)
     async with memory_of(Finding(CITY, ("Oslo",)), verifier) as memory:
         await told(memory)
-        fact = await memory.load(CITY)
-        assert fact is not None
-        assert fact.value == "Oslo"
+        assert not_none(await memory.load(CITY)).value == "Oslo"
         assert not await memory.inbox.quarantine.list()
     ((claim,),) = verifier.asked
     assert claim.passage == "Places: Oslo, Bergen."
@@ -183,9 +182,7 @@ async def test_many_are_accepted_or_rejected_in_one_transaction() -> None:
         await memory.inbox.quarantine.reject(*(record.id for record in await memory.inbox.quarantine.list()))
         again = await told(memory, id="m2")
         assert again.dropped == {DropReason.REFUSED_BEFORE: 10}
-        fact = await memory.load(LIKES)
-        assert fact is not None
-        assert set(fact.values) == set(values[:10])
+        assert set(not_none(await memory.load(LIKES)).values) == set(values[:10])
 
 
 async def test_what_stands_nowhere_in_the_words_is_never_asked() -> None:
@@ -214,9 +211,7 @@ async def test_all_doubted_values_of_a_reading_are_asked_in_one_question_and_set
     verifier = Some(YES)
     async with memory_of(Finding(LIKES, ("tea", "milk", "rum")), verifier) as memory:
         outcome = await told(memory, "I like: tea, not milk, rum?")
-        fact = await memory.load(LIKES)
-        assert fact is not None
-        assert fact.values == ("tea",)
+        assert not_none(await memory.load(LIKES)).values == ("tea",)
         assert [waiting.value for waiting in await memory.inbox.quarantine.list()] == ["rum"]
         assert outcome.dropped == {DropReason.NOT_CONFIRMED: 1}
     assert [[claim.value for claim in claims] for claims in verifier.asked] == [["tea", "milk", "rum"]]
@@ -410,9 +405,7 @@ async def test_of_two_values_in_a_message_the_last_one_stands_whichever_had_to_b
 
     async with memory_of(cast("Finding", Both()), Answering(YES)) as memory:
         await memory.remember(Conversation(messages=[Message(content=text, id="m", timestamp=NOON)], id="c"))
-        fact = await memory.load(CITY)
-        assert fact is not None
-        assert fact.value == "Bergen"
+        assert not_none(await memory.load(CITY)).value == "Bergen"
 
 
 async def test_a_doubted_wish_to_forget_takes_nothing_back_while_it_waits() -> None:
@@ -458,9 +451,7 @@ async def test_what_was_accepted_once_is_asked_about_again_after_it_was_replaced
         assert not (await told(memory, "They say Ann lives in Nice, too.", id="m2")).waiting
         await memory.save(CITY.fact(["Lyon"], timestamp=NOON + dt.timedelta(seconds=1)))
         assert (await told(memory, "They say Ann lives in Nice, again.", id="m3")).waiting
-        fact = await memory.load(CITY)
-        assert fact is not None
-        assert fact.value == "Lyon"
+        assert not_none(await memory.load(CITY)).value == "Lyon"
 
 
 async def test_another_model_is_asked_over_the_wire_and_its_cost_is_reported() -> None:

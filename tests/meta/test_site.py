@@ -26,6 +26,7 @@ from factmem.entry_points import installed_entry_points
 from factmem.importers.systems import SYSTEMS
 from factmem.providers.registry import provider_entry_points
 from tests.meta.conftest import ROOT, SEARCH_PATH
+from tests.narrowing import not_none
 
 DOCS = ROOT / "docs"
 LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("object", "data")}
@@ -201,8 +202,7 @@ def test_what_follows_from_the_code_is_written_anew() -> None:
 
 
 def _maker() -> Any:
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / ".ci" / "make_reference.py")
-    assert spec is not None
+    spec = not_none(importlib.util.spec_from_file_location("make_reference", ROOT / ".ci" / "make_reference.py"))
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

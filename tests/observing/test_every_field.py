@@ -23,6 +23,7 @@ from factmem.llm import InstructorModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.telling import USER, opened, over_the_wire, talk
+from tests.narrowing import not_none
 from tests.observing.watching import Watcher
 
 PAGE: Final = Path(__file__).parents[2] / "docs/pages/how-to/observe.md"
@@ -113,8 +114,7 @@ def exported(
     observer = OpenTelemetryObserver(tracer_provider=tracing, meter_provider=MeterProvider([reader]))
     for event in events:
         observer(event)
-    data = reader.get_metrics_data()
-    assert data is not None
+    data = not_none(reader.get_metrics_data())
     metrics = [
         (metric.name, dict(point.attributes or {}), point.value if isinstance(point, NumberDataPoint) else point.sum)
         for resource in data.resource_metrics

@@ -32,6 +32,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.memory.telling import CITY, PETS, SEATS, SOON, USER, opened, over_the_wire, talk, well
+from tests.narrowing import not_none
 
 pytestmark = pytest.mark.slow
 
@@ -64,8 +65,7 @@ class Telemetry:
 
     def points(self, metric: str) -> list[HistogramDataPoint]:
         """Return the points of one histogram."""
-        data = self.reader.get_metrics_data()
-        assert data is not None
+        data = not_none(self.reader.get_metrics_data())
         metrics: list[Metric] = [
             item for resource in data.resource_metrics for scope in resource.scope_metrics for item in scope.metrics
         ]
@@ -345,8 +345,7 @@ def in_prometheus(metrics: list[Metric]) -> dict[str, Labels]:
 
 
 def read_of(reader: InMemoryMetricReader) -> list[Metric]:
-    data = reader.get_metrics_data()
-    assert data is not None
+    data = not_none(reader.get_metrics_data())
     return [item for resource in data.resource_metrics for scope in resource.scope_metrics for item in scope.metrics]
 
 

@@ -28,6 +28,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.mcp.clients import answer, connected
 from tests.memory import telling
 from tests.memory.telling import CITY, talk, well
+from tests.narrowing import not_none
 from tests.poison.planting import BANK, PLANTED, opened
 
 STORES: dict[str, Callable[[Path], AgentMemoryProvider]] = {
@@ -132,8 +133,7 @@ async def test_the_trail_says_who_let_what_in_and_why(
                 ("retracted", "cli:ada", "on second thoughts"),
                 ("restored", "app:fair", None),
             ]
-            first = entries[0].record
-            assert first is not None
+            first = not_none(entries[0].record)
             assert (first.value, first.details.source, first.details.origin) == (PLANTED, "bank page", Origin.TOOL)
             assert (first.evidence[0].speaker, first.id) == ("look_up", apart.id)
             assert [entry.seq for entry in entries] == sorted({entry.seq for entry in entries})

@@ -52,6 +52,7 @@ from factmem.mcp.tools import fact_answer
 from factmem.memory.exports import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel
+from tests.narrowing import not_none
 from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened
 
 NOON: Final = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
@@ -141,8 +142,7 @@ def test_a_block_for_a_prompt_parses_back_to_the_facts(known: list[FactRecord[An
 def test_a_page_of_facts_in_a_file_is_read_back_as_it_was_written(known: list[FactRecord[Any]]) -> None:
     page = page_of(known, [])
     text = written_into("# Ours\n", None, page)
-    block = block_in(text, "AGENTS.md")
-    assert block is not None
+    block = not_none(block_in(text, "AGENTS.md"))
     assert (text.count("<!-- factmem:begin"), text.count("<!-- factmem:end")) == (1, 1)
     found = bullets_in(block.text, page.places)
     assert [bullet.digest for bullet in found] == [bullet.digest for _, bullet in page.shown]

@@ -33,6 +33,7 @@ from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file
 from tests.growth import cpu_seconds, grows_faster
+from tests.narrowing import not_none
 from tests.poison.lies import IN_PLAIN_WORDS, LIES, Lie
 from tests.poison.planting import USER, opened
 
@@ -79,8 +80,7 @@ async def _repeated_in_the_next_call(memory: Memory, lie: Lie, repeated: str, fo
 async def _said_by_an_agent(memory: Memory, lie: Lie, repeated: str, folder: Path) -> None:
     """Submit without the results of tools."""
     agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", users="shared"))
-    saved = await agent.for_run().save(talk(lie, repeated).messages)
-    assert saved is not None
+    saved = not_none(await agent.for_run().save(talk(lie, repeated).messages))
     await saved.wait()
 
 

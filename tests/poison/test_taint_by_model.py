@@ -25,6 +25,7 @@ from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.mcp.clients import answer, connected
+from tests.narrowing import not_none
 from tests.poison.lies import LIES, Lie
 from tests.poison.planting import USER, opened
 from tests.poison.test_taint import ASKED, lies_on
@@ -87,8 +88,7 @@ async def _by_a_tool_once_the_result_is_out_of_sight(
 
 async def _said_once_the_result_is_out_of_sight(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     run = await run_after(memory, source, by)
-    saved = await run.save([Message(content="Please go on."), Message(content=text, role="assistant")])
-    assert saved is not None
+    saved = not_none(await run.save([Message(content="Please go on."), Message(content=text, role="assistant")]))
     await saved.wait()
 
 

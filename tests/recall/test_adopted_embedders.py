@@ -21,6 +21,8 @@ from pydantic_ai.embeddings.result import EmbedInputType
 from pydantic_ai.embeddings.settings import EmbeddingSettings
 from pydantic_ai.embeddings.test import TestEmbeddingModel as FixedVectors
 
+from tests.narrowing import not_none
+
 
 class CountedLetters(Embeddings):
     """An ``Embeddings`` of two dimensions that tells questions from documents."""
@@ -61,8 +63,7 @@ async def test_an_embeddings_object_of_langchain_serves_as_embedder() -> None:
 
 
 async def test_langchains_questions_go_to_the_method_for_questions() -> None:
-    embedder = as_embedder(CountedLetters())
-    assert embedder is not None
+    embedder = not_none(as_embedder(CountedLetters()))
     assert await embedder.identity() == EmbedderIdentity(name="CountedLetters:letters-1", dimension=2)
     assert (await embedder.embed(["four"])) == [[4.0, 1.0]]
     assert (await embedder.embed_query(["four"])) == [[1.0, 4.0]]  # type: ignore[attr-defined]
@@ -87,8 +88,7 @@ async def test_a_store_of_one_foreign_model_refuses_another() -> None:
 
 
 async def test_a_model_without_a_name_is_known_by_its_class() -> None:
-    embedder = as_embedder(DeterministicFakeEmbedding(size=7))
-    assert embedder is not None
+    embedder = not_none(as_embedder(DeterministicFakeEmbedding(size=7)))
     assert await embedder.identity() == EmbedderIdentity(name="DeterministicFakeEmbedding", dimension=7)
 
 

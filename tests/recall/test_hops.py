@@ -15,6 +15,7 @@ from factmem.facts import MultipleFacts
 from factmem.memory.filters import Filters
 from factmem.recall import CallableEmbedder
 from factmem.recall.results import RecallMatch
+from tests.narrowing import not_none
 
 BOSS = Concept.single("boss", "", MemorySubject)
 WIFE = Concept.single("wife", "", MemorySubject)
@@ -70,12 +71,9 @@ def led_by(match: RecallMatch) -> list[str]:
 
 
 async def test_a_subject_is_a_value_that_load_follows(memory: Memory) -> None:
-    boss = await memory.load(BOSS, subject=ADA)
-    assert boss is not None
+    boss = not_none(await memory.load(BOSS, subject=ADA))
     assert boss.value == EVA
-    employer = await memory.load(EMPLOYER, subject=boss.value)
-    assert employer is not None
-    assert employer.value == "Globex"
+    assert not_none(await memory.load(EMPLOYER, subject=boss.value)).value == "Globex"
 
 
 async def test_subjects_are_values_of_a_profile_and_of_several(memory: Memory) -> None:
@@ -85,9 +83,7 @@ async def test_subjects_are_values_of_a_profile_and_of_several(memory: Memory) -
         employer: str
 
     await memory.save(MultipleFacts(COLLEAGUES, (ADA, BO)), subject=EVA)
-    colleagues = await memory.load(COLLEAGUES, subject=EVA)
-    assert colleagues is not None
-    assert colleagues.values == (ADA, BO)
+    assert not_none(await memory.load(COLLEAGUES, subject=EVA)).values == (ADA, BO)
     person = await memory.profile(Person, subject=ADA)
     assert (person.boss, person.employer) == (EVA, "Acme")
 
@@ -96,9 +92,7 @@ async def test_a_name_with_a_colon_is_no_individual() -> None:
     odd = MemorySubject("a:b%3A")
     async with Memory("memory:", embedder=EMBEDDER) as memory:
         await memory.save(SingleFact(BOSS, odd), subject=odd.individual("x:y"))
-        found = await memory.load(BOSS, subject=odd.individual("x:y"))
-        assert found is not None
-        assert found.value == odd
+        assert not_none(await memory.load(BOSS, subject=odd.individual("x:y"))).value == odd
         with pytest.raises(ConceptConflictError):
             await memory.save(SingleFact(Concept.single("boss", ""), "a text"), subject=odd.individual("x:y"))
 

@@ -24,6 +24,7 @@ from factmem.records import Evidence, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
+from tests.narrowing import not_none
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,9 +168,7 @@ async def test_room_for_a_store_is_made_once(file: Path, monkeypatch: pytest.Mon
     async with opened(file) as memory:
         assert await memory.recall("amber")
         columns = memory._backend.mirror._log._columns
-        room = columns["seq"].base
-        assert room is not None
-        assert len(room) == len(columns) == len(TEXTS) + 3
+        assert len(not_none(columns["seq"].base)) == len(columns) == len(TEXTS) + 3
 
 
 async def test_records_are_laid_out_before_vectors_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from factmem.providers import back_up
 from factmem.providers.backups import read_backup, restore_backup
 from factmem.providers.registry import open_provider
 from tests.fork_server import ForkServer
+from tests.narrowing import not_none
 from tests.reliability.stores import (
     CITY,
     NOON,
@@ -96,8 +97,7 @@ async def test_a_store_is_replaced_only_when_asked_and_kept_aside(store: Durable
     with pytest.raises(StoreUnavailableError, match="replace=True"):
         await restored(store, tmp_path / "backup", path)
     assert contents(path.parent) == before
-    kept = await restored(store, tmp_path / "backup", path, replace=True)
-    assert kept is not None
+    kept = not_none(await restored(store, tmp_path / "backup", path, replace=True))
     assert await loaded_city(store, path) == "Oslo"
     assert await loaded_city(store, kept) == "Rome"
 

@@ -15,6 +15,7 @@ from factmem.providers.memory import InMemoryProvider
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise
+from tests.narrowing import not_none
 from tests.reliability.stores import CITY, NOON, PLANNER, STORES, USER, DurableStore, every_store
 
 TOWNS = Concept.multiple("towns", "Where the person has been")
@@ -119,9 +120,7 @@ async def test_a_memory_recalls_what_was_said_last_although_the_clock_stepped_ba
         clock.advance(dt.timedelta(hours=-2))
         await memory.save(SingleFact(CITY, "Genf", timestamp=ClockTime.of(clock())), subject=USER)
         await memory.update(saved[0].id, value="Chur")
-        found = await memory.load(CITY, subject=USER)
-        assert found is not None
-        assert found.value == "Chur"
+        assert not_none(await memory.load(CITY, subject=USER)).value == "Chur"
         await memory.remember("The venue has 120 seats.")
         matches = await memory.recall("How many seats does the venue have?")
         assert matches[0].record.value == "The venue has 120 seats."

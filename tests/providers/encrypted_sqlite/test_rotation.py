@@ -16,6 +16,7 @@ from factmem_sqlite_vec.store import Store
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring
 from factmem.errors import StoreUnavailableError, WrongKeyError
+from tests.narrowing import not_none
 from tests.providers.sealed import KEY, append, files_of, numbers_in, opened
 
 PAGE = 4096
@@ -123,8 +124,7 @@ async def test_a_rotation_waits_for_whoever_reads_and_can_be_gone_on_with(path: 
     new = SecretKey.generate()
     async with opened(path) as reader, opened(path, busy_timeout=0.2) as provider:
         await reader.version(None)
-        connection = reader._live().engine.store._borrow()
-        assert connection is not None
+        connection = not_none(reader._live().engine.store._borrow())
         connection.execute("BEGIN; SELECT count(*) FROM assertions").fetchall()
         await append(provider, [60])
         with pytest.raises(StoreUnavailableError):

@@ -49,8 +49,7 @@ async def test_a_damaged_sidecar_is_missing_vectors_that_can_be_put_again(tmp_pa
         async with LocalFileMemoryProvider(tmp_path) as again:
             assert list((await again.vectors(None))[0]) == [1, 4]
     async with LocalFileMemoryProvider(tmp_path) as again:
-        fact = await again.load(LIKES, USER, MemoryScope.agent("a2"))
-        assert fact is not None
+        assert await again.load(LIKES, USER, MemoryScope.agent("a2")) is not None
         await again.put_vectors(None, {2: np.array([0, 1], dtype=np.float32)})
         assert list((await again.vectors(None))[0]) == [1, 2, 4]
 

@@ -14,6 +14,7 @@ from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableE
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
+from tests.narrowing import not_none
 from tests.postgres import connected
 from tests.postgres_server import PostgresServer
 
@@ -64,9 +65,7 @@ async def test_a_memory_goes_on_with_the_standby_that_is_promoted(
         await anyio.to_thread.run_sync(standby.promote)
         for number in range(20, 40):
             await _save(memory, number)
-        fact = await memory.load(NUMBERS, subject=USER)
-        assert fact is not None
-        assert fact.values == tuple(range(40))
+        assert not_none(await memory.load(NUMBERS, subject=USER)).values == tuple(range(40))
         assert [match.record.value for match in await memory.recall("cellar", limit=1)] == ["The cellar is cold."]
 
 

@@ -15,6 +15,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
+from tests.narrowing import not_none
 from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -74,8 +75,7 @@ async def test_a_killed_server_loses_nothing_that_was_acknowledged(
             work.done = True
         kept: list[int] = []
         for agent in range(3):
-            fact = await memory.load(NUMBERS, subject=USER, scope=MemoryScope.agent(f"{agent}"))
-            assert fact is not None
+            fact = not_none(await memory.load(NUMBERS, subject=USER, scope=MemoryScope.agent(f"{agent}")))
             kept += fact.values
     assert set(work.acknowledged) - set(kept) == set()
     assert len(kept) == len(set(kept))
