@@ -388,7 +388,7 @@ def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = No
         fields["memories"] = _list_of(memory, "memories", most, limit)
     if task.instructions:
         fields["remember"] = _list_of(_item("Remember", cited, _Memory), "remember", most, limit)
-    if task.instructions or task.ends:
+    if task.ends:
         fields["forget"] = _list_of(_item("Forget", cited, _Forgotten), "forget", most, limit)
     return create_model("Findings", __base__=_Findings, **fields)
 
