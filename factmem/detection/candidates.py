@@ -58,15 +58,13 @@ def checked(
         check = _Check(task, vocabulary, window, dropped)
         room = _Room.of(window)
         for finding in findings:
-            if not room.takes(finding):
-                dropped[DropReason.TOO_MANY] += 1
-                continue
             try:
-                found = check.candidates(finding)
+                room.take(finding)
+                candidates += check.candidates(finding)
             except _DroppedError as drop:
                 dropped[drop.reason] += 1
-                continue
-            candidates += (attrs.evolve(item, quarantined=True) if quarantined else item for item in found)
+    if quarantined:
+        candidates = [attrs.evolve(item, quarantined=True) for item in candidates]
     return Detection(candidates=candidates, dropped=dict(+dropped))
 
 
@@ -97,19 +95,18 @@ class _Room:
         size = sum(len(excerpt.words.text.encode()) for excerpt in window.excerpts)
         return cls(_FINDINGS + size // _BYTES_PER_FINDING, _CHARS + _CHARS_PER_BYTE * size)
 
-    def takes(self, finding: Extraction) -> bool:
-        """Take the room of a finding; return whether there was enough."""
+    def take(self, finding: Extraction) -> None:
+        """Take the room of a finding, which is dropped if there is not enough."""
         found = _texts(finding.said)
         size = len(repr(found))
         size += len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
         if isinstance(finding.said, Described):
             size += len(finding.said.keyword) + len(finding.said.description)
         if len(found) > self.findings or size > self.chars:
-            return False
+            raise _DroppedError(DropReason.TOO_MANY)
         self.findings -= max(1, len(found))
         self.chars -= size
         self._quotes.add(finding.quote)
-        return True
 
 
 @attrs.frozen

@@ -36,13 +36,11 @@ class FlagRule:
     pattern: re.Pattern[str]
 
 
-def _rules() -> Iterator[FlagRule]:
-    data = table("detection/flags")
-    for rule in data["rules"]:
-        yield FlagRule(rule["flag"], rule["hints"], lazy_pattern(filled("|".join(rule["patterns"]), data["parts"])))
-
-
-RULES: Final[tuple[FlagRule, ...]] = tuple(_rules())
+_DATA: Final = table("detection/flags")
+RULES: Final = tuple(
+    FlagRule(rule["flag"], rule["hints"], lazy_pattern(filled("|".join(rule["patterns"]), _DATA["parts"])))
+    for rule in _DATA["rules"]
+)
 _HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in RULES))
 """Hints of all rules; ordinary texts hold none."""
 

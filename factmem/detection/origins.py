@@ -5,8 +5,6 @@ The policy chooses among the members of `factmem.details.Treatment`; a further t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import attrs
 
 from factmem.abc.detector import Message
@@ -14,10 +12,6 @@ from factmem.details import Origin, Treatment
 from factmem.validators import instance_of
 
 __all__ = ["OriginPolicy"]
-
-
-def _origins(origins: Iterable[Origin]) -> frozenset[Origin]:
-    return frozenset(origins)
 
 
 _TREATMENT = instance_of(Treatment)
@@ -53,7 +47,7 @@ class OriginPolicy:
     tool: Treatment = attrs.field(default=Treatment.STATEMENTS, validator=_TREATMENT)
     document: Treatment = attrs.field(default=Treatment.STATEMENTS, validator=_TREATMENT)
     unknown: Treatment = attrs.field(default=Treatment.STATEMENTS, validator=_TREATMENT)
-    context: frozenset[Origin] = attrs.field(default=frozenset({Origin.USER, Origin.ASSISTANT}), converter=_origins)
+    context: frozenset[Origin] = attrs.field(default=frozenset({Origin.USER, Origin.ASSISTANT}), converter=frozenset)
 
     def of(self, origin: Origin) -> Treatment:
         """Return the treatment of an origin's words."""

@@ -7,7 +7,8 @@ each has a reach here, and a reason in plain words.
 
 Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
 ``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
-present).
+present). What is over is plainly said with a cue of ``ended`` ("no longer", "quit") that nothing denies, or with one
+of ``longer`` ("anymore") beside a denial.
 """
 
 from __future__ import annotations

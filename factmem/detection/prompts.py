@@ -265,7 +265,7 @@ def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) ->
     answer |= {"facts": []} if task.open else {}
     answer |= {"memories": []} if task.topics else {}
     answer |= {"remember": []} if task.instructions else {}
-    answer |= {"forget": []} if task.instructions or task.ends else {}
+    answer |= {"forget": []} if task.ends else {}
     about = {"about": next(iter(task.subjects))} if task.several_subjects else {}
     for field, item in found:
         # The citation comes first, so that a model looks before it answers.

@@ -388,7 +388,7 @@ def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = No
         fields["memories"] = _list_of(memory, "memories", most, limit)
     if task.instructions:
         fields["remember"] = _list_of(_item("Remember", cited, _Memory), "remember", most, limit)
-    if task.instructions or task.ends:
+    if task.ends:
         fields["forget"] = _list_of(_item("Forget", cited, _Forgotten), "forget", most, limit)
     return create_model("Findings", __base__=_Findings, **fields)
 
@@ -508,18 +508,25 @@ def _identity(item: BaseModel, *, changes: bool) -> str:
 
 def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extraction]:
     """Yield the extractions in an answer."""
-    items: _Dynamic
     for number, concept in enumerate(task.fields.values()):
-        items = getattr(answer, f"concept_{number}")
+        items: _Dynamic = getattr(answer, f"concept_{number}")
         yield from (_finding(item, Targeted(concept, _values(item, concept))) for item in items)
-    for item in getattr(answer, "facts", ()):
-        yield _finding(item, _described(item))
-    for item in getattr(answer, "memories", ()):
-        yield _finding(item, Sentence(item.memory, tuple(item.topics)))
-    for item in getattr(answer, "remember", ()):
-        yield _finding(item, Sentence(item.memory, instruction=True))
-    for item in getattr(answer, "forget", ()):
-        yield _finding(item, Forgotten(text=item.what, keyword=item.keyword, value=item.value))
+    for name, said in _SAID.items():
+        yield from (_finding(item, said(item)) for item in getattr(answer, name, ()))
+
+
+def _described(item: _Dynamic) -> Described:
+    multiple = item.kind.strip().casefold().startswith("multi")
+    return Described(keyword=item.keyword, description=item.description, multiple=multiple, value=item.value)
+
+
+_SAID: Final[Mapping[str, Callable[[_Dynamic], Said]]] = {
+    "facts": _described,
+    "memories": lambda item: Sentence(item.memory, tuple(item.topics)),
+    "remember": lambda item: Sentence(item.memory, instruction=True),
+    "forget": lambda item: Forgotten(text=item.what, keyword=item.keyword, value=item.value),
+}
+"""Contents of the items of an answer's lists beside those of the requested concepts."""
 
 
 def dropped_in(answer: BaseModel) -> Counter[DropReason]:
@@ -548,15 +555,6 @@ def _finding(item: _Dynamic, said: Said) -> Extraction:
 def _values(item: _Dynamic, concept: Concept[Any, Any]) -> tuple[Any, ...]:
     written = item.model_dump()
     return (written["value"],) if concept.fact_type is FactType.SINGLE else tuple(written["values"])
-
-
-def _described(item: _Dynamic) -> Described:
-    return Described(
-        keyword=item.keyword,
-        description=item.description,
-        multiple=item.kind.strip().casefold().startswith("multi"),
-        value=item.value,
-    )
 
 
 def described_model(name: str, fields: Mapping[str, Mapping[str, Any]], most: int | None = None) -> type[BaseModel]:

@@ -45,7 +45,9 @@ def statement_spans(text: str, max_chars: int) -> list[Span]:
     if whole[1] - whole[0] <= max_chars:
         pieces = [whole]
     else:
-        pieces = [_trimmed(text, *piece) for piece in _packed(text, _fitting(text, whole, max_chars), max_chars)]
+        borders = (LINE_END, SENTENCE_END, _CLAUSE)
+        fitting = (part for block in _blocks(text, whole) for part in _finer(text, block, max_chars, borders))
+        pieces = [_trimmed(text, *piece) for piece in _packed(text, fitting, max_chars)]
     return [(start, end) for start, end in pieces if says_something(text[start:end])]
 
 
@@ -70,13 +72,8 @@ def _length(text: str, start: int, end: int) -> int:
     return len(text[start:end].rstrip())
 
 
-def _fitting(text: str, span: Span, max_chars: int) -> Iterator[Span]:
-    """Yield neighbouring spans that fit, split at the coarsest borders possible."""
-    for block in _blocks(text, span):
-        yield from _finer(text, block, max_chars, (LINE_END, SENTENCE_END, _CLAUSE))
-
-
 def _finer(text: str, span: Span, max_chars: int, borders: tuple[re.Pattern[str], ...]) -> Iterator[Span]:
+    """Yield neighbouring spans that fit, split at the coarsest borders possible."""
     if _length(text, *span) <= max_chars:
         yield span
     elif not borders:

@@ -106,7 +106,7 @@ class DetectionTask:
         known: all concepts whose type is settled.
         topics: topics of requested memories.
         instructions: whether to look for "remember that" and "forget that".
-        ends: whether to look for facts that are over.
+        ends: whether to look for what is over, or is to be forgotten.
         examples: the request's own examples for the topics.
     """
 
@@ -152,7 +152,7 @@ def task_of(request: DetectionRequest, *, instructions: bool = True) -> Detectio
         known=(*request.concepts, *request.in_use),
         topics=tuple(topic for topic in request.topics if topic.label != EXPLICIT_INSTRUCTIONS.label),
         instructions=instructions and (asks or request.searches_openly),
-        ends=instructions and bool(request.concepts or request.searches_openly),
+        ends=instructions and bool(asks or request.concepts or request.searches_openly),
         examples=request.examples,
     )
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from factmem.abc.detector import Conversation, Message
+from factmem.abc.detector import Conversation
 from factmem.details import Evidence, MediumPart, Treatment
 from factmem.detection.redaction import Span, redact_conversation
 from factmem.detection.statements import says_something
@@ -301,13 +301,9 @@ _written: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _id_of_content(conversation: Conversation) -> str:
-    said = [_identity(message) for message in conversation.messages]
+    said = [[it.id, it.role, it.name, it.content, _isoformat(it.timestamp)] for it in conversation.messages]
     content = _written([_isoformat(conversation.started_at), said])
     return f"content:{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
-
-
-def _identity(message: Message) -> list[str | None]:
-    return [message.id, message.role, message.name, message.content, _isoformat(message.timestamp)]
 
 
 def _isoformat(moment: dt.datetime | None) -> str | None:

@@ -279,17 +279,15 @@ def day_places(
     The question before it may have its month or its year. Without either, the date is the first one from the day on
     which it is said.
     """
-    if not words:
-        return []
     found: list[Found] = []
-    for match in _WRITTEN_DAY.finditer(text, words[0].start, words[-1].end):
+    for match in _WRITTEN_DAY.finditer(text, *_span(words)):
         if _days_of(match[1], match[2], match[3], language) == {day}:
             found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
     if language is None:
         return found
     to_come = said_on is not None and said_on <= day < said_on + _YEAR
     if language.is_unspaced:
-        written = _WRITTEN_MONTH.finditer(text, words[0].start, words[-1].end) if to_come and not found else ()
+        written = _WRITTEN_MONTH.finditer(text, *_span(words)) if to_come and not found else ()
         same = (match for match in written if (int(match[1]), int(match[2])) == (day.month, day.day))
         return found + [_covering(words, *match.span()) for match in same]
     days = [*_part_places(day.day, words), *_spelled_days(day, words, language)]
@@ -382,10 +380,8 @@ def _days_of(one: str, two: str, three: str, language: Language | None) -> set[d
 
 def time_places(time: dt.time, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
     """Return where a time of day is said: in figures, or in words with the part of the day."""
-    if not words:
-        return []
     found = []
-    for match in _WRITTEN_TIME.finditer(text, words[0].start, words[-1].end):
+    for match in _WRITTEN_TIME.finditer(text, *_span(words)):
         hour = int(match[1]) % 12 + 12 * (match[3][0] in "pP") if match[3] else int(match[1])
         if (hour, int(match[2])) == (time.hour, time.minute):
             found.append(_covering(words, *match.span()))
@@ -434,6 +430,10 @@ def _units(number: Decimal, unit: str, words: Sequence[Word], language: Language
     counted += language.find("one", words, 0, len(words) - 1) if number == 1 else []
     behind = ((first, behind_place(pattern, last, words)) for first, last in counted)
     return [(first, last) for first, last in behind if last]
+
+
+def _span(words: Sequence[Word]) -> tuple[int, int]:
+    return (words[0].start, words[-1].end) if words else (0, 0)
 
 
 def _covering(words: Sequence[Word], start: int, end: int) -> Found:
