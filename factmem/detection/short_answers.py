@@ -84,12 +84,19 @@ def _tells(talk: Sequence[Turn]) -> bool:
 
 
 def _answers(text: str, asked: str) -> bool:
-    """Return whether a text answers a question: one about somebody, with a word of its own if the text has none."""
+    """Return whether a text answers a question about somebody.
+
+    If it has no word with content, the question must have one, and not be about the assistant's next step, as "Would
+    you like me to continue?" is.
+    """
     if not telling(asked) & ASKS_SOMEBODY:
         return False
     if telling(text) & (ENOUGH | A_WORD):
         return True
-    return bool(_content(_last_sentence(asked))) and any(True for _ in stated_spans(text, language_of(folded(text))))
+    question = folded(_last_sentence(asked))
+    language = language_of(question)
+    about = content_words(question, language) and not language.finds("objects", question)
+    return bool(about) and any(True for _ in stated_spans(text, language_of(folded(text))))
 
 
 def _content(text: str) -> Sequence[str]:
