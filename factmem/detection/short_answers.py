@@ -67,14 +67,14 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
         return words
     if talk and talk[-1].origin is Origin.ASSISTANT:
         if _answers(text, talk[-1].text):
-            return attrs.evolve(words, answers=_last_of(talk[-1].text))
+            return attrs.evolve(words, answers=_kept(talk[-1].text, whole=False))
         talk = talk[:-1]
     if not telling(text) & CORRECTS:
         return words
     if all(turn.origin is Origin.ASSISTANT for turn in talk):
         return attrs.evolve(words, corrects="")
     own = talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
-    return attrs.evolve(words, corrects=_last_of(talk[-1].text)) if own and _tells(talk) else words
+    return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
 
 
 def _tells(talk: Sequence[Turn]) -> bool:
@@ -108,9 +108,11 @@ def _last_sentence(text: str) -> str:
     return text[slice(*sentence_spans(text)[-1])]
 
 
-def _last_of(text: str) -> str | None:
-    """Return the last sentence of a message, cut if it is long; None if the message is flagged."""
+def _kept(text: str, *, whole: bool) -> str | None:
+    """Return a message without secrets, or its last sentence, cut if it is long; None if the message is flagged."""
     if flags_in(text):
         return None
-    last = _last_sentence(redact(text).text)
-    return last if len(last) <= _LONGEST else f"{last[:_LONGEST].rpartition(' ')[0]}…"
+    said = redact(text).text.strip()
+    if not whole or len(said) > _LONGEST:
+        said = _last_sentence(said)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST].rpartition(' ')[0]}…"

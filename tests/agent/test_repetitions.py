@@ -369,6 +369,7 @@ async def test_what_a_question_asks_to_remember_is_told(said: str) -> None:
     [
         ("I moved to Porto.", "No, Braga."),
         ("I moved to Porto.", "Wait, that's wrong, it's Braga."),
+        ("I moved to Porto. I like tea.", "No, Braga."),
         ("Ich bin nach Bonn gezogen.", "Nein, Aachen."),
         ("Mi sono trasferito a Bari.", "Volevo dire Pisa."),
         ("Mudei-me para Faro.", "Queria dizer Braga."),
