@@ -8,7 +8,7 @@ correction that opens a conversation tells something too: what it corrects was s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -30,8 +30,8 @@ from factmem.sentences import (
 
 __all__ = ["Turn", "is_short", "meant"]
 
-Turn: TypeAlias = tuple[Origin, str]
-"""The origin and the text of a message."""
+BEFORE: Final = 10
+"""Number of messages before a short one that may say what it means."""
 
 _FEW: Final = 3
 """Maximum number of words with content of a text that may need what was said before it to be understood."""
@@ -39,8 +39,13 @@ _FEW: Final = 3
 _LONGEST: Final = 200
 """Maximum length of such a text, and of what is kept of the words before it, in characters."""
 
-_BACK: Final = 6
-"""Number of messages before a correction among which the first of a chain of them is looked for."""
+
+class Turn(NamedTuple):
+    """A message before a short one: its origin, the name of its speaker, and its text, empty if it is not believed."""
+
+    origin: Origin
+    speaker: str | None
+    text: str
 
 
 def is_short(text: str) -> bool:
@@ -55,37 +60,43 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
 
     Args:
         words: The text.
-        before: What the user and the assistant said before it, in order; empty texts for words that are not believed.
+        before: The messages before it, in order, at most `BEFORE`; those of tools and the like do not count.
     """
-    text, recent = words.quote, before[-_BACK:]
+    text, talk = words.quote, [turn for turn in before if turn.origin.trusted]
     if not is_short(text):
         return words
-    if recent and recent[-1][0] is Origin.ASSISTANT:
-        if _answers(text, recent[-1][1]):
-            return attrs.evolve(words, answers=_last_of(recent[-1][1]))
-        recent = recent[:-1]
+    if talk and talk[-1].origin is Origin.ASSISTANT:
+        if _answers(text, talk[-1].text):
+            return attrs.evolve(words, answers=_kept(talk[-1].text, whole=False))
+        talk = talk[:-1]
     if not telling(text) & CORRECTS:
         return words
-    if all(origin is not Origin.USER for origin, _ in before):
+    if all(turn.origin is Origin.ASSISTANT for turn in talk):
         return attrs.evolve(words, corrects="")
-    return attrs.evolve(words, corrects=_last_of(recent[-1][1])) if recent and _told(recent) else words
+    own = talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
+    return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
 
 
-def _told(turns: Sequence[Turn]) -> bool:
-    """Return whether the last of some messages is the user's and tells something, by itself or by those before it."""
-    origin, text = turns[-1]
-    if origin is not Origin.USER:
-        return False
-    return telling(text) & ENOUGH != 0 or meant(Evidence(quote=text), turns[:-1]).before is not None
+def _tells(talk: Sequence[Turn]) -> bool:
+    """Return whether the last of some messages tells something, by itself or by those before it."""
+    *before, (_, speaker, text) = talk
+    return telling(text) & ENOUGH != 0 or meant(Evidence(quote=text, speaker=speaker), before).before is not None
 
 
 def _answers(text: str, asked: str) -> bool:
-    """Return whether a text answers a question: one about somebody, with a word of its own if the text has none."""
+    """Return whether a text answers a question about somebody.
+
+    If it has no word with content, the question must have one, and not be about the assistant's next step, as "Would
+    you like me to continue?" is.
+    """
     if not telling(asked) & ASKS_SOMEBODY:
         return False
     if telling(text) & (ENOUGH | A_WORD):
         return True
-    return bool(_content(_last_sentence(asked))) and any(True for _ in stated_spans(text, language_of(folded(text))))
+    question = folded(_last_sentence(asked))
+    language = language_of(question)
+    about = content_words(question, language) and not language.finds("objects", question)
+    return bool(about) and any(True for _ in stated_spans(text, language_of(folded(text))))
 
 
 def _content(text: str) -> Sequence[str]:
@@ -97,9 +108,11 @@ def _last_sentence(text: str) -> str:
     return text[slice(*sentence_spans(text)[-1])]
 
 
-def _last_of(text: str) -> str | None:
-    """Return the last sentence of a message, cut if it is long; None if the message is flagged."""
+def _kept(text: str, *, whole: bool) -> str | None:
+    """Return a message without secrets, or its last sentence, cut if it is long; None if the message is flagged."""
     if flags_in(text):
         return None
-    last = _last_sentence(redact(text).text)
-    return last if len(last) <= _LONGEST else f"{last[:_LONGEST].rpartition(' ')[0]}…"
+    said = redact(text).text.strip()
+    if not whole or len(said) > _LONGEST:
+        said = _last_sentence(said)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST].rpartition(' ')[0]}…"

@@ -25,7 +25,7 @@ from factmem.conversations import conversations_of
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
-from factmem.detection.short_answers import Turn, is_short, meant
+from factmem.detection.short_answers import BEFORE, Turn, is_short, meant
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -680,20 +680,17 @@ class Rememberer(PipelinePart):
         listened = partial(heard_as, origins=origins, flagged=policies.flagged)
         talk = [*map(_heard_before, earlier), *map(listened, messages.values())]
         repeated = await to_thread.run_sync(repetitions, talk)
-        unsaid = {id for id, message in messages.items() if origins.treatment(message) is Treatment.IGNORE}
-        flags, turns, places = dict[str, str](), list[Turn](), dict[str, int]()
-        for at, (id, said) in enumerate(zip([*(None for _ in earlier), *messages], talk, strict=True)):
-            if id is not None:
-                places[id] = len(turns)
-                if at in repeated:
-                    flags[id] = REPEATS[repeated[at]]
-            if said.origin.trusted:
-                believed = said.trusted and at not in repeated and id not in unsaid
-                turns.append((said.origin, said.text if believed else ""))
-        candidates = [
-            _flagged(_with_meaning(it, turns[: places[it.details.evidence[0].message_id or ""]]), flags)
-            for it in taken.words.candidates
+        cited = [item.assertion.details.evidence[0] for item in earlier]
+        ids = [*(words.message_id or "" for words in cited), *messages]
+        speakers = [*(words.speaker for words in cited), *(message.name for message in messages.values())]
+        doubted = {id for id, message in messages.items() if origins.treatment(message) is Treatment.IGNORE}
+        doubted |= {ids[at] for at, said in enumerate(talk) if at in repeated or not said.trusted}
+        turns = [
+            Turn(said.origin, speaker, "" if id in doubted else said.text)
+            for id, speaker, said in zip(ids, speakers, talk, strict=True)
         ]
+        places, flags = {id: at for at, id in enumerate(ids)}, {ids[at]: REPEATS[of] for at, of in repeated.items()}
+        candidates = [_flagged(_with_meaning(it, turns, places), flags) for it in taken.words.candidates]
         return attrs.evolve(taken, words=attrs.evolve(taken.words, candidates=candidates))
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
@@ -832,12 +829,20 @@ def _may_mean_more(candidate: Candidate) -> bool:
     )
 
 
-def _with_meaning(candidate: Candidate, before: Sequence[Turn]) -> Candidate:
-    """Return a candidate with what it means something by, if that was said before it."""
+def _with_meaning(candidate: Candidate, turns: Sequence[Turn], places: Mapping[str, int]) -> Candidate:
+    """Return a candidate with what it means something by, if that was said before it.
+
+    Args:
+        candidate: The candidate.
+        turns: The messages of its conversation.
+        places: Their places by message id.
+    """
     if not _may_mean_more(candidate):
         return candidate
     words, *others = candidate.details.evidence
-    return attrs.evolve(candidate, details=attrs.evolve(candidate.details, evidence=(meant(words, before), *others)))
+    at = places[words.message_id or ""]
+    evidence = (meant(words, turns[max(at - BEFORE, 0) : at]), *others)
+    return attrs.evolve(candidate, details=attrs.evolve(candidate.details, evidence=evidence))
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:

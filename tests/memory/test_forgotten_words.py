@@ -22,13 +22,14 @@ DAY = dt.timedelta(days=1)
 
 
 class Counting:
-    """A detector that finds numbers of seats in the user's messages."""
+    """A detector that finds numbers of seats in the user's messages, and those to forget."""
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         found = [
             Candidate(
                 fact=SEATS.fact([int(match[1])], timestamp=said.timestamp),
                 details=FactDetails(evidence=(said.cite(*match.span()),), origin=said.origin),
+                removed=said.text.startswith("Forget"),
             )
             for said in utterances(conversation, dt.datetime.now(dt.UTC))
             if said.origin is Origin.USER
@@ -56,6 +57,15 @@ async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: M
     await memory.forget(seats.id)
     await memory.remember(said)
     assert not_none(await memory.load(SEATS)).value == 40
+
+
+async def test_what_corrects_words_that_are_to_be_forgotten_goes_with_them(memory: Memory, clock: FakeClock) -> None:
+    await memory.remember(talk(clock, "There are 40 seats.", "Sorry, chairs.", "I like tea."))
+    kept = {record.value: record.evidence[0].corrects for record in await memory.list_records()}
+    assert kept == {40: None, "There are 40 seats.": None, "Sorry, chairs.": "There are 40 seats.", "I like tea.": None}
+    wish = Message(content="Forget the 40 seats.", timestamp=clock())
+    await memory.remember(Conversation(messages=[wish], id="later"))
+    assert [record.value for record in await memory.list_records()] == ["I like tea."]
 
 
 async def test_the_words_that_go_with_a_fact_are_shown_before_and_after(memory: Memory, clock: FakeClock) -> None:
