@@ -38,7 +38,7 @@ from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
 from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.facade import Memory, keeps_log, subjects_named, zone_of
+from factmem.memory.facade import Memory, keeps_log, revisions_of, subjects_named, zone_of
 from factmem.memory.filters import Filters
 from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
@@ -444,8 +444,8 @@ class MemoryRun:
         wanted = {**wanted, "subjects": subjects}
         if not query:
             newest = await view.list_records(limit=limit, strongest=True, **wanted)
-            past = {record.id: await view.history(record.id) for record in newest if history}
-            return _Found(records=tuple(newest), earlier={id: tuple(reversed(said[:-1])) for id, said in past.items()})
+            past = await revisions_of(view, [record.id for record in newest]) if history else {}
+            return _Found(records=tuple(newest), earlier={id: said[-2::-1] for id, said in past.items()})
         search = partial(
             view.recall,
             query,
@@ -570,14 +570,15 @@ async def _settled(
     shown |= {it.id: it for it in await listed(strongest=True) if it.id in several}
     held = {(it.subject.key, it.concept.keyword): it.value for it in shown.values()}
     earlier, former = dict(facts.earlier), list[FactRecord[Any]]()
+    revisions = await revisions_of(view, [record.id for record in there])
     for record in there:
-        place = record.subject.key, record.concept.keyword
+        said, place = revisions.get(record.id, [record]), (record.subject.key, record.concept.keyword)
         if record.id in shown:
-            earlier[record.id] = await view.history(record.id)
+            earlier[record.id] = said
         elif record.concept.fact_type is FactType.SINGLE and place in held:
-            former += [it for it in await view.history(record.id) if it.value != held[place]]
+            former += [it for it in said if it.value != held[place]]
         elif record.id in several:
-            former += [it for it in await view.history(record.id) if it.value != record.value]
+            former += [it for it in said if it.value != record.value]
     return attrs.evolve(facts, records=tuple(shown.values()), earlier=earlier, former=tuple(former))
 
 

@@ -77,7 +77,17 @@ from factmem.validators import check_instance, check_seconds
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["UNSET", "Memory", "Unset", "entries_of", "keeps_log", "subjects_named", "withdraw", "zone_of"]
+__all__ = [
+    "UNSET",
+    "Memory",
+    "Unset",
+    "entries_of",
+    "keeps_log",
+    "revisions_of",
+    "subjects_named",
+    "withdraw",
+    "zone_of",
+]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -1168,6 +1178,17 @@ def zone_of(memory: Memory) -> dt.tzinfo:
 def keeps_log(memory: Memory) -> bool:
     """Return whether a memory's provider keeps a log, and not only what the four verbs can express."""
     return not memory._backend.four_verbs_only
+
+
+async def revisions_of(memory: Memory, record_ids: Sequence[str]) -> Mapping[str, Sequence[FactRecord[Any]]]:
+    """Return the visible revisions of those records that have several, oldest first, of those that the provider keeps.
+
+    Args:
+        memory: The memory, or a view of it.
+        record_ids: The ids of the records.
+    """
+    memory._backend.enter_loop()
+    return await memory._reader.revisions_of(record_ids)
 
 
 async def entries_of(memory: Memory, part: LogPart) -> list[LogEntry]:

@@ -371,7 +371,12 @@ class Reader(Part):
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""
-        log = await self.everybody.log(LogPart(record_ids=[match.record.id for match in matches], related=True))
+        said = await self.revisions_of([match.record.id for match in matches])
+        return [attrs.evolve(match, earlier=_before(match.record, said.get(match.record.id, ()))) for match in matches]
+
+    async def revisions_of(self, record_ids: Collection[str]) -> dict[str, list[FactRecord[Any]]]:
+        """Return the revisions of those records that have several, oldest first, as far as the provider keeps them."""
+        log = await self.everybody.log(LogPart(record_ids=record_ids, related=True))
         recorded = [entry for entry in log if isinstance(entry, Recorded)]
         times = Counter(entry.record_id for entry in recorded)
         revised = {record_key(entry) for entry in recorded if times[entry.record_id] > 1}
@@ -379,7 +384,7 @@ class Reader(Part):
         said: dict[str, list[FactRecord[Any]]] = {}
         for record in self._revisions(log, self._context.concepts):
             said.setdefault(record.id, []).append(record)
-        return [attrs.evolve(match, earlier=_before(match.record, said.get(match.record.id, ()))) for match in matches]
+        return said
 
     async def _history_of(
         self, wanted: RecallFilter, declared: Mapping[str, Concept[Any, Any]]
