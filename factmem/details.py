@@ -155,7 +155,7 @@ class Evidence:
 
     @property
     def before(self) -> str | None:
-        """What was said before that these words mean something by; None if they stand for themselves."""
+        """The words said before that these mean something by; None if they stand for themselves."""
         return self.corrects if self.answers is None else self.answers
 
 
