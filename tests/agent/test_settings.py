@@ -35,7 +35,7 @@ from factmem.memory.context import Policies
 from factmem.records import Origin
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.agent.installed import memory_over, plugin, user
+from tests.agent.installed import memory_over, plugin, texts, user
 from tests.memory.shelves import Shelf
 from tests.memory.telling import CITY, SEATS, said, well
 from tests.narrowing import not_none
@@ -290,7 +290,7 @@ async def test_found_facts_of_an_agent_over_four_verbs_are_typed() -> None:
         assert not_none(await shelf.load(SEATS, alice, MemoryScope.agent("clerk") / "bookings")).value == 12
         with agent.run("alice"):
             for history in ([ASKED], []):  # a block for a question, and one for none
-                assert "12" in (await agent.load_facts_to_agent(history, [SEATS]))[0]["content"]
+                assert "12" in texts(await agent.load_facts_to_agent(history, [SEATS]))[0]
 
 
 def test_an_address_in_place_of_the_settings_is_refused_with_where_it_belongs() -> None:
