@@ -120,7 +120,8 @@ def quotes_of(record: FactRecord[Any]) -> tuple[Quote, ...]:
 def cited(item: Evidence) -> tuple[str, str]:
     """Return the speaker of some words, and the conversation and message or the place in a document, as far as known.
 
-    Ids that were derived from the content are left out, and so is the position in a conversation without a name.
+    The place of a short answer or correction is also what it answers or corrects. Ids that were derived from the
+    content are left out, and so is the position in a conversation without a name.
     """
     named = [shown(name) for name in (item.speaker, item.role) if name]
     speaker = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named)
@@ -131,6 +132,8 @@ def cited(item: Evidence) -> tuple[str, str]:
         message = ""
     talk, words = ("", "") if item.role == Origin.DOCUMENT.value else ("conversation ", "message ")
     where = [f"{what}{id}" for what, id in ((talk, conversation), (words, message)) if id]
+    where += [f"to “{item.answers}”"] if item.answers else []
+    where += [f"after “{item.corrects}”"] if item.corrects else []
     return speaker, shown(", ".join(where))
 
 

@@ -160,7 +160,7 @@ _SHOWN: Final = (
 )  # fmt: skip
 """Parts of the JSON form of a record that a model is shown, beside its id, its times and the words it comes from."""
 
-_CITED: Final = ("quote", "role", "speaker", "conversation_id", "message_id")
+_CITED: Final = ("quote", "role", "speaker", "conversation_id", "message_id", "answers", "corrects")
 
 
 def fact_answer(record: FactRecord[Any]) -> _Answer:

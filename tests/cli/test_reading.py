@@ -32,7 +32,7 @@ def test_recall_prints_value_place_date_and_speaker(cli: CommandLine, talk: Talk
 def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     cli.run("save", "seats", "120", "--type", "int", "--description", "Seats at the venue")
     (match,) = cli.matches("seats", "--limit", "3")
-    assert set(match) == {"score", "parts", "reasons", "record", "path", "newer", "retracted", "after", "earlier"}
+    assert set(match) == {"score", "parts", "reasons", "record", "path", "newer", "retracted", "earlier"}
     assert match["earlier"] == []
     assert 0 < match["score"] <= 1
     assert "lexical" in match["reasons"]

@@ -102,9 +102,13 @@ async def test_what_is_plainly_over_ends_and_its_words_stay(language: str) -> No
     with LoopbackOpenAIServer(answering(*answers)) as server:
         model = InstructorModel("m", base_url=server.base_url, api_key="k", tries=1, retries=0, pause=0.0)
         async with Memory("memory:", model=model, clock=lambda: LATER, concepts=[ALLERGIES, EMPLOYER]) as memory:
-            for number, words in enumerate((facts, ends)):
-                messages = [Message(content=text, id=text, timestamp=day(number)) for text in words]
-                outcome = await memory.remember(Conversation(messages=messages, id=str(number)))
+            talks = [
+                Conversation(
+                    messages=[Message(content=text, id=text, timestamp=day(number)) for text in words], id=str(number)
+                )
+                for number, words in enumerate((facts, ends))
+            ]
+            _, outcome = [await memory.remember(talk) for talk in talks]
             assert (outcome.dropped, outcome.waiting) == ({}, ())
             deleted = {change.record.value for change in outcome.changes if change.kind is ChangeKind.DELETED}
             assert deleted == {allergen, firm}
