@@ -125,7 +125,7 @@ class Evidence:
         start: offset of the quote in the message's text, in characters.
         end: offset of the quote's end.
         medium: the part of an image, a recording or a file that the words were read from; None for words said.
-        answers: the question that these words, a short answer, mean something by.
+        answers: the question to which these words are a short answer.
         corrects: the speaker's words before these, a short correction; empty if it opens the conversation.
     """
 
@@ -155,7 +155,7 @@ class Evidence:
 
     @property
     def before(self) -> str | None:
-        """The words said before that these mean something by; None if they stand for themselves."""
+        """The words before these that give them their meaning; None if they stand for themselves."""
         return self.corrects if self.answers is None else self.answers
 
 

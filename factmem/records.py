@@ -186,7 +186,7 @@ class Assertion:
 
     @property
     def canonical_value(self) -> bytes:
-        """The canonical bytes of the value, behind those of the words that a statement means something by."""
+        """The canonical bytes of the value, behind those of the words that give a statement its meaning."""
         value, evidence = canonical_bytes(self.data), self.details.evidence
         before = evidence[0].before if evidence and self.keyword == STATEMENT.keyword else None
         return canonical_bytes([before, self.data]) if before else value
@@ -195,7 +195,7 @@ class Assertion:
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
         evidence = self.details.evidence[:1]
-        # The slot of a MULTIPLE is the digest of its value, if that means something by itself.
+        # The slot of a MULTIPLE is the digest of its value, if no other words give it its meaning.
         slot = b"" if evidence and evidence[0].before else self.slot
         value = slot or _digest(canonical_bytes(self.data))
         # Names are the same only if they are equal; values are if their canonical bytes are. It is the JSON of a list.

@@ -235,7 +235,7 @@ _MOST_CHARACTERS: Final = 1_000_000
 
 @attrs.frozen
 class _Heard:
-    """What was heard of a conversation.
+    """A conversation as it was heard.
 
     Attributes:
         said: The messages by id, the latest last.
@@ -251,13 +251,16 @@ class _Heard:
         """Return the place in the order at which a history begins: where most of it stands as it was heard.
 
         A history goes on from the latest one, of which its host may have cut the beginning; or it has everything, from
-        the beginning on. If nothing of it was heard in this way, all of it comes after what was heard.
+        the beginning on. Several messages that begin with the first one heard are everything, even if others are not as
+        they were heard: a host may load a history in another form than it saves it in. If nothing of it was heard in
+        this way, all of it comes after what was heard.
         """
         if self.order[self.cut :] == tuple(keys[: len(self.order) - self.cut]):
             return self.cut
         known = list(itertools.dropwhile(lambda key: key not in self.order, keys))  # a summary stands for what was cut
         shared = {at: self._shared(at, known) for at, key in enumerate(self.order) if key in known[:1]}
-        fitting = [(held, at) for at, held in shared.items() if at + held > self.cut]
+        whole = len(keys) > 1
+        fitting = [(held, at) for at, held in shared.items() if at + held > self.cut or (at == 0 and whole)]
         return max(fitting, default=(0, len(self.order)))[1]
 
     def _shared(self, at: int, keys: Sequence[str]) -> int:
@@ -279,7 +282,7 @@ class Hearing:
     def hear(self, identity: RunIdentity, history: Sequence[Message]) -> list[Message]:
         """Keep in mind a history as it is so far; return it with ids that count what was heard before it.
 
-        So what is said again is told from what was heard, although the host has cut that.
+        So words that are said again differ from those that were heard, although the host has cut the latter.
 
         Args:
             identity: The identity of the run.

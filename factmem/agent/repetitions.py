@@ -299,7 +299,7 @@ class _Told:
 
 
 class Coverage:
-    """The facts and statements of a block so far. What means something by other words is covered by no statement."""
+    """The facts and statements of a block so far. No statement covers a short answer or correction."""
 
     def __init__(self) -> None:
         self._told: dict[_Individual, _Told] = defaultdict(_Told)
@@ -433,7 +433,7 @@ class Coverage:
 
 
 def means_more(record: FactRecord[Any]) -> bool:
-    """Return whether a statement is a short answer or correction, which means something by other words."""
+    """Return whether a statement is a short answer or correction, to which other words give its meaning."""
     return any(item.before is not None for item in record.evidence[:1])
 
 

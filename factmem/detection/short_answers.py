@@ -1,8 +1,8 @@
-"""Short answers and corrections of a user, which mean something by what was said before them.
+"""Short answers and corrections of a user, whose meaning lies in the words before them.
 
-"Yes, I am." tells something behind "Are you vegetarian?", and "No, Braga." behind "I moved to Porto.". No word of an
-answer shows that: whatever a question about somebody is answered with tells something, except another question. A
-correction that opens a conversation tells something too: what it corrects was said in an earlier one.
+"Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
+not show that. So every reply to a question about somebody tells something, unless it is a question itself. A correction
+that opens a conversation tells something too: the words that it corrects are of an earlier one.
 """
 
 from __future__ import annotations

@@ -502,7 +502,7 @@ class Rememberer(PipelinePart):
         return stored
 
     async def _as_dated_before(self, said: Conversation, order: Order) -> Conversation:
-        """Return a conversation with the times of those messages that the store has: to submit them again is no news.
+        """Return a conversation with the stored times of those messages that the store has.
 
         Only a message without a time is dated, one of the same conversation and place, with the same id and text.
         """
@@ -661,10 +661,10 @@ class Rememberer(PipelinePart):
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
     async def _in_conversation(self, taken: Taken, heard: Conversation | None, order: Order) -> Taken:
-        """Return an item with what depends on other messages.
+        """Return an item with the parts that depend on other messages.
 
-        Those of its words that the assistant only repeats get a flag, which quarantines; short answers and corrections
-        of the user, what they mean something by.
+        Words that the assistant only repeats get a flag, which quarantines them. Short answers and corrections of the
+        user get the words that they answer or correct.
 
         Args:
             taken: The item.
@@ -830,7 +830,7 @@ def _may_mean_more(candidate: Candidate) -> bool:
 
 
 def _with_meaning(candidate: Candidate, turns: Sequence[Turn], places: Mapping[str, int]) -> Candidate:
-    """Return a candidate with what it means something by, if that was said before it.
+    """Return a candidate with the words that it answers or corrects, if there are any before it.
 
     Args:
         candidate: The candidate.

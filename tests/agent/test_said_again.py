@@ -1,4 +1,4 @@
-"""What is said again in a conversation is new, and a history that is passed again is not."""
+"""Words that are said again in a conversation are new, and a history that is passed again is not."""
 
 from __future__ import annotations
 
@@ -84,6 +84,12 @@ def test_a_history_that_is_shown_in_part_and_then_whole_is_heard_once() -> None:
     whole = [SYSTEM, ROME, tool("It rains."), OK, OSLO, OK]
     turns = [whole[:4], [SYSTEM, ROME, OK, OSLO], [SYSTEM, OSLO], whole, [SYSTEM, *whole[4:], ROME], [*whole, ROME]]
     assert new_in(turns) == [[ROME["content"]], [OSLO["content"]], [], [], [ROME["content"]], []]
+
+
+def test_a_history_that_a_host_loads_in_another_form_than_it_saves_is_heard_once() -> None:
+    """CrewAI loads what was said before as one text."""
+    turns = [[ROME], [ROME, OK], [user("I live in Rome.\nNoted.\n")], [ROME, OK, OSLO, OK]]
+    assert new_in(turns)[3] == [OSLO["content"]]
 
 
 def test_a_summary_in_the_place_of_what_was_cut_does_not_hide_what_is_said_again() -> None:
