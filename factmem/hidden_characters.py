@@ -21,7 +21,7 @@ The joiners and variation selectors of emoji and some scripts are not among them
 """
 
 
-_HARMLESS: Final = re.compile("[ !#-%(-;=?-~]*")
+_HARMLESS: Final = re.compile("[ !#-%'-;=?-~]*")
 """A text with nothing to escape, as most are."""
 
 
@@ -31,11 +31,12 @@ def visible(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text for any place in a document, where it can neither close nor open anything, nor hide.
+    """Return a text for an attribute in double quotes or an element: it can neither close nor open anything, nor hide.
 
-    No angle bracket, ampersand or quote is left. Control characters become spaces, and hidden ones are `visible`.
+    No angle bracket, ampersand or double quote is left. Control characters become spaces, and hidden ones are
+    `visible`.
     """
-    return text if _HARMLESS.fullmatch(text) else _shown(html.escape(text, quote=True))
+    return text if _HARMLESS.fullmatch(text) else _shown(html.escape(text, quote=False).replace('"', "&quot;"))
 
 
 def escaped_words(text: str) -> str:
