@@ -7,6 +7,7 @@ import datetime as dt
 import itertools
 import logging
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
@@ -491,7 +492,7 @@ class Rememberer(PipelinePart):
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
         now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
         said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
-        bare, words = await self.without_media([await self._as_dated_before(item, order) for item in said], order)
+        bare, words = await self.without_media(await self._dated_as_before(said, order), order)
         texts = [isinstance(item, str) for item in what]
         taken = [
             Taken(conversation=item, is_text=is_text, job=self.job(order, is_text=is_text))
@@ -501,28 +502,20 @@ class Rememberer(PipelinePart):
         warn_of_not_text(sum(item.conversation.not_text for item in stored))
         return stored
 
-    async def _as_dated_before(self, said: Conversation, order: Order) -> Conversation:
-        """Return a conversation with the stored times of those messages that the store has.
+    async def _dated_as_before(self, said: Sequence[Conversation], order: Order) -> list[Conversation]:
+        """Return conversations with the stored times of those messages that the store has.
 
         Only a message without a time is dated, one of the same conversation and place, with the same id and text.
         """
-        undated = said.started_at is None and any(message.timestamp is None for message in said.messages)
-        if said.id is None or not undated or self._backend.four_verbs_only:
-            return said
-        known = {
-            (entry.assertion.details.evidence[0].message_id, entry.assertion.details.evidence[0].quote): entry
-            for entry in await self.words_of(StoredSession(id=said.id), order)
-        }
-        if not known:
-            return said
-        messages = [
-            attrs.evolve(message, timestamp=entry.assertion.timestamp)
-            if message.timestamp is None
-            and (entry := known.get((message.id or str(place), redact(message.content).text))) is not None
-            else message
-            for place, message in enumerate(said.messages)
-        ]
-        return attrs.evolve(said, messages=messages)
+        undated = {item.id for item in said if item.id is not None and _is_undated(item)}
+        if not undated or self._backend.four_verbs_only:
+            return list(said)
+        known: dict[str | None, dict[tuple[str | None, str], dt.datetime]] = defaultdict(dict)
+        for entry in await self._of_everybody.recorded(LogPart(conversations=undated)):
+            words = entry.assertion.details.evidence[0]
+            if _is_of(StoredSession(id=words.conversation_id or ""), entry, order):
+                known[words.conversation_id][words.message_id, words.quote] = entry.assertion.timestamp
+        return [_dated(item, known[item.id]) if item.id in known else item for item in said]
 
     async def without_media(
         self, said: Sequence[Conversation], order: Order, *, lenient: bool = False
@@ -762,6 +755,22 @@ class Rememberer(PipelinePart):
         return await self._of_everybody.recorded(
             LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
         )
+
+
+def _is_undated(said: Conversation) -> bool:
+    """Return whether a conversation has messages without a time."""
+    return said.started_at is None and any(message.timestamp is None for message in said.messages)
+
+
+def _dated(said: Conversation, times: Mapping[tuple[str | None, str], dt.datetime]) -> Conversation:
+    """Return a conversation with the times of messages without one, by their ids and texts."""
+    messages = [
+        message
+        if message.timestamp is not None
+        else attrs.evolve(message, timestamp=times.get((message.id or str(place), redact(message.content).text)))
+        for place, message in enumerate(said.messages)
+    ]
+    return attrs.evolve(said, messages=messages)
 
 
 def warn_of_not_text(number: int) -> None:
