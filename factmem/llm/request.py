@@ -300,6 +300,7 @@ class ModelExchange(Generic[AnswerT]):
         Raises:
             BudgetSpentError: no further one may be.
         """
+        self._reported = None
         try:
             meter_request()
         except BudgetSpentError as error:

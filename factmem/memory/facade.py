@@ -1181,7 +1181,7 @@ def keeps_log(memory: Memory) -> bool:
 
 
 async def revisions_of(memory: Memory, record_ids: Sequence[str]) -> Mapping[str, Sequence[FactRecord[Any]]]:
-    """Return the visible revisions of those records that have several, oldest first, of those that the provider keeps.
+    """Return the visible revisions of records that have several, oldest first, as far as the provider keeps them.
 
     Args:
         memory: The memory, or a view of it.

@@ -375,7 +375,7 @@ class Reader(Part):
         return [attrs.evolve(match, earlier=_before(match.record, said.get(match.record.id, ()))) for match in matches]
 
     async def revisions_of(self, record_ids: Collection[str]) -> dict[str, list[FactRecord[Any]]]:
-        """Return the revisions of those records that have several, oldest first, as far as the provider keeps them."""
+        """Return the revisions of records that have several, oldest first, as far as the provider keeps them."""
         log = await self.everybody.log(LogPart(record_ids=record_ids, related=True))
         recorded = [entry for entry in log if isinstance(entry, Recorded)]
         times = Counter(entry.record_id for entry in recorded)

@@ -137,6 +137,15 @@ async def test_a_misbehaving_model_gives_the_right_answer_or_a_typed_error(
     assert CANARY not in "".join(capfd.readouterr())
 
 
+async def test_an_error_in_a_successful_response_does_not_hide_the_next_one() -> None:
+    with (
+        LoopbackOpenAIServer(answering(_reported(429), error_answer(401))) as server,
+        pytest.raises(ModelUnavailableError, match=r"HTTP 401.* API key"),
+    ):
+        await asked_of(server.base_url).ask(PROMPT, Trip)
+    assert len(server.requests) == 2
+
+
 async def test_a_refused_connection_is_a_typed_error() -> None:
     """No server listens at the address; the message says what to check."""
     with pytest.raises(ModelUnavailableError, match=r"2 request.* is its server running") as caught:
