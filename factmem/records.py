@@ -194,29 +194,26 @@ class Assertion:
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
-        evidence = self.details.evidence[:1]
+        scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence[:1]
         # The slot of a MULTIPLE is the digest of its value, if no other words give it its meaning.
         slot = b"" if evidence and evidence[0].before else self.slot
         value = slot or _digest(canonical_bytes(self.data))
-        # Names are the same only if they are equal; values are if their canonical bytes are. It is the JSON of a list.
-        words = ", ".join([f"[{_written(item.conversation_id)}, {_written(item.message_id)}]" for item in evidence])
-        removed = "true" if self.removed else "false"
-        identity = (
-            f'{_begun(self.place.key, self.details.owner, self.keyword)}, "{value.hex()}", {removed}, '
-            f'"{self.timestamp.isoformat()}", "{self.details.origin.value}", [{words}], '
-            f"{_written(self.revises)}, {'null' if self.revised is None else self.revised}]"
-        )
-        return _digest(identity.encode())
-
-
-@functools.lru_cache(maxsize=1024)
-def _begun(place: tuple[str | None, tuple[str, ...], tuple[str, str | None]], owner: str | None, keyword: str) -> str:
-    """Return the beginning of the JSON of an identity: what the assertions of a track share."""
-    return json.dumps([*place, owner, keyword])[:-1]
-
-
-def _written(text: str | None) -> str:
-    return "null" if text is None else json.dumps(text)
+        # Names are the same only if they are equal; values are if their canonical bytes are.
+        identity = [
+            scope.tenant,
+            list(scope.segments),
+            list(subject.key),
+            self.details.owner,
+            self.keyword,
+            value.hex(),
+            self.removed,
+            self.timestamp.isoformat(),
+            self.details.origin.value,
+            [[item.conversation_id, item.message_id] for item in evidence],
+            self.revises,
+            self.revised,
+        ]
+        return _digest(json.dumps(identity).encode())
 
 
 def _digest(data: bytes) -> bytes:
