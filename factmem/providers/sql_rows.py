@@ -81,7 +81,6 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 _MOST_HEADS: Final = 1024
 _HEADS: Final[dict[tuple[object, ...], str]] = {}
 
-_DECODER: Final = json.JSONDecoder()
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -373,7 +372,7 @@ def read_assertion(row: Sequence[Any]) -> Recorded:
             assert isinstance(entry, Recorded)
             return entry
         return Recorded(
-            assertion=decode_assertion(_read_head(head), _DECODER.raw_decode(doc)[0], moment_at(said_at)),
+            assertion=decode_assertion(_read_head(head), json.loads(doc), moment_at(said_at)),
             id=id,
             record_id=record_id,
             seq=seq,
