@@ -11,6 +11,7 @@ import pytest
 
 from factmem.cli.session import in_words
 from factmem.entry_points import installed_entry_points
+from factmem.memory.audit import AuditAction
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 if TYPE_CHECKING:
@@ -108,6 +109,12 @@ def test_an_erasure_stays_in_the_trail(cli: CommandLine) -> None:
     cli.data("forget", record["id"], "--yes")
     for options in ((), ("--action", "erased")):
         assert [entry["action"] for entry in cli.data("audit", *options)["entries"]] == ["erased"]
+
+
+def test_the_trail_can_be_narrowed_to_each_action(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120")
+    every = [option for action in AuditAction for option in ("--action", action.value.replace(" ", "-"))]
+    assert [entry["action"] for entry in cli.data("audit", *every)["entries"]] == ["recorded"]
 
 
 def test_a_store_that_keeps_nothing_says_so(cli: CommandLine) -> None:
