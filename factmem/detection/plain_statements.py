@@ -62,6 +62,7 @@ SEVERAL: Final = "one of several"
 _UNIT: Final = "said in another unit"
 _COUNTS_ELSE: Final = "said of something else"
 _NAME: Final = "said as a name"
+_OF_LONGER_NAME: Final = "said as a part of a longer name"
 
 _QUESTION_MARKS: Final = frozenset("?？؟")
 _COLONS: Final = frozenset(":：")
@@ -310,9 +311,9 @@ class Reading:
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self.clause(place, sentence)
-        yield from self._of_speaker(place, clause, sentence, manner)
         yield from self._of_clause(clause, set() if manner.whole else set(range(place[0], place[1] + 1)), manner)
         yield from self._of_sentence(place, clause, sentence)
+        yield from self._of_speaker(place, clause, sentence, manner)
         yield from self.reasons_around(clause, sentence, denied=manner.truth is False)
 
     def clause(self, place: Found, sentence: Found | None = None) -> Found:
@@ -338,7 +339,7 @@ class Reading:
         """Return the positions of words that neither the table nor the topic has."""
         found = set(self._said(first, last)) - self.topic.places(self.words, first, last)
         found = {at for at in found if not is_amount(self.words[at], self.language)}
-        for name in (*_PLAIN, *self.topic.themes, *names):
+        for name in (*_PLAIN, *(("third",) if self.topic.is_of_a_thing else ()), *self.topic.themes, *names):
             found -= self.entries(name, first, last) if found else set()
         return found
 
@@ -363,8 +364,8 @@ class Reading:
             or subject
         )
         related = self.topic.places(self.words, *clause) - inner
-        spare = 0 if manner.ends else 1 + manner.text
-        most = spare + bool(related) if manner.truth is None and (oneself or self._counts_topic(place)) else 0
+        spare = not (manner.text or manner.ends) and bool(related) and (oneself or self._counts_topic(place))
+        most = 1 if spare and manner.truth is None else 0
         number = not manner.text and manner.truth is None and "past" not in manner.granted
         labelled = number and place[0] - 1 in unknown and place[1] + 1 not in related  # "flat 54"
         if len(unknown) > most or labelled:
@@ -670,7 +671,15 @@ class Reading:
             return _PART
         if {at for at in self._said(*clause) if numbers_at(self.words[at], self.language)} - inner:
             return SEVERAL
+        if self._is_replaced(clause):
+            return _CORRECTED
         return self._reason_of_unit(place, clause) if counts else None
+
+    def _is_replaced(self, clause: Found) -> bool:
+        """Return whether another number takes the place of one right after its clause, or an aside: "36, er, 37"."""
+        after = self._said(clause[1] + 1, self.passage.sentence(*clause)[1])[:_SHORT]
+        begin = (at for at in after if self.passage.is_pause(at - 1) and numbers_at(self.words[at], self.language))
+        return any(not self._unknown(at + 1, at + 1) for at in begin)
 
     def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
         words, behind = self.words, place[1] + 1
@@ -699,7 +708,15 @@ class Reading:
         said = self.words[place[0]]
         if said.is_name and text.islower() and not (self._is_first(place[0]) or self.language.table.get("nouns_large")):
             return _NAME
+        if said.is_name and not self.language.table.get("nouns_large") and self._is_of_longer_name(place):
+            return _OF_LONGER_NAME
         return self._reason_of_next(place, self.clause(place))
+
+    def _is_of_longer_name(self, place: Found) -> bool:
+        """Return whether a name stands right before or behind a place, with only a space between."""
+        before, behind = place[0] - 1, place[1] + 1
+        beside = [at for at in (before, behind) if 0 <= at < len(self.words) and self.words[at].is_name]
+        return any(not (self._is_first(at) or self.words[at].text in self.topic.subjects) for at in beside)
 
     def reason_of_topic(self, place: Found, *, choice: bool) -> str | None:
         """Return why a day, or one of several choices, is not plainly that of what the concept is about.

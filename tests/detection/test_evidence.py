@@ -134,6 +134,8 @@ def test_denials_the_past_and_other_people_wait_in_every_language(text: str, val
         ("Bo [10:02] I live in Oslo.\nAda [10:03] I live in Bergen.", "said by one of several speakers"),
         ("Read this:\nFrom: Bo\nTo: me\n\nI live in Oslo.", "said in a letter"),
         ("Asun Oslossa.", "said in a language that is not recognized"),
+        ("I live in New Oslo.", "said as a part of a longer name"),
+        ("I translate poems about Oslo.", "not said in plain words"),
     ],
 )
 def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> None:
@@ -173,6 +175,7 @@ def test_a_value_of_any_type_is_found_in_its_canonical_form(text: str, value: An
     [
         ("I live 60 kilometres outside of town.", 60, AGE),
         ("I'm 18 months sober.", 18, AGE),
+        ("I'm 36, er, 37 since last week.", 36, AGE),
         ("I've been here 12 years, and I'm 41.", 12, AGE),
         ("I am about 41.", 41, AGE),
         ("12 is too many seats.", 12, Concept.single("seats", "How many seats they need", int)),
