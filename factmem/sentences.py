@@ -13,7 +13,7 @@ import struct
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, repeat, takewhile
+from itertools import chain, compress, islice, repeat, takewhile
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
@@ -96,8 +96,9 @@ _NOTHING: Final = r"\z."
 _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
 """Translation of the ASCII characters outside `WORD` into spaces."""
 
-_RECENT, _IN_BATCHES = 8, 1_024
-"""Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
+_RECENT, _IN_BATCHES, _MOST_WORDS = 8, 1_024, 65_536
+"""Numbers of texts that are kept as they were read, for the next step of a write and for one after a batch; of words.
+"""
 
 _CACHES_OF_TEXTS: Final[list[functools._lru_cache_wrapper[Any]]] = []
 
@@ -362,8 +363,7 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     if not total:
         return ()
     counts = struct.unpack(f"<{len(languages)}H", total.to_bytes(2 * len(languages), "little"))
-    most = max(counts)
-    return tuple([language for language, count in zip(languages, counts, strict=True) if count == most])
+    return tuple(compress(languages, map(max(counts).__eq__, counts)))
 
 
 @forgettable
@@ -425,9 +425,15 @@ def _between(text: str, start: int, last: int, ends: set[int]) -> Iterator[Span]
         start = end
 
 
-def content_words(text: str, language: Language) -> list[str]:
-    """Return the words of a folded text that say something; the neighbouring characters of an unspaced one."""
-    return list(_content_words(text, language))
+def content_words(text: str, language: Language, most: int | None = None) -> list[str]:
+    """Return the words of a folded text that say something; the neighbouring characters of an unspaced one.
+
+    Args:
+        text: The text.
+        language: Its language.
+        most: Maximum number of words, the first ones; None for all.
+    """
+    return list(islice(_content_words(text, language), most))
 
 
 def _content_words(text: str, language: Language) -> Iterator[str]:
@@ -541,17 +547,20 @@ def tells(text: str) -> bool:
     return telling(text) & ENOUGH != 0
 
 
-@forgettable
-@functools.lru_cache(_RECENT)
 def telling(text: str) -> int:
     """Return the bits of what a text tells, alone and in a conversation; see `ENOUGH`."""
-    said = text[:_LONGEST]
+    return _telling(text[:_LONGEST], text.rstrip()[-_LONGEST:])
+
+
+@forgettable
+@functools.lru_cache(_IN_BATCHES)
+def _telling(said: str, end: str) -> int:
+    """Return the bits of what a text tells, by its beginning and its end."""
     lowered = folded(said)
     if lowered.isascii() and _only_states(lowered) and _says_enough_anywhere(lowered):
         return ENOUGH
     language = language_of(lowered)
-    asked = text.rstrip().endswith(QUESTION_MARKS)
-    asks = ASKS_SOMEBODY if asked and _asks_about_somebody(text[-_LONGEST:], language) else 0
+    asks = ASKS_SOMEBODY if end.endswith(QUESTION_MARKS) and _asks_about_somebody(end, language) else 0
     pieces = [lowered[start:end] for start, end in stated_spans(said, language)]
     count = len(list(islice((word for piece in pieces for word in _content_words(piece, language)), _ENOUGH)))
     if says_enough(count, pieces, language):
@@ -586,9 +595,14 @@ def _only_states(text: str) -> bool:
 
 def _says_enough_anywhere(text: str) -> bool:
     """Return whether enough words of a folded ASCII text say something in every language."""
+    return sum(map(_says_something_anywhere, words_of(text))) >= _ENOUGH
+
+
+@forgettable
+@functools.lru_cache(_MOST_WORDS)
+def _says_something_anywhere(word: str) -> bool:
     everyday, beginnings = _everyday_anywhere()
-    words = [word for word in words_of(text) if word not in everyday and word.isalnum()]
-    return sum([not word.startswith(beginnings) for word in words]) >= _ENOUGH
+    return word not in everyday and word.isalnum() and not word.startswith(beginnings)
 
 
 @functools.cache

@@ -52,7 +52,10 @@ def is_short(text: str) -> bool:
     """Return whether a text may need what was said before it to be understood."""
     if len(text) > _LONGEST:
         return False
-    return not telling(text) & ENOUGH or len(_content(text)) <= _FEW
+    if not telling(text) & ENOUGH:
+        return True
+    lowered = folded(text)
+    return len(content_words(lowered, language_of(lowered), _FEW + 1)) <= _FEW
 
 
 def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
@@ -97,11 +100,6 @@ def _answers(text: str, asked: str) -> bool:
     language = language_of(question)
     about = content_words(question, language) and not language.finds("objects", question)
     return bool(about) and any(True for _ in stated_spans(text, language_of(folded(text))))
-
-
-def _content(text: str) -> Sequence[str]:
-    lowered = folded(text)
-    return content_words(lowered, language_of(lowered))
 
 
 def _last_sentence(text: str) -> str:
