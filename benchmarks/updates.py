@@ -1,6 +1,6 @@
 """Statements that overtake others: whether the newest stands first, and the others are marked.
 
-    python benchmarks/updates.py [--set updates_second] [--held] [--embedder minilm] [--cases]
+    python benchmarks/updates.py [--set updates_changes] [--held] [--embedder minilm] [--cases]
 
 The cases are written apart from the code (`blind_sets.py`). Each is said in a store of its own among other statements,
 the second statement days after the first. An *update* replaces what was said, in the same words (verbatim) or in others
@@ -96,7 +96,9 @@ def _share(results: Sequence[Seen], name: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=("updates", "updates_second"), default="updates", help="the set of pairs")
+    parser.add_argument(
+        "--set", choices=("updates", "updates_second", "updates_changes"), default="updates", help="the set of pairs"
+    )
     parser.add_argument("--held", action="store_true", help="the half that is opened once, at the end")
     parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
     parser.add_argument("--cases", action="store_true", help="print the cases that fail")

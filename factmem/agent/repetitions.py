@@ -4,8 +4,10 @@ A statement is compared clause by clause, by its words with content. A clause is
 holds all of them and denies as much, and is about the same people; by one fact that holds all of them, by the facts
 found in its own message together, or by a fact that was found in just this clause. A fact about another individual
 covers only words of its own message, and so does any fact for a clause that denies something, or is about the past or
-about others. A clause no longer counts if a newer statement repeats it with another value and a word of change: "I live
-in Oslo", "I live in Rome now". Where a clause is left, its sentence stays whole, and former values in it are marked.
+about others. A clause no longer counts if a newer statement of its speaker repeats it with another value and a word of
+change: "I live in Oslo", "I live in Rome now". What is said to be over ends no other value: "I'm no longer allergic to
+cats" leaves "I'm allergic to nuts" as it is. Where a clause is left, its sentence stays whole, and former values in it
+are marked.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ _FEW: Final = 2
 _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 """Mark at the end of a clause whose sentence went on with a question or a request."""
 
-_TURNS: Final = ("deny", "past", "others")
+_TURNS: Final = ("deny", "past", "others", "ended", "longer")
 _FIRST: Final = ("self", "my")
 """Lists of the tables of languages."""
 
@@ -59,6 +61,8 @@ _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
 _Individual: TypeAlias = tuple[str, str | None] | None
 """Key of a subject that is an individual."""
+_Whose: TypeAlias = tuple[tuple[str, str | None], str | None]
+"""Key of a subject, and the speaker."""
 
 
 @attrs.frozen
@@ -306,7 +310,7 @@ class Coverage:
         self._said: dict[frozenset[tuple[str, str]], _Told] = defaultdict(_Told)
         self._facts: list[_Value] = []
         self._former: list[tuple[_Individual, dt.datetime, frozenset[str]]] = []
-        self._changes: dict[tuple[str, str | None], list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
+        self._changes: dict[_Whose, list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
 
@@ -352,8 +356,8 @@ class Coverage:
             if changed and not text.language.finds("beside", text.lowered):
                 read = ReadableText(text.text)  # what stands in a letter or a quotation is another's
                 clauses = [clause for _, clauses in text.stated for clause in clauses]
-                words = [clause.words for clause in clauses if read.structure_at(*clause.span) is None]
-                self._changes[record.subject.key] += [(record.timestamp, of_clause) for of_clause in words]
+                plain = (clause for clause in clauses if clause.is_plain and read.structure_at(*clause.span) is None)
+                self._changes[_whose(record)] += [(record.timestamp, clause.words) for clause in plain]
 
     def add_newer(self, id: str, newer: FactRecord[Any]) -> None:
         """Take in that a newer statement overtakes one.
@@ -372,7 +376,7 @@ class Coverage:
         clauses = [clause for _, clauses in text.stated for clause in clauses]
         if overtaking and not any(clause.replaced(words) for clause in clauses for words in overtaking):
             return None  # nobody knows which part still holds
-        later = [words for at, words in self._changes.get(record.subject.key, ()) if at > record.timestamp]
+        later = [words for at, words in self._changes.get(_whose(record), ()) if at > record.timestamp]
         newer = [*overtaking, *later]
         replaced = {clause: [place for words in newer for place in clause.replaced(words)] for clause in clauses}
         kept = [
@@ -443,6 +447,10 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
     about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
     text = data if isinstance(data, str) and record.concept.value_type is str else None
     return _Value(_individual(record), about, own, text, former)
+
+
+def _whose(record: FactRecord[Any]) -> _Whose:
+    return record.subject.key, next((item.speaker for item in record.evidence), None)
 
 
 def _individual(record: FactRecord[Any]) -> _Individual:

@@ -235,6 +235,13 @@ async def test_what_the_user_says_now_is_not_told_from_earlier() -> None:
             ["I have twins, and I live in [Porto].", "I live in Lisbon now."],
         ),
         ("I keep a cat.", "I also keep a dog now.", ["I keep a cat.", "I also keep a dog now."]),
+        (
+            "I'm allergic to nuts and eggs.",
+            "I'm no longer allergic to eggs.",
+            ["I'm allergic to nuts and eggs.", "I'm no longer allergic to eggs."],
+        ),
+        ("I play chess.", "I quit playing tennis.", ["I play chess.", "I quit playing tennis."]),
+        ("Ich esse Fisch.", "Ich esse kein Fleisch mehr.", ["Ich esse Fisch.", "Ich esse kein Fleisch mehr."]),
         ("I work in Porto.", "My sister sings now.", ["I work in Porto.", "My sister sings now."]),
     ],
 )

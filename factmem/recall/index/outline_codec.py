@@ -70,7 +70,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 16
+OUTLINE_VERSION: Final = 17
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -112,15 +112,13 @@ MATTER_FIELDS: Final = (
     ("counted", "<u8"),
     ("speaker", "<u4"),
     ("content", "<u4"),
-    ("changed", "<u4"),
-    ("about", "u1"),
     ("held_value", "u1"),
     ("mine", "u1"),
 )
 """Fields of a statement's matter; see `factmem.recall.text.updates.Matter`."""
 
 _NO_WORD, _OTHER_WORD = 255, 254
-"""Values of ``about`` and ``held_value`` for no word, and for one that is not among the terms."""
+"""Values of ``held_value`` for no word, and for one that is not among the terms."""
 
 BODY_FIELDS: Final = (
     ("said_at", "<i8"),
@@ -138,7 +136,7 @@ BODY_FIELDS: Final = (
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBBI")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIBBI")
 
 _LONE: Final = "surrogatepass"
 
@@ -331,7 +329,7 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
     own = said.keyword == STATEMENT.keyword and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
     if matter is None:
-        return 0, 0, 0, 0, 0, _NO_WORD, _NO_WORD, 0
+        return 0, 0, 0, 0, _NO_WORD, 0
     speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
     places: dict[str, int] = {}
     for place, term in enumerate(terms[:MATTER_TERMS]):
@@ -341,8 +339,6 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
         0 if matter.counted is None else _digest(f"counted {speaker} {matter.counted}".encode(errors=_LONE)),
         number,
         sum([1 << places[term] for term in matter.content if term in places]),
-        sum([1 << places[term] for term in matter.changed if term in places]),
-        _NO_WORD if matter.about is None else places.get(matter.about, _OTHER_WORD),
         _NO_WORD if matter.value is None else places.get(matter.value, _OTHER_WORD),
         matter.mine,
     )
@@ -362,22 +358,13 @@ def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:
         fields: Its `MATTER_FIELDS`.
         terms: The numbers of its terms.
     """
-    content, changed = (
-        tuple(term for place, term in enumerate(terms[:MATTER_TERMS]) if fields[name] >> place & 1)
-        for name in ("content", "changed")
-    )
-    about, value = (
-        None if (at := fields[name]) == _NO_WORD else terms[at] if at < len(terms) else -1
-        for name in ("about", "held_value")
-    )
+    at = fields["held_value"]
     return Matter(
         held=fields["held"] or None,
         counted=fields["counted"] or None,
-        content=content,
-        changed=changed,
+        content=tuple(term for place, term in enumerate(terms[:MATTER_TERMS]) if fields["content"] >> place & 1),
         mine=bool(fields["mine"]),
-        about=about,
-        value=value,
+        value=None if at == _NO_WORD else terms[at] if at < len(terms) else -1,
     )
 
 

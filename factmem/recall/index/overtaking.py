@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from factmem.recall.index.columns import Finder, Growing, among
-from factmem.recall.index.outline_codec import MATTER_FIELDS, MATTER_TERMS, read_matter
+from factmem.recall.index.outline_codec import MATTER_FIELDS, read_matter
 from factmem.recall.text.updates import Matter, overtakes
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ __all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates", "united"]
 
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""
-
-_MOST_HOLDING: Final = 128
-"""Number of statements of a speaker above which a word is too common to look for."""
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -46,7 +43,7 @@ class Updates:
     def __init__(self) -> None:
         self._done = 0
         self._pairs = Growing({"older": np.int32, "newer": np.int32})
-        self._keys = Growing({"key": np.uint64, "row": np.int32, "field": np.uint8})
+        self._keys = Growing({"key": np.uint64, "row": np.int32})
         self._finder = Finder()
 
     def of(self, columns: Columns) -> Pairs:
@@ -60,20 +57,13 @@ class Updates:
     def _near(self, columns: Columns, first: int) -> Iterator[tuple[int, int]]:
         """Yield pairs of statements with the same key, of which one is new."""
         known = self._keys.length
-        for field, name in enumerate(_KEYED):
-            rows, keys = (_words_of if field in (_CONTENT, _CHANGED) else _frames_of)(columns, name, first)
+        for name in ("held", "counted"):
+            rows = np.flatnonzero(columns[name][first:]) + first
             if len(rows):
-                self._keys.append(key=keys, row=rows, field=np.full(len(rows), field))
-        keys, rows, fields = self._keys.together("key", "row", "field")
-        near = self._finder.find(keys, keys[known:])
-        near = near[(fields[near] > _CHANGED) | among(keys[near], keys[fields == _CHANGED])]
-        for group in _groups(keys, near):
-            found, kinds = rows[group], fields[group]
-            if kinds[0] > _CHANGED:
-                yield from _new_pairs(found.tolist(), first)
-            elif len(group) <= _MOST_HOLDING:
-                older, newer = found[kinds == _CONTENT].tolist(), found[kinds == _CHANGED].tolist()
-                yield from ((old, new) for new in newer for old in older if old != new and max(old, new) >= first)
+                self._keys.append(key=columns[name][rows] ^ _said_by(columns, rows), row=rows)
+        keys, rows = self._keys.together("key", "row")
+        for group in _groups(keys, self._finder.find(keys, keys[known:])):
+            yield from _new_pairs(rows[group].tolist(), first)
 
     def _add(self, columns: Columns, near: set[tuple[int, int]]) -> None:
         one, other = np.array(sorted(near), np.intp).T
@@ -86,10 +76,6 @@ class Updates:
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
         held = np.array([overtakes(matters[new], matters[old]) for old, new in pairs], np.bool_)
         self._pairs.append(older=older[held], newer=newer[held])
-
-
-_KEYED: Final = ("content", "changed", "held", "counted")
-_CONTENT, _CHANGED = range(2)
 
 
 def _new_pairs(rows: list[int], first: int) -> Iterator[tuple[int, int]]:
@@ -107,20 +93,6 @@ def _groups(keys: NDArray[np.uint64], items: NDArray[np.intp]) -> Iterator[NDArr
     counts = np.diff(starts, append=len(ordered))
     for start, count in zip(starts[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
         yield items[order[start : start + count]]
-
-
-def _words_of(columns: Columns, name: str, first: int) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-    """Return the statements of each word in a field of bits, and keys of the word with its speaker and place."""
-    bits = columns[name][first:]
-    rows, places = np.nonzero(bits[:, None] & (np.uint32(1) << np.arange(MATTER_TERMS, dtype=np.uint32)))
-    rows = rows + first
-    return rows, columns.terms[columns["terms_start"][rows] + places] ^ _said_by(columns, rows)
-
-
-def _frames_of(columns: Columns, name: str, first: int) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-    """Return the statements with a frame, and keys of the frame with its speaker and place."""
-    rows = np.flatnonzero(columns[name][first:]) + first
-    return rows, columns[name][rows] ^ _said_by(columns, rows)
 
 
 def _said_by(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
