@@ -366,9 +366,7 @@ class Reading:
         related = self.topic.places(self.words, *clause) - inner
         spare = not (manner.text or manner.ends) and bool(related) and (oneself or self._counts_topic(place))
         most = 1 if spare and manner.truth is None else 0
-        number = not manner.text and manner.truth is None and "past" not in manner.granted
-        labelled = number and place[0] - 1 in unknown and place[1] + 1 not in related  # "flat 54"
-        if len(unknown) > most or labelled:
+        if len(unknown) > most:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         if not (speaks or answers or self._is_labelled(clause, sentence)):
@@ -392,7 +390,7 @@ class Reading:
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
         named = any(at < place[0] for at in subject)
-        before = named or self._counts_topic(place) or any(at < place[0] for at in related - verbs)
+        before = named or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
 
     def _subject(self, clause: Found) -> set[int]:
@@ -532,8 +530,7 @@ class Reading:
 
     def _of_sentence(self, place: Found, clause: Found, sentence: Found) -> Iterator[str]:
         inner = set(range(place[0], place[1] + 1))
-        first = self._said(clause[0], place[0])[0]
-        if self.cues("ask", clause[0], place[0] - 1) or first in self.cues("inverted", clause[0], place[0] - 1):
+        if self.cues("ask", clause[0], place[0] - 1):
             yield CUES["ask"]
         for name in _BEFORE:
             if self.cues(name, sentence[0], place[0] - 1):
@@ -565,8 +562,7 @@ class Reading:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""
         last = min(sentence[1] + 1, len(self.words) - 1)
         marked = any(word.text in _QUESTION_MARKS for word in self.words[clause[1] : last + 1])
-        rest = self._said(clause[1] + 1, sentence[1])
-        return marked and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
+        return marked and len(self._said(clause[1] + 1, sentence[1])) < _SHORT
 
     # Around
 
