@@ -26,6 +26,7 @@ import attrs
 
 from factmem.details import Origin
 from factmem.patterns import lazy_pattern
+from factmem.sentences import forgettable
 from factmem.toml_tables import table
 
 __all__ = ["REPEATS", "Heard", "Listener", "pasted_in", "repetitions"]
@@ -73,6 +74,9 @@ _REACH: Final = 3
 _LONGEST_STEM: Final = 6
 _LONGEST_ROOT: Final = 5
 _ENDINGS: Final = ("ing", "ed", "er", "est", "ly", "es", "s")
+
+_RECENT, _MOST_WORDS = 16, 65_536
+"""Numbers of texts and of words that are kept as they were read: a message is compared several times."""
 
 _EVERYDAY, _UNSURE, _RARE, _NAME = range(4)
 _OF_WORDS: Final = (0.0, 0.25, 0.5, 1.0)
@@ -198,13 +202,14 @@ class _Word(NamedTuple):
     kind: int
 
 
-class _Sentence(NamedTuple):
+@attrs.frozen
+class _Sentence:
     """The words of a sentence that may be evidence, in order, and whether everyday words of its language are known."""
 
     words: Sequence[_Word]
     known: bool
 
-    @property
+    @functools.cached_property
     def roots(self) -> frozenset[str]:
         """The words without their endings, but for courtesies; none if everyday words of its language are unknown."""
         roots = (_root(stem) for stem, _ in self.words if self.known)
@@ -302,24 +307,36 @@ _GRAMMAR: Final = lazy_pattern(r"[\u3040-\u309f]{2}")
 """Two letters of hiragana, which mostly writes grammar."""
 
 
-def _sentences(text: str) -> Iterator[_Sentence]:
-    """Yield the sentences of a text that have words that may be evidence."""
+@forgettable
+@functools.lru_cache(_RECENT)
+def _sentences(text: str) -> Sequence[_Sentence]:
+    """Return the sentences of a text that have words that may be evidence."""
     plain = unicodedata.normalize("NFKC", text)
     if not plain.isascii():
         plain = "".join(char for char in plain if unicodedata.category(char) != _HIDDEN)
     plain = _THOUSANDS.sub("", plain)
     sentences = [[found[0] for found in _WORD.finditer(part)] for part in _BETWEEN.split(plain)]
     sure = _is_known_language(sentences)
+    found = []
     for spelled in sentences:
         words = [word for place, item in enumerate(spelled) for word in _words_in(item, first=place == 0)]
         if words:
-            yield _Sentence(words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words], sure)
+            found.append(
+                _Sentence(words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words], sure)
+            )
+    return found
 
 
 def _is_known_language(sentences: Sequence[Sequence[str]]) -> bool:
     words = [word.casefold() for sentence in sentences for word in sentence if word.isalpha()]
-    known = sum(word in _words("function_words") or _stem(word) in _words("everyday_stems") for word in words)
+    known = sum(map(_is_everyday, words))
     return known >= _KNOWN_LANGUAGE * len(words)
+
+
+@forgettable
+@functools.lru_cache(_MOST_WORDS)
+def _is_everyday(word: str) -> bool:
+    return word in _words("function_words") or _stem(word) in _words("everyday_stems")
 
 
 def _doubted(stem: str, kind: int) -> int:
@@ -327,8 +344,10 @@ def _doubted(stem: str, kind: int) -> int:
     return max(kind - 1, _EVERYDAY) if stem.isalpha() else kind
 
 
-def _words_in(spelled: str, *, first: bool) -> Iterator[_Word]:
-    """Yield what a word counts as, if it may be evidence.
+@forgettable
+@functools.lru_cache(_MOST_WORDS)
+def _words_in(spelled: str, *, first: bool) -> Sequence[_Word]:
+    """Return what a word counts as, if it may be evidence.
 
     Args:
         spelled: The word, as it is spelled.
@@ -336,14 +355,13 @@ def _words_in(spelled: str, *, first: bool) -> Iterator[_Word]:
     """
     if _UNSPACED.search(spelled):
         pairs = (spelled[at : at + 2] for at in range(len(spelled) - 1))
-        yield from (_Word(pair, _RARE) for pair in pairs if not _GRAMMAR.match(pair))
-        return
+        return [_Word(pair, _RARE) for pair in pairs if not _GRAMMAR.match(pair)]
     folded = spelled.casefold().replace("’", "'")
     base = folded.partition("'")[0]
     if base in _words("function_words") or folded.endswith("n't"):
-        return
+        return []
     stem = _stem(base)
-    yield _Word(stem, _kind(spelled, stem, first=first))
+    return [_Word(stem, _kind(spelled, stem, first=first))]
 
 
 def _stem(folded: str) -> str:
