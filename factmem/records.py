@@ -45,6 +45,7 @@ __all__ = [
     "merged_metadata",
     "record_of",
     "shown_record",
+    "statement_at",
 ]
 
 T = TypeVar("T")
@@ -387,6 +388,26 @@ def assertions_of(
             details=_copied(details or FactDetails()),
         )
         for value in fact.values
+    )
+
+
+def statement_at(place: Place, details: FactDetails, timestamp: dt.datetime) -> Assertion:
+    """Return the assertion of a statement in its own words, the first quote of its evidence.
+
+    Args:
+        place: where it lies.
+        details: its details.
+        timestamp: time when it was said, in UTC.
+    """
+    return Assertion(
+        place=place,
+        keyword=STATEMENT.keyword,
+        description=STATEMENT.description,
+        fact_type=FactType.MULTIPLE,
+        shape="str",
+        data=details.evidence[0].quote,
+        timestamp=timestamp,
+        details=_copied(details),
     )
 
 
