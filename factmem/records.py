@@ -174,7 +174,10 @@ class Assertion:
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:
-        """The key of its track: a keyword of one owner at one place, which has one type and one fold."""
+        """The key of its track: a keyword of one owner at one place, which has one type and one fold.
+
+        `fingerprint` begins with it.
+        """
         return (*self.place.key, self.details.owner, self.keyword)
 
     @functools.cached_property
@@ -195,17 +198,13 @@ class Assertion:
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
-        scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence[:1]
+        evidence = self.details.evidence[:1]
         # The slot of a MULTIPLE is the digest of its value, if no other words give it its meaning.
         slot = b"" if evidence and evidence[0].before else self.slot
         value = slot or _digest(canonical_bytes(self.data))
         # Names are the same only if they are equal; values are if their canonical bytes are.
         identity = [
-            scope.tenant,
-            list(scope.segments),
-            list(subject.key),
-            self.details.owner,
-            self.keyword,
+            *self.track,
             value.hex(),
             self.removed,
             self.timestamp.isoformat(),

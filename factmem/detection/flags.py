@@ -86,12 +86,12 @@ def flags_in(*texts: str) -> tuple[str, ...]:
 
 
 def _flags(text: str, depth: int = 0) -> Iterator[str]:
-    lowered, ascii_only = text.lower(), text.isascii()
-    if not ascii_only:
+    lowered = text.lower()
+    if not text.isascii():
         if _MIXED.search(lowered):
             yield DISGUISED
         lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
-    if not (ascii_only and text.replace("\n", "").isprintable()) and _SMUGGLED.search(text):
+    if _SMUGGLED.search(text):
         yield HIDES
     plain = lowered
     if "  " in plain or "\t" in plain or "\r" in plain:

@@ -301,15 +301,11 @@ _written: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _id_of_content(conversation: Conversation) -> str:
-    began = conversation.started_at
-    written = _isoformat(began)
-    said = [
-        [it.id, it.role, it.name, it.content, written if it.timestamp is began else _isoformat(it.timestamp)]
-        for it in conversation.messages
-    ]
-    content = _written([written, said])
+    said = [[it.id, it.role, it.name, it.content, _isoformat(it.timestamp)] for it in conversation.messages]
+    content = _written([_isoformat(conversation.started_at), said])
     return f"content:{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
 
 
+@functools.lru_cache(maxsize=16)
 def _isoformat(moment: dt.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate, DetectionRequest
+from factmem.abc import DetectionRequest
 from factmem.abc.capabilities import Receipt
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import MANAGED_TOPICS
@@ -107,15 +107,9 @@ class ReadyFact:
     fact: Fact[Any] | str = attrs.field(repr=False, validator=instance_of(SingleFact, MultipleFacts, str))
     topics: Sequence[str] = attrs.field(default=(), converter=_topics, kw_only=True)
 
-    def candidate(self, now: dt.datetime) -> Candidate:
-        """Return it as a candidate for consolidation."""
-        fact = STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
-        return Candidate(fact=fact, details=FactDetails(topics=tuple(self.topics)))
-
-
-_NOTHING_SAID: Final = Conversation(messages=())
-_NOTHING_DROPPED: Final[Mapping[DropReason, int]] = {}
-_NO_STATES: Final[Mapping[str, AssertionState]] = {}
+    def said(self, now: dt.datetime) -> Fact[Any]:
+        """Return the fact, or the statement that a text is."""
+        return STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -137,18 +131,18 @@ class Taken:
         states: Present states, by id, of words that were in the store before.
     """
 
-    conversation: Conversation = _NOTHING_SAID
+    conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
     is_text: bool = False
     job: Job | None
     words: Sequence[Quoted] = ()
-    dropped: Mapping[DropReason, int] = _NOTHING_DROPPED
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     treatments: Sequence[Treatment | None] = ()
     compared: bool = False
     assertions: Sequence[Assertion] = ()
     receipts: Sequence[Receipt] = ()
     unit: Unit | None = None
     twin: Sequence[Receipt] = ()
-    states: Mapping[str, AssertionState] = _NO_STATES
+    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
 
     @property
     def was_to_be_read(self) -> bool:
@@ -734,13 +728,13 @@ class Rememberer(PipelinePart):
         job = attrs.evolve(
             order.job, id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, infer=(), request=DetectionRequest()
         )
-        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
-        candidates = [fact.candidate(self._context.said_now) for fact in ready]
         said = [
             assertion
-            for item in candidates
+            for ready in (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
             for assertion in assertions_of(
-                self._writer.dated(item.fact), order.place, detailed(order.given, item.details)
+                self._writer.dated(ready.said(self._context.said_now)),
+                order.place,
+                detailed(order.given, FactDetails(topics=tuple(ready.topics))),
             )
         ]
         (stored,) = await self.journalled([Taken(assertions=waiting_for(job, said), job=job)])

@@ -680,8 +680,9 @@ class Writer(ReadingPart):
     async def _admitted(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Commit new assertions, unless more of them would wait in quarantine than the quota allows."""
         signed = await self._screened_and_signed(statements)
-        coming = sum(isinstance(statement, Append) and waits(statement.assertion) for statement in signed)
-        if not coming or self._context.policies.quarantine == QuarantineQuota():
+        limited = self._context.policies.quarantine != QuarantineQuota()
+        coming = limited and sum(isinstance(item, Append) and waits(item.assertion) for item in signed)
+        if not coming:
             return await self._appended(signed)
         async with self._backend.worker.alone("quarantine"):
             await self._check_quota(coming)
