@@ -45,6 +45,7 @@ __all__ = [
     "merged_metadata",
     "record_of",
     "shown_record",
+    "statement_at",
 ]
 
 T = TypeVar("T")
@@ -173,7 +174,10 @@ class Assertion:
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:
-        """The key of its track: a keyword of one owner at one place, which has one type and one fold."""
+        """The key of its track: a keyword of one owner at one place, which has one type and one fold.
+
+        `fingerprint` begins with it.
+        """
         return (*self.place.key, self.details.owner, self.keyword)
 
     @functools.cached_property
@@ -194,17 +198,13 @@ class Assertion:
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
-        scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence[:1]
+        evidence = self.details.evidence[:1]
         # The slot of a MULTIPLE is the digest of its value, if no other words give it its meaning.
         slot = b"" if evidence and evidence[0].before else self.slot
         value = slot or _digest(canonical_bytes(self.data))
         # Names are the same only if they are equal; values are if their canonical bytes are.
         identity = [
-            scope.tenant,
-            list(scope.segments),
-            list(subject.key),
-            self.details.owner,
-            self.keyword,
+            *self.track,
             value.hex(),
             self.removed,
             self.timestamp.isoformat(),
@@ -387,6 +387,26 @@ def assertions_of(
             details=_copied(details or FactDetails()),
         )
         for value in fact.values
+    )
+
+
+def statement_at(place: Place, details: FactDetails, timestamp: dt.datetime) -> Assertion:
+    """Return the assertion of a statement in its own words, the first quote of its evidence.
+
+    Args:
+        place: where it lies.
+        details: its details.
+        timestamp: time when it was said, in UTC.
+    """
+    return Assertion(
+        place=place,
+        keyword=STATEMENT.keyword,
+        description=STATEMENT.description,
+        fact_type=FactType.MULTIPLE,
+        shape="str",
+        data=details.evidence[0].quote,
+        timestamp=timestamp,
+        details=_copied(details),
     )
 
 

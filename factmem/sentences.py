@@ -96,9 +96,8 @@ _NOTHING: Final = r"\z."
 _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
 """Translation of the ASCII characters outside `WORD` into spaces."""
 
-_RECENT, _IN_BATCHES, _MOST_WORDS = 8, 1_024, 65_536
-"""Numbers of texts that are kept as they were read, for the next step of a write and for one after a batch; of words.
-"""
+_RECENT, _IN_BATCHES = 8, 1_024
+"""Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
 
 _CACHES_OF_TEXTS: Final[list[functools._lru_cache_wrapper[Any]]] = []
 
@@ -595,14 +594,9 @@ def _only_states(text: str) -> bool:
 
 def _says_enough_anywhere(text: str) -> bool:
     """Return whether enough words of a folded ASCII text say something in every language."""
-    return sum(map(_says_something_anywhere, words_of(text))) >= _ENOUGH
-
-
-@forgettable
-@functools.lru_cache(_MOST_WORDS)
-def _says_something_anywhere(word: str) -> bool:
     everyday, beginnings = _everyday_anywhere()
-    return word not in everyday and word.isalnum() and not word.startswith(beginnings)
+    words = [word for word in words_of(text) if word not in everyday and word.isalnum()]
+    return sum([not word.startswith(beginnings) for word in words]) >= _ENOUGH
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from factmem.detection.origins import OriginPolicy
 from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.tasks import DetectionTask, task_of
 from factmem.detection.utterances import Utterance, utterances
-from factmem.detection.verbatim import statement_candidates
+from factmem.detection.verbatim import quoted_in
 from factmem.detection.windows import Window, windows_of
 from factmem.llm.asking import ask_all
 from factmem.records import Origin
@@ -182,7 +182,7 @@ class InstructorDetector:
     def _statements(self, said: Iterable[Utterance]) -> Iterator[Candidate]:
         for utterance in said:
             if self._treatment(utterance) is Treatment.STATEMENTS:
-                yield from statement_candidates(utterance, _STATEMENT_CHARS)
+                yield from (quoted.candidate() for quoted in quoted_in(utterance, _STATEMENT_CHARS))
 
 
 def _parts_of(answered: _Answered, whole: bool) -> list[list[Window]]:

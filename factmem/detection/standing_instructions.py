@@ -38,6 +38,8 @@ _OF_ADDRESS: Final = 2
 """Maximum number of words with content of an instruction that says how to address the user, and nothing else."""
 _HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
+_ORDERING: Final = ("orders", "forbids", "nominal", "requests", "wishes", "named", "please", "conditions")
+"""Lists of words of which it holds one too: those by which it is an order or a wish."""
 
 
 def instructions_in(text: str) -> tuple[Span, ...]:
@@ -55,7 +57,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     if text.isascii() and not words_anywhere(*_HINTS).occurs_in(lowered):
         return ()
     language = language_of(lowered)
-    if not language.may_hold(lowered, *_HINTS):
+    if not (language.may_hold(lowered, *_HINTS) and language.may_hold(lowered, *_ORDERING)):
         return ()
     typed = text
     for start, end in (*fenced(text), *quoted(text)):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 import anyio.to_thread
 import attrs
@@ -22,12 +22,29 @@ from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin
 from factmem.validators import changed, whole
 
-__all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "verbatim_candidates"]
+__all__ = ["LONGEST_STATEMENT", "Quoted", "VerbatimDetector", "quoted_in"]
 
 LONGEST_STATEMENT: Final = 100_000
 """Maximum length of a statement, in characters. As JSON it stays below `factmem.values.MAX_VALUE_BYTES`."""
 
 _NOTHING_GIVEN: Final = FactDetails()
+
+
+class Quoted(NamedTuple):
+    """A statement in its own words: the quote of its only evidence.
+
+    Attributes:
+        details: Its details.
+        timestamp: Time when it was said, in UTC.
+    """
+
+    details: FactDetails
+    timestamp: dt.datetime
+
+    def candidate(self) -> Candidate:
+        """Return it as a candidate for consolidation."""
+        fact = STATEMENT.fact([self.details.evidence[0].quote], timestamp=self.timestamp)
+        return Candidate(fact=fact, details=self.details)
 
 
 @attrs.frozen(kw_only=True)
@@ -60,21 +77,31 @@ class VerbatimDetector:
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """See `Detector.detect`. The same conversation gives the same candidates, if it has times."""
         # A long conversation would block the event loop.
-        return await anyio.to_thread.run_sync(self.read, conversation)
+        found, dropped = await anyio.to_thread.run_sync(self.read, conversation)
+        return Detection(candidates=[quoted.candidate() for quoted in found], dropped=dropped)
 
-    def read(self, conversation: Conversation, given: FactDetails = _NOTHING_GIVEN) -> Detection:
-        """Return what `detect` does. A long conversation takes time: call it in a worker thread.
+    def read(
+        self, conversation: Conversation, given: FactDetails = _NOTHING_GIVEN
+    ) -> tuple[list[Quoted], Mapping[DropReason, int]]:
+        """Return the statements of a conversation, and the number of messages that were dropped, by reason.
+
+        A long conversation takes time: call it in a worker thread.
 
         Args:
             conversation: The conversation.
-            given: Details that the candidates get besides their evidence, origin and topics.
+            given: Details that the statements get besides their evidence, origin and topics.
         """
-        found = verbatim_candidates(conversation, self.max_chars, self.clock(), given)
-        kept, messages = {candidate.details.evidence[0].position for candidate in found}, conversation.messages
-        lost = [at for at, message in enumerate(messages) if _is_kept(message) and at not in kept]
+        found = [
+            quoted
+            for utterance in utterances(conversation, self.clock())
+            if utterance.treatment not in _DROPPED
+            for quoted in quoted_in(utterance, self.max_chars, given)
+        ]
+        kept, messages = {quoted.details.evidence[0].position for quoted in found}, conversation.messages
+        lost = [at for at, message in enumerate(messages) if at not in kept and _is_kept(message)]
         clean = redact_conversation(conversation).messages if lost else ()
-        secrets = sum(messages[at].content != clean[at].content for at in lost)
-        return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
+        secrets = sum([messages[at].content != clean[at].content for at in lost])
+        return found, {DropReason.ONLY_SECRETS: secrets} if secrets else {}
 
 
 _DROPPED: Final = (Treatment.CONTEXT, Treatment.IGNORE)
@@ -84,29 +111,11 @@ def _is_kept(message: Message) -> bool:
     return message.detectable and message.treatment not in _DROPPED
 
 
-def verbatim_candidates(
-    conversation: Conversation, max_chars: int, now: dt.datetime, given: FactDetails = _NOTHING_GIVEN
-) -> tuple[Candidate, ...]:
-    """Return the candidates of `VerbatimDetector`; ``now`` is the time of conversations without times."""
-    return tuple(
-        [
-            candidate
-            for utterance in utterances(conversation, now)
-            if utterance.treatment not in _DROPPED
-            for candidate in statement_candidates(utterance, max_chars, given)
-        ]
-    )
-
-
-def statement_candidates(
-    utterance: Utterance, max_chars: int, given: FactDetails = _NOTHING_GIVEN
-) -> Iterator[Candidate]:
+def quoted_in(utterance: Utterance, max_chars: int, given: FactDetails = _NOTHING_GIVEN) -> Iterator[Quoted]:
     """Yield the statements of one message, each of about ``max_chars`` characters at most."""
     for start, end in statement_spans(utterance.text, max_chars):
         evidence = utterance.cite(start, end)
         instructs = utterance.origin is Origin.USER and instructions_in(evidence.quote)
         topics = (EXPLICIT_INSTRUCTIONS.label,) if instructs else given.topics
-        yield Candidate(
-            fact=STATEMENT.fact([evidence.quote], timestamp=utterance.timestamp),
-            details=changed(given, evidence=(evidence,), origin=utterance.origin, topics=topics),
-        )
+        details = changed(given, evidence=(evidence,), origin=utterance.origin, topics=topics)
+        yield Quoted(details, utterance.timestamp)

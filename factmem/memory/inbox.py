@@ -350,10 +350,8 @@ class Inbox(PipelinePart):
         if read is not None:
             overlap = job.trigger.overlap if job and job.trigger else 0
             before = tuple(itertools.chain(*list(read.values())[-overlap:])) if overlap else ()
-            stored = [
-                item if item.unit is None else attrs.evolve(item, unit=attrs.evolve(item.unit, context=before))
-                for item in stored
-            ]
+            for item in stored:
+                item.unit = item.unit and attrs.evolve(item.unit, context=before)
         return stored, skipped
 
     def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:

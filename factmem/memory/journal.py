@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.abc import Candidate, DetectionRequest
+from factmem.abc import DetectionRequest
 from factmem.abc.capabilities import StateRequest
 from factmem.abc.detector import Conversation, Message
 from factmem.details import Treatment
@@ -36,7 +36,6 @@ from factmem.records import (
     Place,
     Recorded,
     StateChange,
-    assertions_of,
 )
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.validators import changed, instance_of
@@ -68,8 +67,8 @@ __all__ = [
     "to_pending",
     "treatment_of",
     "units_in",
+    "waiting_for",
     "words_behind",
-    "words_to_keep",
 ]
 
 STREAM: Final = "stream:"
@@ -325,25 +324,14 @@ class Unit:
         return frozenset(recorded.id for recorded in self.words)
 
 
-def words_to_keep(
-    candidates: Iterable[Candidate],
-    place: Place,
-    job: Job | None,
-    treatments: Sequence[Treatment | None] = (),
-) -> list[Assertion]:
-    """Return the assertions that keep words, until they are read or for good.
+def waiting_for(job: Job, said: Iterable[Assertion], treatments: Sequence[Treatment | None] = ()) -> list[Assertion]:
+    """Return assertions that keep words, or facts that are ready, until their job is done.
 
     Args:
-        candidates: Words, as `VerbatimDetector` finds them, or facts that are ready, with the caller's details.
-        place: Place of the words.
-        job: Job that they wait for, if any.
+        job: The job.
+        said: The assertions.
         treatments: Treatment of each message of the conversation by its position, if it is to be kept.
     """
-    said = [
-        assertion for candidate in candidates for assertion in assertions_of(candidate.fact, place, candidate.details)
-    ]
-    if job is None:
-        return said
     waiting = {treatment: job_json(attrs.evolve(job, treatment=treatment)) for treatment in {None, *treatments}}
     return [
         attrs.evolve(assertion, job=waiting[_treatment_in(treatments, assertion)], state=AssertionState.PENDING)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.abc import DetectionRequest
 from factmem.abc.capabilities import Receipt
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import MANAGED_TOPICS
@@ -27,14 +27,14 @@ from factmem.details import Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
 from factmem.detection.short_answers import BEFORE, Turn, is_short, meant
-from factmem.detection.verbatim import VerbatimDetector
+from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
 from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
+from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, waiting_for
 from factmem.memory.media import MediaInbox
 from factmem.memory.model_reader import INFERRED
 from factmem.memory.pipeline import PipelinePart
@@ -55,11 +55,13 @@ from factmem.records import (
     Place,
     Recorded,
     as_kept_apart,
+    assertions_of,
     record_of,
+    statement_at,
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import changed, instance_of
+from factmem.validators import instance_of
 from factmem.values import Json
 
 __all__ = [
@@ -105,13 +107,12 @@ class ReadyFact:
     fact: Fact[Any] | str = attrs.field(repr=False, validator=instance_of(SingleFact, MultipleFacts, str))
     topics: Sequence[str] = attrs.field(default=(), converter=_topics, kw_only=True)
 
-    def candidate(self, now: dt.datetime) -> Candidate:
-        """Return it as a candidate for consolidation."""
-        fact = STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
-        return Candidate(fact=fact, details=FactDetails(topics=tuple(self.topics)))
+    def said(self, now: dt.datetime) -> Fact[Any]:
+        """Return the fact, or the statement that a text is."""
+        return STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(eq=False, kw_only=True)
 class Taken:
     """One submitted item, on its way into the store and from there to a model.
 
@@ -119,7 +120,8 @@ class Taken:
         conversation: The item as a conversation.
         is_text: Whether it was a plain text, which is a memory itself.
         job: Job that it waits for; None if no model reads it.
-        words: Its statements, or facts that are ready.
+        words: Its statements.
+        dropped: Number of its messages that were dropped, by reason.
         treatments: Treatment of each message that is kept with it.
         compared: Whether it is kept once only, if others of its batch say the same.
         assertions: What keeps it until it is read, or for good.
@@ -132,7 +134,8 @@ class Taken:
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
     is_text: bool = False
     job: Job | None
-    words: Detection = attrs.field(factory=Detection)
+    words: Sequence[Quoted] = ()
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     treatments: Sequence[Treatment | None] = ()
     compared: bool = False
     assertions: Sequence[Assertion] = ()
@@ -140,14 +143,6 @@ class Taken:
     unit: Unit | None = None
     twin: Sequence[Receipt] = ()
     states: Mapping[str, AssertionState] = attrs.field(factory=dict)
-
-    @property
-    def needs_others(self) -> bool:
-        """Whether statements depend on what was said before: the assistant's, and short ones of the user."""
-        return any(
-            candidate.details.origin is Origin.ASSISTANT or _may_mean_more(candidate)
-            for candidate in self.words.candidates
-        )
 
     @property
     def was_to_be_read(self) -> bool:
@@ -166,7 +161,7 @@ class Taken:
             if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
         ]
         outcome = Remembered(
-            records=tuple(records.values()), changes=tuple(created), dropped={} if self.receipts else self.words.dropped
+            records=tuple(records.values()), changes=tuple(created), dropped={} if self.receipts else self.dropped
         )
         return outcome.without(DropReason.DUPLICATE, 1 if self.twin else 0)
 
@@ -535,38 +530,44 @@ class Rememberer(PipelinePart):
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
         length = _length_of(items)
-        taken = await off_loop(lambda: [self._read(item, order) for item in items], length)
-        if any(item.needs_others for item in taken):
-            taken = [await self._in_conversation(item, heard, order) if item.needs_others else item for item in taken]
-        return await off_loop(lambda: [self._asserted(item, order) for item in taken], length)
+        for item in await off_loop(partial(self._read, items, order), length):
+            await self._in_conversation(item, heard, order)
+        await off_loop(partial(self._keep, items, order), length)
+        return list(items)
 
-    def _read(self, item: Taken, order: Order) -> Taken:
-        """Add the statements of an item, secrets redacted. A text is a memory itself, whatever the policy."""
-        kept, treatments, unread = item.conversation, list[Treatment | None](), item.job is None
-        if not item.is_text:
-            origins = order.origins or self._context.policies.origins
-            kept, treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
-        return changed(
-            item,
-            words=self._verbatim.read(kept, self._writer.lasting(order.given)),
-            treatments=treatments,
-            compared=item.is_text and unread and order.job.consolidate,
-        )
+    def _read(self, items: Sequence[Taken], order: Order) -> list[Taken]:
+        """Add the statements of items, secrets redacted, and return the items that depend on what was said before.
 
-    def _asserted(self, taken: Taken, order: Order) -> Taken:
-        """Add the assertions that keep an item."""
-        said = words_to_keep(map(self._dated, taken.words.candidates), order.place, taken.job, taken.treatments)
-        return changed(taken, assertions=said if taken.job else [_vouched(it, taken.treatments) for it in said])
+        These are the ones with statements of the assistant, and short ones of the user. A text is a memory itself,
+        whatever the policy.
+        """
+        detector, given = self._verbatim, self._writer.lasting(order.given)
+        origins = order.origins or self._context.policies.origins
+        for item in items:
+            kept, unread = item.conversation, item.job is None
+            if not item.is_text:
+                kept, item.treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
+            item.words, item.dropped = detector.read(kept, given)
+            item.compared = item.is_text and unread and order.job.consolidate
+        return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
 
-    def _dated(self, candidate: Candidate) -> Candidate:
-        fact = self._writer.dated(candidate.fact)
-        return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
+    def _keep(self, items: Sequence[Taken], order: Order) -> None:
+        """Add the assertions that keep items."""
+        legal, now = self._writer.legal_time, self._context.clock()
+        for item in items:
+            said = [statement_at(order.place, quoted.details, legal(quoted.timestamp, now)) for quoted in item.words]
+            if item.job is None:
+                item.assertions = [_vouched(it, item.treatments) for it in said]
+            else:
+                item.assertions = waiting_for(item.job, said, item.treatments)
 
     async def journalled(self, taken: Sequence[Taken]) -> list[Taken]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
-            return [attrs.evolve(item, unit=_unit_outside(item)) for item in taken]
-        taken, twins, vectors = await self._distinct(taken)
+            for item in taken:
+                item.unit = _unit_outside(item)
+            return list(taken)
+        twins, vectors = await self._distinct(taken)
         said = [(assertion, item.job) for item in taken for assertion in item.assertions]
         receipts = await self._writer.receipts([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
@@ -576,18 +577,19 @@ class Rememberer(PipelinePart):
             unread |= await self.read_again([(receipt.recorded, job) for receipt, (_, job) in known if not receipt.new])
         as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
         states = await self._writer.states_of_repeated(as_said)
-        stored, rest = [], iter(receipts)
+        rest = iter(receipts)
         for item in taken:
-            mine = tuple(itertools.islice(rest, len(item.assertions)))
+            item.receipts = tuple(itertools.islice(rest, len(item.assertions)))
+            item.states = states
             words = [
                 word
-                for receipt in mine
+                for receipt in item.receipts
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            stored.append(changed(item, receipts=mine, unit=_unit(words, mine, item.job), states=states))
+            item.unit = _unit(words, item.receipts, item.job)
         for again, first in twins.items():
-            stored[again] = attrs.evolve(stored[again], twin=stored[first].receipts)
-        return stored
+            taken[again].twin = taken[first].receipts
+        return list(taken)
 
     async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
         """Let words that were submitted before wait once more, if they are to be read for something else.
@@ -617,16 +619,15 @@ class Rememberer(PipelinePart):
         receipts = await self._writer.receipts(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
-    async def _distinct(self, taken: Sequence[Taken]) -> tuple[Sequence[Taken], dict[int, int], list[Any] | None]:
-        """Leave out plain texts that duplicate an earlier one of the batch; keep all if the embedder fails.
+    async def _distinct(self, taken: Sequence[Taken]) -> tuple[dict[int, int], list[Any] | None]:
+        """Drop the assertions of plain texts that duplicate an earlier one of the batch; none if the embedder fails.
 
         Returns:
-            The items with what is left of their assertions, the position of the first by that of each duplicate, and
-            the vectors.
+            The position of the first by that of each duplicate, and the vectors of the assertions that are left.
         """
         alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
         if len(alone) < 2:
-            return taken, {}, None
+            return {}, None
         vectors = iter(await self._writer.vectors([said for item in taken for said in item.assertions]))
         of_items = [list(itertools.islice(vectors, len(item.assertions))) for item in taken]
         candidates = [CandidateAssertion(taken[number].assertions[0], of_items[number][0]) for number in alone]
@@ -634,8 +635,9 @@ class Rememberer(PipelinePart):
         if all(candidate.vector is not None for candidate in candidates):
             found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
             twins = {alone[again]: alone[first] for again, first in found.items()}
-        left = [attrs.evolve(item, assertions=()) if at in twins else item for at, item in enumerate(taken)]
-        return left, twins, [vector for at, each in enumerate(of_items) if at not in twins for vector in each]
+        for at in twins:
+            taken[at].assertions = ()
+        return twins, [vector for at, each in enumerate(of_items) if at not in twins for vector in each]
 
     def job(self, order: Order, *, is_text: bool = False) -> Job | None:
         """Return the job for a conversation or a plain text; None if no model has to read it."""
@@ -653,8 +655,8 @@ class Rememberer(PipelinePart):
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def _in_conversation(self, taken: Taken, heard: Conversation | None, order: Order) -> Taken:
-        """Return an item with the parts that depend on other messages.
+    async def _in_conversation(self, taken: Taken, heard: Conversation | None, order: Order) -> None:
+        """Add to an item the parts that depend on other messages.
 
         Words that the assistant only repeats get a flag, which quarantines them. Short answers and corrections of the
         user get the words that they answer or correct.
@@ -683,8 +685,9 @@ class Rememberer(PipelinePart):
             for id, speaker, said in zip(ids, speakers, talk, strict=True)
         ]
         places, flags = {id: at for at, id in enumerate(ids)}, {ids[at]: REPEATS[of] for at, of in repeated.items()}
-        candidates = [_flagged(_with_meaning(it, turns, places), flags) for it in taken.words.candidates]
-        return attrs.evolve(taken, words=attrs.evolve(taken.words, candidates=candidates))
+        taken.words = [
+            it._replace(details=_flagged(_with_meaning(it.details, turns, places), flags)) for it in taken.words
+        ]
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
@@ -725,10 +728,16 @@ class Rememberer(PipelinePart):
         job = attrs.evolve(
             order.job, id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, infer=(), request=DetectionRequest()
         )
-        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
-        candidates = [fact.candidate(self._context.said_now) for fact in ready]
-        given = [attrs.evolve(item, details=detailed(order.given, item.details)) for item in candidates]
-        (stored,) = await self.journalled([self._asserted(Taken(words=Detection(candidates=given), job=job), order)])
+        said = [
+            assertion
+            for ready in (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
+            for assertion in assertions_of(
+                self._writer.dated(ready.said(self._context.said_now)),
+                order.place,
+                detailed(order.given, FactDetails(topics=tuple(ready.topics))),
+            )
+        ]
+        (stored,) = await self.journalled([Taken(assertions=waiting_for(job, said), job=job)])
         return stored
 
     async def _session(self, session: StoredSession, order: Order) -> Taken:
@@ -830,37 +839,38 @@ def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
     return record_of(recorded, state=state)
 
 
-def _may_mean_more(candidate: Candidate) -> bool:
-    """Return whether a candidate is a message of the user that may need what was said before it to be understood."""
-    details, words = candidate.details, candidate.details.evidence[:1]
-    return details.origin is Origin.USER and any(
-        not it.start and it.medium is None and is_short(it.quote) for it in words
-    )
+def _needs_others(details: FactDetails) -> bool:
+    """Return whether a statement depends on what was said before: one of the assistant, and a short one of the user."""
+    return details.origin is Origin.ASSISTANT or _may_mean_more(details)
 
 
-def _with_meaning(candidate: Candidate, turns: Sequence[Turn], places: Mapping[str, int]) -> Candidate:
-    """Return a candidate with the words that it answers or corrects, if there are any before it.
+def _may_mean_more(details: FactDetails) -> bool:
+    """Return whether a statement is a message of the user that may need what was said before it to be understood."""
+    words = details.evidence[0]
+    return details.origin is Origin.USER and not words.start and words.medium is None and is_short(words.quote)
+
+
+def _with_meaning(details: FactDetails, turns: Sequence[Turn], places: Mapping[str, int]) -> FactDetails:
+    """Return the details of a statement with the words that it answers or corrects, if there are any before it.
 
     Args:
-        candidate: The candidate.
+        details: The details.
         turns: The messages of its conversation.
         places: Their places by message id.
     """
-    if not _may_mean_more(candidate):
-        return candidate
-    words, *others = candidate.details.evidence
+    if not _may_mean_more(details):
+        return details
+    words, *others = details.evidence
     at = places[words.message_id or ""]
-    evidence = (meant(words, turns[max(at - BEFORE, 0) : at]), *others)
-    return attrs.evolve(candidate, details=attrs.evolve(candidate.details, evidence=evidence))
+    return attrs.evolve(details, evidence=(meant(words, turns[max(at - BEFORE, 0) : at]), *others))
 
 
-def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:
-    """Return a candidate with the flag of its message, if that has one and is the assistant's."""
-    details = candidate.details
+def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:
+    """Return the details of a statement with the flag of its message, if that has one and is the assistant's."""
     flag = flags.get(details.evidence[0].message_id or "")
     if flag is None or details.origin is not Origin.ASSISTANT:
-        return candidate
-    return attrs.evolve(candidate, details=attrs.evolve(details, flags=(*details.flags, flag)))
+        return details
+    return attrs.evolve(details, flags=(*details.flags, flag))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

@@ -164,13 +164,9 @@ class Screening:
     def _searched(self, said: Assertion) -> Assertion:
         if self._policy is FlaggedPolicy.IGNORE:
             return said
-        details, words = said.details, _words_of(said)
+        details = said.details
         labels = (*details.categories, *details.topics)
-        found = _flags_of_names(said.place, said.keyword, said.description, labels)
-        if words:
-            found += flags_in(_joined(words))
-        if not found:
-            return said
+        found = _flags_of_names(said.place, said.keyword, said.description, labels) + flags_in(_joined(_words_of(said)))
         if not (new := [flag for flag in dict.fromkeys(found) if flag not in details.flags]):
             return said
         of_user, active = details.origin is Origin.USER, said.state is AssertionState.ACTIVE

@@ -603,18 +603,26 @@ class Writer(ReadingPart):
         return details if expiry == details.expires_at else attrs.evolve(details, expires_at=expiry)
 
     def dated(self, fact: Fact[T]) -> Fact[T]:
-        """Return a fact with a legal timestamp: by the memory's own clock where the caller gave none.
+        """Return a fact with a legal timestamp; see `legal_time`."""
+        timestamp = self.legal_time(fact.timestamp, self._context.clock())
+        return fact if timestamp is fact.timestamp else attrs.evolve(fact, timestamp=timestamp)
+
+    def legal_time(self, timestamp: dt.datetime, now: dt.datetime) -> dt.datetime:
+        """Return the timestamp of a new assertion: by the memory's own clock where the caller gave none.
+
+        Args:
+            timestamp: The timestamp as it was given.
+            now: Present time of the memory's clock.
 
         Raises:
             InvalidDataError: It lies in the future, and the policy refuses that.
         """
-        now = self._context.clock()
-        if isinstance(fact.timestamp, ClockTime) and self._context.clock is not system_clock:
-            return attrs.evolve(fact, timestamp=ClockTime.of(now))
-        if fact.timestamp <= now + self._context.policies.clock_skew:
-            return fact
+        if isinstance(timestamp, ClockTime) and self._context.clock is not system_clock:
+            return ClockTime.of(now)
+        if timestamp <= now + self._context.policies.clock_skew:
+            return timestamp
         if self._context.policies.future is FuturePolicy.CLAMP:
-            return attrs.evolve(fact, timestamp=ClockTime.of(now))
+            return ClockTime.of(now)
         raise InvalidDataError(
             "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.CLAMP)",
             path="$.timestamp",
@@ -672,8 +680,9 @@ class Writer(ReadingPart):
     async def _admitted(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Commit new assertions, unless more of them would wait in quarantine than the quota allows."""
         signed = await self._screened_and_signed(statements)
-        coming = sum(isinstance(statement, Append) and waits(statement.assertion) for statement in signed)
-        if not coming or self._context.policies.quarantine == QuarantineQuota():
+        limited = self._context.policies.quarantine != QuarantineQuota()
+        coming = limited and sum(isinstance(item, Append) and waits(item.assertion) for item in signed)
+        if not coming:
             return await self._appended(signed)
         async with self._backend.worker.alone("quarantine"):
             await self._check_quota(coming)

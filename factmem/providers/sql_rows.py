@@ -247,8 +247,8 @@ def new_ids(seq: int) -> tuple[str, str]:
 
     It begins with the sequence number, which locates its row without an index, and ends at random.
     """
-    id = f"{seq:0{_ID_DIGITS}x}{os.urandom(_ID_BYTES - _ID_DIGITS // 2).hex()}"
-    return id, own_record_id(id)
+    number, rest = f"{seq:0{_ID_DIGITS}x}", os.urandom(_ID_BYTES - _ID_DIGITS // 2)
+    return number + rest.hex(), number + rest.translate(_INVERTED).hex()
 
 
 def seq_of(id: str) -> int:

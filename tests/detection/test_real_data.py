@@ -12,7 +12,7 @@ import pytest
 from factmem.abc.detector import Conversation
 from factmem.conversations import read_conversations
 from factmem.detection.redaction import redact
-from factmem.detection.verbatim import verbatim_candidates
+from factmem.detection.verbatim import VerbatimDetector
 
 
 def data_file(name: str) -> Path:
@@ -33,7 +33,7 @@ def test_every_turn_of_locomo_becomes_a_statement_of_a_named_person(locomo: list
     assert len(turns) > 2_000
     assert all(session.id and session.started_at for session in locomo)
     assert all(turn.role == "user" and turn.name and turn.id for turn in turns)
-    first = verbatim_candidates(locomo[0], 1_000, locomo[0].started_at or pytest.fail("no date"))
+    first, _ = VerbatimDetector(max_chars=1_000).read(locomo[0])
     assert len(first) == len(locomo[0].messages)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import MEMORY_ROLE, Conversation, Message
-from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector, verbatim_candidates
+from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.records import Evidence, Origin
@@ -23,7 +23,12 @@ BEGAN = dt.datetime(2023, 1, 2, 9, tzinfo=dt.UTC)
 
 
 def found(*messages: Message, id: str | None = "c", started_at: dt.datetime | None = BEGAN) -> Sequence[Candidate]:
-    return verbatim_candidates(Conversation(messages=messages, id=id, started_at=started_at), 1_000, NOW)
+    return candidates_in(Conversation(messages=messages, id=id, started_at=started_at), 1_000, NOW)
+
+
+def candidates_in(conversation: Conversation, max_chars: int, now: dt.datetime) -> list[Candidate]:
+    found, _ = VerbatimDetector(max_chars=max_chars, clock=lambda: now).read(conversation)
+    return [quoted.candidate() for quoted in found]
 
 
 def words(candidates: Sequence[Candidate]) -> list[str]:
@@ -79,7 +84,7 @@ def test_instructions_and_rendered_blocks_are_left_out(role: str) -> None:
 
 @pytest.mark.parametrize("content", ["", " \n\t", "...", "?!", "→→"])
 def test_what_says_nothing_gives_nothing(content: str) -> None:
-    assert found(Message(content=content)) == ()
+    assert found(Message(content=content)) == []
 
 
 def test_a_message_without_a_time_follows_the_beginning_in_milliseconds() -> None:
@@ -160,8 +165,8 @@ def test_every_quote_stands_in_a_message_and_the_same_conversation_gives_the_sam
     messages: list[Message], max_chars: int
 ) -> None:
     conversation = Conversation(messages=tuple(messages), started_at=BEGAN)
-    candidates = verbatim_candidates(conversation, max_chars, NOW)
-    assert candidates == verbatim_candidates(attrs.evolve(conversation), max_chars, NOW + dt.timedelta(days=1))
+    candidates = candidates_in(conversation, max_chars, NOW)
+    assert candidates == candidates_in(attrs.evolve(conversation), max_chars, NOW + dt.timedelta(days=1))
     for candidate in candidates:
         (evidence,) = candidate.details.evidence
         assert evidence.position is not None

@@ -18,10 +18,10 @@ from factmem.abc.detector import Conversation, Message
 from factmem.abc.topics import PREFERENCES
 from factmem.detection import utterances
 from factmem.detection.redaction import redact_conversation
-from factmem.detection.verbatim import VerbatimDetector, verbatim_candidates
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CodecError
-from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, words_to_keep
-from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded
+from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, waiting_for
+from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded, statement_at
 from factmem.values import encode_value
 
 NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
@@ -48,8 +48,8 @@ def recorded(assertions: Sequence[Assertion]) -> list[Recorded]:
 
 async def kept(conversation: Conversation, job: Job = DETECT, max_chars: int = 10_000) -> list[Recorded]:
     detector = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW)
-    found = detector.read(conversation, FactDetails(importance=0.7)).candidates
-    return recorded(words_to_keep(found, PLACE, job))
+    found, _ = detector.read(conversation, FactDetails(importance=0.7))
+    return recorded(waiting_for(job, [statement_at(PLACE, *quoted) for quoted in found]))
 
 
 def test_a_job_reads_back_as_it_was_written() -> None:
@@ -148,8 +148,8 @@ def test_a_conversation_is_put_together_again_from_its_words(said: list[tuple[st
     conversation = Conversation(
         messages=[Message(content=text, role=role, name="Ann", timestamp=NOW) for role, text in said], id="c"
     )
-    found = verbatim_candidates(conversation, max_chars, NOW)
-    words = recorded(words_to_keep(found, PLACE, DETECT))
+    found, _ = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW).read(conversation)
+    words = recorded(waiting_for(DETECT, [statement_at(PLACE, *quoted) for quoted in found]))
     before = {item.message_id: item for item in utterances(redact_conversation(conversation), NOW)}
     after = {item.message_id: item for item in utterances(rebuilt(words), NOW)}
     assert before.keys() == after.keys()

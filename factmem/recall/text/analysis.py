@@ -109,6 +109,7 @@ def ascii_words(text: str) -> list[str]:
     return text.translate(_SPACES).split()
 
 
+@functools.lru_cache(maxsize=1024)
 def spaced(keyword: str) -> str:
     """Return the words of a keyword, which may be in snake, kebab or camel case."""
     return _HUMP.sub(" ", keyword).replace("_", " ").replace("-", " ")
@@ -130,9 +131,10 @@ def _characters(run: str) -> Iterable[str]:
 
 
 def forget_words() -> None:
-    """Clear the caches of stems, texts and names, so that no erased word outlives in them."""
+    """Clear the caches of stems, texts, keywords and names, so that no erased word outlives in them."""
     forget_stems()
     terms_of.cache_clear()
+    spaced.cache_clear()
     _terms_of_name.cache_clear()
 
 
@@ -191,5 +193,7 @@ def plain(data: Any) -> str:
             return ", ".join(f"{key.replace('_', ' ')} {plain(item)}" for key, item in data.items())
         case list() | tuple():
             return ", ".join(map(plain, data))
-        case _:
+        case bool() | None:
             return json.dumps(data)
+        case _:
+            return repr(data)  # a number, as in JSON

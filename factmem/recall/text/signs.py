@@ -230,9 +230,8 @@ def kinds_held(said: Assertion) -> Kind:
     A statement may hold a number, in digits or as a word. The kinds of a fact follow from the type of its value; those
     of a text also from the words of its concept's name, and from the beginning of its description.
     """
-    holds_number = _holds_number(plain(said.data))
     if said.keyword == STATEMENT.keyword:
-        return Kind.NUMBER if holds_number else Kind.NONE
+        return Kind.NUMBER if _holds_number(plain(said.data)) else Kind.NONE
     kinds = Kind.NONE
     for shape in _shapes(said.shape):
         scalar = scalar_of_shape(shape)
@@ -249,6 +248,7 @@ def kinds_held(said: Assertion) -> Kind:
             case ScalarKind.NOTHING:
                 pass
             case ScalarKind.TEXT:
+                holds_number = _holds_number(plain(said.data))
                 kinds |= kinds_of_concept(said.keyword, said.description, holds_number=holds_number)
             case _:
                 assert_never(kind)

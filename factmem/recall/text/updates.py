@@ -59,9 +59,6 @@ _MOST_SENTENCES: Final = 3
 _PREDICATES: Final = ("home", "single", "copula", "shared")
 """Lists of words before a value that replaces the one before."""
 
-_REPLACING: Final = ("numbers", *_PREDICATES)
-"""Lists of words of which a statement needs one, unless it holds a figure, to have a value that may be replaced."""
-
 _FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _CODE: Final = lazy_pattern(r"(?<![^\W_])(?:[^\W_]++-)?(?=[^\W\d_]*+\d)[^\W_]++(?:[.,:/-][^\W_]++)*")
@@ -122,15 +119,13 @@ def matter_of(text: str) -> Matter[str] | None:
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
-    replaces = _FIGURE.search(lowered) is not None or language.may_hold(lowered, *_REPLACING)
-    framed = stated if replaces else ()
-    frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in framed]
+    frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
     frame = next((frame for frame in frames if frame.held or frame.counted), _NO_FRAME)
     alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
     return Matter(
         held=frame.held,
         counted=frame.counted,
-        content=_content(text, language, counts=replaces) if alone else (),
+        content=_content(text, language) if alone else (),
         mine=_begins_with_first_person(lowered, language),
         value=frame.value,
     )
@@ -173,43 +168,22 @@ _NO_FRAME: Final = _Frame()
 
 def _may_be_framed(sentence: str, language: Language) -> bool:
     """Return whether a sentence may hold what has one value at a time, or an amount; if not, it does neither."""
-    if language.may_hold(sentence, *_PREDICATES):
-        return True
-    if not _may_hold_number(sentence, language):
-        return False
-    known = _before_amounts(language)
-    return not known or language.may_hold(_FIGURES.sub("#", sentence), *known)
+    return language.may_hold(sentence, "numbers", *_PREDICATES) or _FIGURE.search(sentence) is not None
 
 
-def _may_hold_number(sentence: str, language: Language) -> bool:
-    return language.may_hold(sentence, "numbers") or _FIGURE.search(sentence) is not None
-
-
-@functools.cache
-def _before_amounts(language: Language) -> tuple[str, ...]:
-    """Return the lists of a language of which a word stands before an amount."""
-    return tuple(kind for kind in (*_PREDICATES, "amounts") if kind in language.lists)
-
-
-def _content(text: str, language: Language, *, counts: bool = True) -> tuple[str, ...]:
-    """Return the terms with content, in order, without numbers.
-
-    Args:
-        text: The text.
-        language: Its language.
-        counts: Whether it may hold a number.
-    """
+def _content(text: str, language: Language) -> tuple[str, ...]:
+    """Return the terms with content, in order, without numbers."""
     everyday, lowered = _everyday(language), folded(text)
     # An ASCII text has the terms of its lower case.
-    counts = not text.isascii() or (counts and language.may_hold(lowered, "numbers"))
+    counts = not text.isascii() or language.may_hold(lowered, "numbers")
     terms = analyse(language.without("numbers", lowered)) if counts else terms_of(text)
-    kept = dict.fromkeys([term for term in terms if term not in everyday])
-    return tuple([term for term in kept if term.isalpha() or not any(map(str.isdigit, term))])
+    kept = [term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term)))]
+    return tuple(dict.fromkeys(kept))
 
 
 def _replacing() -> LinearPattern:
     """Return the words of all languages that a statement of several sentences needs, to overtake another."""
-    return words_anywhere(*_REPLACING)
+    return words_anywhere("numbers", *_PREDICATES)
 
 
 @functools.cache
@@ -253,13 +227,13 @@ def _beginning(language: Language) -> re.Pattern[str]:
 
 def _counted(sentence: str, language: Language) -> str | None:
     """Return a sentence without its numbers; None if it states no amount."""
-    if not _may_hold_number(sentence, language):
+    if not (language.may_hold(sentence, "numbers") or _FIGURE.search(sentence)):
         return None
     masked = language.without("numbers", _FIGURES.sub("#", sentence), "#")
     before, number, _ = masked.partition("#")
     if not number:
         return None
-    known = _before_amounts(language)
+    known = [kind for kind in (*_PREDICATES, "amounts") if kind in language.lists]
     if known and not (language.may_hold(before, *known) and any(language.finds(kind, before) for kind in known)):
         return None  # "Ticket 12 is done."
     if not known and len(words_of(before)) < 2:
