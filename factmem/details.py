@@ -14,7 +14,7 @@ from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
 from factmem.legal_names import checked_name
-from factmem.validators import check_instance, check_text, fraction, instance_of, positive, text
+from factmem.validators import check_instance, check_text, fraction, instance_of, named, positive, text
 from factmem.values import Json, canonical_bytes, encode_value
 
 __all__ = [
@@ -163,11 +163,6 @@ _TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "a
 """Fields of `Evidence` that are texts."""
 
 
-def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        checked_name(value, what="an owner")
-
-
 def _check_mapping(value: object) -> None:
     if type(value) is not dict and not isinstance(value, Mapping):
         raise InvalidDataError(f"metadata is a mapping, not {kind_of(value)}", path="$.metadata")
@@ -242,7 +237,7 @@ class FactDetails:
     categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     source: str | None = attrs.field(default=None, validator=text)
-    owner: str | None = attrs.field(default=None, validator=_owner)
+    owner: str | None = attrs.field(default=None, validator=named("an owner"))
     metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))

@@ -16,8 +16,7 @@ import attrs
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
-from factmem.legal_names import checked_name
-from factmem.validators import check_aware, check_text, made, text
+from factmem.validators import check_aware, check_text, made, named, text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 
 __all__ = [
@@ -93,10 +92,6 @@ def _now() -> ClockTime:
     return ClockTime.now(dt.UTC)
 
 
-def _keyword(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    checked_name(value, what="a concept's keyword")
-
-
 def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     shape_of(value)
 
@@ -146,7 +141,7 @@ class Concept(Generic[T, FactT]):
     fact_type: ClassVar[FactType]
     """Whether a concept has one value or several."""
 
-    keyword: str = attrs.field(validator=_keyword)
+    keyword: str = attrs.field(validator=named("a concept's keyword"))
     description: str = attrs.field(validator=text)
     value_type: type[T] = attrs.field(kw_only=True, validator=_storable)
     examples: tuple[tuple[str, T], ...] = attrs.field(

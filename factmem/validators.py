@@ -20,6 +20,7 @@ import attrs
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
+from factmem.legal_names import checked_name
 
 __all__ = [
     "Validator",
@@ -39,6 +40,7 @@ __all__ = [
     "instance_of",
     "is_sound",
     "made",
+    "named",
     "positive",
     "seconds",
     "text",
@@ -214,6 +216,20 @@ def instance_of(*types: type) -> Validator:
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, types):
             check_instance(value, attribute.name, *types)
+
+    return validate
+
+
+def named(what: str) -> Validator:
+    """Return a validator that accepts legal names, and None if that is the default.
+
+    Args:
+        what: the kind of thing that is named, for the error.
+    """
+
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if value is not None or attribute.default is not None:
+            checked_name(value, what=what)
 
     return validate
 

@@ -21,7 +21,6 @@ from factmem.detection import OriginPolicy
 from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
-from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
 from factmem.memory.argument_checks import check_parts, check_store, listed, observers_in
@@ -35,9 +34,9 @@ from factmem.recall.adopted_embedders import as_embedder
 from factmem.recall.scoring import RecallSettings
 from factmem.records import FactRecord, Origin
 from factmem.reranking.rerankers import ForeignReranker
-from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
+from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.validators import fraction, instance_of, positive
+from factmem.validators import fraction, instance_of, named, positive
 
 if TYPE_CHECKING:
     from factmem.agent.holders import SavedHistory
@@ -64,11 +63,6 @@ __all__ = [
 ]
 
 
-def _optional_name(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        checked_name(value, what=f"a run's {attribute.name}")
-
-
 @attrs.frozen(kw_only=True)
 class RunIdentity:
     """The user and the session of one run, and whether the run loads and saves.
@@ -88,8 +82,8 @@ class RunIdentity:
         InvalidNameError: An id is blank, too long or holds control characters.
     """
 
-    user_id: str | None = attrs.field(default=None, validator=_optional_name)
-    session_id: str | None = attrs.field(default=None, validator=_optional_name)
+    user_id: str | None = attrs.field(default=None, validator=named("a run's user_id"))
+    session_id: str | None = attrs.field(default=None, validator=named("a run's session_id"))
     load: bool = attrs.field(default=True, validator=instance_of(bool))
     save: bool = attrs.field(default=True, validator=instance_of(bool))
     host: Any = attrs.field(default=None, eq=False, repr=False)
@@ -457,11 +451,11 @@ class AgentMemoryConfig:
     """
 
     store: Store | None = attrs.field(default=None, validator=_check_store)
-    agent_name: str | None = None
-    feature_name: str | None = None
-    product_name: str | None = None
-    organization_name: str | None = None
-    cross_product: bool = True
+    agent_name: str | None = attrs.field(default=None, validator=named("agent_name"))
+    feature_name: str | None = attrs.field(default=None, validator=named("feature_name"))
+    product_name: str | None = attrs.field(default=None, validator=named("product_name"))
+    organization_name: str | None = attrs.field(default=None, validator=named("organization_name"))
+    cross_product: bool = attrs.field(default=True, validator=instance_of(bool))
     user: MemorySubject = attrs.field(default=USER, converter=_user)
     user_id: UserId | None = None
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
@@ -556,20 +550,11 @@ class AgentMemoryConfig:
             )
 
     @property
-    def profile(self) -> MemoryScopesProfile:
-        """Names of the agent's scopes."""
-        return MemoryScopesProfile(
-            agent_name=self.agent_name,
-            feature_name=self.feature_name,
-            product_name=self.product_name,
-            organization_name=self.organization_name,
-            cross_product=self.cross_product,
-        )
-
-    @property
     def scopes(self) -> tuple[MemoryScope, ...]:
         """The agent's scopes, narrowest first."""
-        return tuple(scope.within(None) for scope in self.profile.scopes())
+        names = (self.agent_name, self.feature_name, self.product_name)
+        own = (MemoryScope(kind, (name,)) for kind, name in zip(ScopeKind, names, strict=False) if name is not None)
+        return (*own, MemoryScope.CROSS_PRODUCT) if self.cross_product else tuple(own)
 
     @property
     def home(self) -> MemoryScope:
@@ -588,10 +573,10 @@ class AgentMemoryConfig:
             InvalidDataError: The scope is not one of the agent's.
         """
         if isinstance(wanted, ScopeKind):
-            found = self.profile.scope_of(wanted)
+            found = next((scope for scope in self.scopes if scope.kind is wanted), None)
             if found is None:
                 raise InvalidDataError(f"the agent takes no part in a scope of kind {wanted.value}: name it", path=path)
-            return found.within(None)
+            return found
         scope = MemoryScope.parse(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(scope, MemoryScope):
             raise InvalidDataError(f"a scope is a MemoryScope, a ScopeKind or a path, not {kind_of(wanted)}", path=path)
