@@ -154,6 +154,11 @@ class Evidence:
             check_instance(self.medium, "medium", MediumPart, type(None))
 
     @property
+    def message(self) -> tuple[str | None, str | None]:
+        """The message that the words stand in: the id of its conversation, and its own."""
+        return (self.conversation_id, self.message_id)
+
+    @property
     def before(self) -> str | None:
         """The words before these that give them their meaning; None if they stand for themselves."""
         return self.corrects if self.answers is None else self.answers

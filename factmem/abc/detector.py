@@ -11,12 +11,11 @@ import attrs
 
 from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
-from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
-from factmem.validators import count, instance_of
+from factmem.validators import count, instance_of, listed, one_or_more
 
 __all__ = [
     "MEMORY_ROLE",
@@ -61,9 +60,7 @@ def _storable_or_none(text: object) -> str | None:
 
 
 def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:
-    if isinstance(media, Medium):
-        raise InvalidDataError("media are given as a list: [Medium(…)]", path="$.media")
-    return _checked("media", media, Medium)
+    return listed("media", media, Medium)
 
 
 @attrs.frozen(kw_only=True)
@@ -162,25 +159,16 @@ class DetectionExample:
     facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_tuple)
 
 
-def _checked(name: str, items: Any, typ: type[Any]) -> tuple[Any, ...]:
-    """Return one item, or several, as a tuple."""
-    found = tuple(items) if isinstance(items, Iterable) else (items,)
-    for number, item in enumerate(found):
-        if not isinstance(item, typ):
-            raise InvalidDataError(f"{name} takes {typ.__name__}, not {kind_of(item)}", path=f"$.{name}[{number}]")
-    return found
-
-
 def _subjects(subjects: MemorySubject | Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    return _checked("subjects", subjects, MemorySubject)
+    return one_or_more("subjects", subjects, MemorySubject)
 
 
 def _concepts(concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    return _checked("concepts", concepts, Concept)
+    return one_or_more("concepts", concepts, Concept)
 
 
 def _topics(topics: Topic | Iterable[Topic]) -> tuple[Topic, ...]:
-    return _checked("topics", topics, Topic)
+    return one_or_more("topics", topics, Topic)
 
 
 @attrs.frozen(kw_only=True)

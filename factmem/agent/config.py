@@ -23,7 +23,7 @@ from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
-from factmem.memory.argument_checks import check_parts, check_store, listed, observers_in
+from factmem.memory.argument_checks import check_parts, check_store, observers_in
 from factmem.memory.background import Background
 from factmem.memory.context import Policies
 from factmem.memory.facade import Memory
@@ -36,7 +36,7 @@ from factmem.records import FactRecord, Origin
 from factmem.reranking.rerankers import ForeignReranker
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.validators import fraction, instance_of, named, positive
+from factmem.validators import fraction, instance_of, listed, named, positive
 
 if TYPE_CHECKING:
     from factmem.agent.holders import SavedHistory

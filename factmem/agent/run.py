@@ -36,7 +36,6 @@ from factmem.errors import (
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
-from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.facade import Memory, keeps_log, revisions_of, subjects_named, zone_of
 from factmem.memory.filters import Filters
@@ -46,6 +45,7 @@ from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
+from factmem.validators import one_or_more
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 
@@ -620,7 +620,7 @@ def _is_stated_in(
 ) -> bool:
     """Return whether a record is a statement from the current conversation: by its messages, or by their words."""
     return record.concept.keyword == STATEMENT.keyword and (
-        record.value in told or any((item.conversation_id, item.message_id) in current for item in record.evidence)
+        record.value in told or any(item.message in current for item in record.evidence)
     )
 
 

@@ -509,7 +509,7 @@ def _things(said: Iterable[Assertion]) -> int:
 
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None]]:
-    return [(item.conversation_id, item.message_id) for item in said.details.evidence]
+    return [item.message for item in said.details.evidence]
 
 
 def _reason(candidate: CandidateAssertion, reason: str | None) -> str | None:

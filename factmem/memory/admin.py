@@ -15,7 +15,6 @@ from anyio import to_thread
 from factmem.abc.capabilities import Access
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.argument_checks import listed
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
@@ -35,7 +34,7 @@ from factmem.recall.scoring import Calibration
 from factmem.records import LogEntry, Origin, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware
+from factmem.validators import check_aware, listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
 

@@ -255,11 +255,6 @@ class BlockingSubmission(_Twin, OfSubmission):
         _Twin.__init__(self, submission, calls)
         OfSubmission.__init__(self, submission)
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """See `Submission`."""
-        return self._submission.ids
-
     wait: Final = _blocking(Submission.wait)
 
 

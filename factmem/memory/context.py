@@ -21,7 +21,6 @@ from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
-from factmem.memory.argument_checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, heard_as
 from factmem.memory.taint import Heard
@@ -32,7 +31,7 @@ from factmem.recall.scoring import RecallSettings
 from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, check_instance, fraction, instance_of, positive, seconds
+from factmem.validators import check_aware, check_instance, fraction, instance_of, listed, positive, seconds
 from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:

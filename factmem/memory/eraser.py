@@ -16,7 +16,6 @@ from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
-from factmem.memory.argument_checks import listed
 from factmem.memory.erasure_proof import Traces, traces_of
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
@@ -29,7 +28,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, as_kept_apart, record_of
 from factmem.scopes import MemoryScope
-from factmem.validators import check_instance
+from factmem.validators import check_instance, listed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -36,7 +36,7 @@ from factmem.errors import (
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
-from factmem.memory.argument_checks import address_of, check_parts, check_store, listed, observers_in
+from factmem.memory.argument_checks import address_of, check_parts, check_store, observers_in
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.context import Context, Policies, PolicyChanges
@@ -72,7 +72,7 @@ from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, check_seconds
+from factmem.validators import check_instance, check_seconds, listed
 
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime as dt
 import enum
 import json
 import operator
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
@@ -21,8 +20,12 @@ from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_fraction, check_text, check_whole
+from factmem.validators import check_fraction, check_text, check_whole, listed
 from factmem.values import Json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "Filters",
@@ -134,16 +137,14 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
         InvalidDataError: It is not a list, or an item is neither a concept nor a keyword. The id of a record is
             refused: it would never match a keyword.
     """
-    several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
-    if not several or not all(isinstance(item, str | Concept) for item in concepts):
-        raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
-    if any(isinstance(item, str) and is_record_id(item) for item in concepts):
+    several = listed("concepts", concepts, Concept, str)
+    if any(isinstance(item, str) and is_record_id(item) for item in several):
         raise InvalidDataError(
             "expected a keyword, got the id of a record: get(id), history(id), forget(id) and the filter "
             "record_ids=[id] take ids; a concept with such a keyword is given as the Concept itself",
             path="$.concepts",
         )
-    return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
+    return tuple(item if isinstance(item, str) else item.keyword for item in several)
 
 
 def is_record_id(text: str) -> bool:
@@ -188,33 +189,19 @@ _COLUMNS: Final = {
     RecordOrder.RECORDED: "recorded_at",
     RecordOrder.IMPORTANCE: "importance",
 }
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def sorted_rows(corpus: Corpus, found: CurrentRows, order_by: RecordOrder, *, descending: bool) -> CurrentRows:
     """Return current records in a given order."""
     import numpy as np
 
-    columns = corpus.columns
-    order = np.lexsort((columns["seq"][found.rows], columns[_COLUMNS[order_by]][found.rows]))
+    values, seqs = _keys(corpus, found, order_by)
+    order = np.lexsort((seqs, values))
     return found.at(order[::-1] if descending else order)
 
 
-def _keys(corpus: Corpus, found: CurrentRows, order_by: RecordOrder) -> tuple[Any, Any]:
+def _keys(corpus: Corpus, found: CurrentRows, order_by: RecordOrder) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return corpus.columns[_COLUMNS[order_by]][found.rows], corpus.columns["seq"][found.rows]
-
-
-def _shown(value: Any, order_by: RecordOrder) -> float | str:
-    """Return the sort key of a value. A time becomes a UTC text that sorts like the time, exact to the microsecond."""
-    if order_by is RecordOrder.IMPORTANCE:
-        return float(value)
-    return (_EPOCH + dt.timedelta(microseconds=int(value))).isoformat(timespec="microseconds")
-
-
-def _read_value(shown: float | str) -> float | int:
-    if not isinstance(shown, str):
-        return shown
-    return (dt.datetime.fromisoformat(shown) - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def page_of(
@@ -244,10 +231,10 @@ def page_of(
     Raises:
         InvalidDataError: The token belongs to no such listing.
     """
-    listing = [order_by.value, descending]
+    listing: list[Json] = [order_by.value, descending]
     rest = ordered
     if page is not None:
-        last, seq = _read_token(page, listing)
+        last, seq = _read_token(page, listing, float if order_by is RecordOrder.IMPORTANCE else int)
         values, seqs = _keys(corpus, rest, order_by)
         passed = operator.lt if descending else operator.gt
         rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
@@ -256,28 +243,25 @@ def page_of(
     if stop is None or len(rest) <= stop or not len(taken):
         return taken, None
     values, seqs = _keys(corpus, taken, order_by)
-    return taken, _token(listing, (_shown(values[-1], order_by), int(seqs[-1])))
+    return taken, _token([*listing, values[-1].item(), int(seqs[-1])])
 
 
-def _token(listing: list[Any], key: tuple[float | str, int]) -> str:
-    return base64.urlsafe_b64encode(json.dumps([*listing, *key]).encode()).decode().rstrip("=")
+def _token(key: Sequence[Json]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 
-def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
+def _read_token(token: str, listing: Sequence[Json], kind: type[float]) -> tuple[float, int]:
     try:
         found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (ValueError, TypeError, RecursionError):
         found = None
     match found:
-        case [order, descending, float() | str() as value, int() as seq] if [
-            order,
-            descending,
-        ] == listing and isinstance(value, float) is (order == RecordOrder.IMPORTANCE.value):
-            with contextlib.suppress(ValueError, TypeError):  # it is not a time, or has no zone
-                return _read_value(value), seq
-    raise InvalidDataError(
-        "this page token is not from this listing: pass the next_page of a listing with the same order"
-    )
+        case [*listed_by, value, int() as seq] if listed_by == listing and type(value) is kind:
+            return value, seq
+        case _:
+            raise InvalidDataError(
+                "this page token is not from this listing: pass the next_page of a listing with the same order"
+            )
 
 
 def check_range(**numbers: int | None) -> None:

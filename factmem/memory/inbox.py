@@ -19,7 +19,6 @@ from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
 from factmem.fold import states_of
 from factmem.legal_names import checked_name
-from factmem.memory.argument_checks import listed
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.dead_letters import DeadLetters, failure_in
@@ -39,6 +38,7 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.remembering import About, Order, Rememberer, StoredSession, Taken, spoken, warn_of_not_text
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
+from factmem.validators import listed
 
 __all__ = ["ABANDONED_AFTER", "Inbox", "due_at"]
 
@@ -173,7 +173,7 @@ class Inbox(PipelinePart):
             else:
                 submission = await self._awaited(job.id, flush=flush)
                 submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
-        submission.skipped = skipped
+        submission.skip(skipped)
         return submission
 
     async def flush(self) -> None:

@@ -29,7 +29,6 @@ from factmem.fold import states_of
 from factmem.records import (
     Assertion,
     AssertionState,
-    Evidence,
     FactDetails,
     LogEntry,
     MetadataMerge,
@@ -52,7 +51,6 @@ __all__ = [
     "Trigger",
     "Unit",
     "aims_of",
-    "cited_message",
     "detailed",
     "in_order",
     "is_read_again",
@@ -415,7 +413,7 @@ def read_again(recorded: Recorded, job: Job, log: Sequence[Recorded | StateChang
 
 def _source(recorded: Recorded) -> tuple[str | None, str | None, int | None]:
     evidence = recorded.assertion.details.evidence[0]
-    return evidence.conversation_id, evidence.message_id, evidence.start
+    return (*evidence.message, evidence.start)
 
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
@@ -526,7 +524,7 @@ def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
     """Return the messages that an assertion was found in, each with the owner of the words."""
-    return [(said.details.owner, item.conversation_id, item.message_id) for item in said.details.evidence]
+    return [(said.details.owner, *item.message) for item in said.details.evidence]
 
 
 def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:
@@ -592,9 +590,4 @@ def to_pending(recorded: Recorded) -> StateRequest:
 
 def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
     """Return the conversation and message that something was found in first, if any."""
-    return cited_message(details.evidence[0]) if details.evidence else None
-
-
-def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
-    """Return the conversation and message that evidence cites."""
-    return (evidence.conversation_id, evidence.message_id)
+    return details.evidence[0].message if details.evidence else None

@@ -38,7 +38,6 @@ from factmem.memory.journal import (
     Job,
     JobKind,
     Unit,
-    cited_message,
     in_order,
     is_read_again,
     is_words,
@@ -176,7 +175,7 @@ def _words_taken_back(
             if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
                 wished.update(_sources(details, details.owner))
             for evidence in details.evidence:
-                replaced[details.owner, *cited_message(evidence)].append(evidence)
+                replaced[details.owner, *evidence.message].append(evidence)
     words = [entry for entry in recorded.values() if is_words(entry.assertion)]
     sources = {entry.id: _sources(entry.assertion.details, entry.assertion.details.owner) for entry in words}
     forgotten = [entry.assertion for entry in words if not wished.isdisjoint(sources[entry.id])]
@@ -203,7 +202,7 @@ _Source: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
-    return {(owner, *cited_message(item)) for item in details.evidence}
+    return {(owner, *item.message) for item in details.evidence}
 
 
 def _quarantined_by(
@@ -246,7 +245,7 @@ def _outcomes_of(
                 slots[_slot(candidate.assertion)].add(number)
 
     def citing(details: FactDetails) -> set[int]:
-        return set[int]().union(*(messages.get(cited_message(item), ()) for item in details.evidence))
+        return set[int]().union(*(messages.get(item.message, ()) for item in details.evidence))
 
     records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
     changes: list[list[Change]] = [[] for _ in findings]
@@ -503,7 +502,7 @@ class Pipeline(WritingPart):
         rows = [
             row
             for row in visible
-            if row.recorded.record_id in ready or any(cited_message(item) in messages for item in row.details.evidence)
+            if row.recorded.record_id in ready or any(item.message in messages for item in row.details.evidence)
         ]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 

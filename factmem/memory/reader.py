@@ -14,7 +14,6 @@ from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndivid
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
-from factmem.memory.argument_checks import listed
 from factmem.memory.backend import Part
 from factmem.memory.filters import (
     Filters,
@@ -43,7 +42,7 @@ from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance
+from factmem.validators import check_instance, listed
 
 __all__ = ["Reader", "ReadingPart"]
 

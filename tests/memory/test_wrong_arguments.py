@@ -196,7 +196,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     "list_records": (("city", 5), (lambda memory, wrong: memory.load(wrong),)),
     "remember": (("city", 5), (lambda memory, wrong: memory.save(wrong),)),
     "concept": ((5,), (lambda memory, wrong: memory.history(wrong),)),
-    "list": ((5, [5]), (lambda memory, wrong: memory.list_records(concepts=wrong),)),
+    "concepts takes": ((5, [5]), (lambda memory, wrong: memory.list_records(concepts=wrong),)),
     "^as_of must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(as_of=wrong),)),
     "^known_at must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(known_at=wrong),)),
     "private must be bool or None": (

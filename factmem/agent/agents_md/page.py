@@ -272,7 +272,6 @@ def page_of(
     homes: Sequence[Place],
     *,
     limit: int = 500,
-    longest: int = LONGEST_BULLET,
     more: int = 0,
 ) -> Page:
     """Render facts as a page.
@@ -281,14 +280,13 @@ def page_of(
         records: The facts, best first.
         homes: Places to which facts may be added even if they hold none yet; the first one always has a heading.
         limit: Maximum number of facts shown.
-        longest: Maximum length of a bullet, in characters of Markdown; longer ones are left out.
         more: Number of facts beside these, which count as left out.
     """
     records = list(records)
     places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
     headings = {place.key: heading for heading, place in places.items()}
     made = ((record, bullet_of(record, headings[_place(record).key])) for record in records)
-    fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= longest), limit))
+    fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= LONGEST_BULLET), limit))
     fitting.sort(key=lambda pair: _position(pair[0]))
     shown = tuple((record.id, bullet) for record, bullet in fitting)
     left_out = len(records) - len(fitting) + more

@@ -17,7 +17,7 @@ from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file
 from factmem.errors import CodecError, InvalidDataError
 from factmem.hidden_characters import escaped
-from factmem.validators import positive
+from factmem.validators import listed, positive
 
 __all__ = [
     "DEFAULT_TEMPLATE",
@@ -97,9 +97,7 @@ _RAW: Final = 8
 
 
 def _paths(paths: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[str], ...]:
-    if isinstance(paths, str):
-        raise InvalidDataError("sources are several paths: [path, ...]", path="$.sources")
-    return tuple(paths)
+    return listed("sources", paths, str, os.PathLike)
 
 
 @attrs.frozen(kw_only=True)
