@@ -159,14 +159,21 @@ def check_aware(value: object, name: str) -> dt.datetime:
     return value
 
 
-def check_instance(value: object, name: str, *types: type) -> None:
+def check_instance(value: object, name: str, *types: type, hint: str = "") -> None:
     """Raise unless a value is an instance of one of some types.
+
+    Args:
+        value: the value to check.
+        name: the argument's name, for the error.
+        types: the legal types.
+        hint: what to give instead, for the error.
 
     Raises:
         InvalidDataError: the value is of another type.
     """
     if not isinstance(value, types):
-        raise InvalidDataError(f"{name} must be {_either(types)}, not {type(value).__name__}", path=f"$.{name}")
+        found = f"{name} must be {_either(types)}, not {kind_of(value)}"
+        raise InvalidDataError(f"{found}: {hint}" if hint else found, path=f"$.{name}")
 
 
 def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:

@@ -36,7 +36,7 @@ from factmem.records import FactRecord, Origin
 from factmem.reranking.rerankers import ForeignReranker
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.validators import fraction, instance_of, listed, named, positive
+from factmem.validators import check_instance, fraction, instance_of, listed, named, positive
 
 if TYPE_CHECKING:
     from factmem.agent.holders import SavedHistory
@@ -171,10 +171,7 @@ def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any],
 
 def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKind | None:
     parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
-    if not isinstance(parsed, MemoryScope | ScopeKind | None):
-        raise InvalidDataError(
-            f"a scope to save in is a MemoryScope, a ScopeKind or a path, not {kind_of(scope)}", path="$.scope"
-        )
+    check_instance(parsed, "scope", MemoryScope, ScopeKind, str, type(None))
     return parsed
 
 

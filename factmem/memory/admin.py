@@ -22,11 +22,11 @@ from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.erasure_proof import Traces
 from factmem.memory.exports import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters
+from factmem.memory.filters import Filters, check_range
 from factmem.memory.operations import observed
 from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
-from factmem.memory.scope_tree import ScopeInfo, ScopeTree
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree, tree_of
 from factmem.memory.ttl import ExpiryReceipt
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
@@ -86,7 +86,13 @@ class Admin(ReadingPart):
             depth: Number of levels below the root; all if None.
             subjects: Only records about one of these subjects.
         """
-        return await self._reader.tree(scope, depth, subjects)
+        check_range(depth=depth)
+        anchored = self._context.subtree(scope)
+        root = anchored.within(None) if anchored else None
+        wanted = RecallFilter(scope=anchored, subjects=self._reader.subjects(subjects))
+        return await self._reader.of_visible(
+            wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth)
+        )
 
     async def audit(
         self,

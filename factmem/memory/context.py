@@ -17,7 +17,7 @@ import attrs
 from factmem.abc.detector import Message
 from factmem.consolidation import ConsolidationPolicy
 from factmem.detection import OriginPolicy
-from factmem.error_hints import hinted, kind_of
+from factmem.error_hints import hinted
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
@@ -302,11 +302,7 @@ class Context:
     def _reached(self, scope: MemoryScope | None) -> MemoryScope | None:
         if scope is None:
             return None
-        if not isinstance(scope, MemoryScope):
-            raise InvalidDataError(
-                f"a scope is a MemoryScope or a path such as '/product/alpha', not {kind_of(scope)}",
-                path="$.scope",
-            )
+        check_instance(scope, "scope", MemoryScope, str, hint="give a path such as '/product/alpha'")
         if scope.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organization than this memory")
         anchored = scope.within(self.tenant)
@@ -368,9 +364,7 @@ class Context:
         """
         return _place(self.about(subject), self.target(scope))
 
-    def confined(
-        self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool
-    ) -> Context:
+    def confined(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str] = ()) -> Context:
         """Return this context confined to some scopes.
 
         Raises:
@@ -388,7 +382,7 @@ class Context:
         if not roots and not within:
             raise InvalidDataError("a view needs at least one scope: without any it would show nothing")
         view = self.view if None in roots else self.view.narrowed(view)
-        return attrs.evolve(self, view=view, read_only=read_only or self.read_only)
+        return attrs.evolve(self, view=view)
 
     def _in_view(self, scope: MemoryScope | str, *, exact: bool = False) -> MemoryScope | None:
         """Return a scope of a view of this context, or None for everything in it.

@@ -492,7 +492,7 @@ class Memory:
             context = context.confined_to(subjects)
         exact = listed("exact", exact, MemoryScope, str)
         if scopes is not None or exact:
-            context = context.confined(() if scopes is None else scopes, exact, read_only=read_only)
+            context = context.confined(() if scopes is None else scopes, exact)
         check_instance(policies, "policies", Mapping, NoneType)
         moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
         for clock, when in moments.items():
@@ -505,7 +505,7 @@ class Memory:
             attrs.evolve(
                 context,
                 actor=context.actor if actor is None else checked_name(actor, what="an actor"),
-                policies=attrs.evolve(context.policies, **(policies or {})),
+                policies=attrs.evolve(context.policies, **policies) if policies else context.policies,
                 reviewed=reviewed or context.reviewed,
                 read_only=read_only or context.read_only,
             )
@@ -525,7 +525,7 @@ class Memory:
                 relative to that one.
             read_only: Refuse every write.
         """
-        return self._view(self._context.confined([scope], (), read_only=read_only))
+        return self.view(scopes=[scope], read_only=read_only)
 
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
@@ -1217,8 +1217,7 @@ async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
 
 def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
     """Return the policies with the origins that a detector was made with."""
-    if not isinstance(policies, Policies):
-        raise InvalidDataError(f"policies is a Policies(…), not {kind_of(policies)}", path="$.policies")
+    check_instance(policies, "policies", Policies)
     if detector is None:
         return policies
     from factmem.detection import InstructorDetector

@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.recall import MetadataCondition, RecallFilter
@@ -20,7 +19,7 @@ from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_fraction, check_text, check_whole, listed
+from factmem.validators import check_fraction, check_instance, check_text, check_whole, listed
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -273,8 +272,7 @@ def check_range(**numbers: int | None) -> None:
 
 def check_query(query: str, limit: int, min_score: float) -> None:
     """Raise `InvalidDataError` unless the query is not blank, the limit positive and the score from 0 to 1."""
-    if not isinstance(query, str):
-        raise InvalidDataError(f"the query is a text, not {kind_of(query)}", path="$.query")
+    check_instance(query, "query", str)
     if not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
     check_text(query, path="$.query")

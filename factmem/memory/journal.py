@@ -38,7 +38,7 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.structuring import explain_structure_error, in_detail
-from factmem.validators import changed, instance_of
+from factmem.validators import changed, check_instance, whole
 from factmem.values import Json, decode_value, encode_value, type_of
 
 if TYPE_CHECKING:
@@ -86,21 +86,16 @@ class JobKind(enum.Enum):
     CONSOLIDATE = "consolidate"
 
 
-def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or value < type(value)(0)):
-        raise InvalidDataError(f"{attribute.name} must not be negative", path=f"$.{attribute.name}")
+_LONGEST: Final = dt.timedelta(days=36_525)
 
 
-def _not_endless(instance: object, attribute: attrs.Attribute[Any], value: dt.timedelta | None) -> None:
-    if value is not None and value > _LONGEST:
+def _pause(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_instance(value, attribute.name, dt.timedelta, NoneType)
+    if isinstance(value, dt.timedelta) and not dt.timedelta(0) <= value <= _LONGEST:
         raise InvalidDataError(
-            f"{attribute.name} must not be longer than a hundred years: leave it out to wait for something else",
+            f"{attribute.name} must be from nothing to a hundred years: leave it out to wait for something else",
             path=f"$.{attribute.name}",
         )
-
-
-_LONGEST: Final = dt.timedelta(days=36_525)
-_TIME: Final = (instance_of(dt.timedelta, NoneType), _not_negative, _not_endless)
 
 
 @attrs.frozen(kw_only=True)
@@ -118,10 +113,10 @@ class Trigger:
             not less than the count.
     """
 
-    count: int | None = attrs.field(default=None, validator=[instance_of(int, NoneType), _not_negative])
-    idle: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
-    interval: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
-    overlap: int = attrs.field(default=0, validator=[instance_of(int), _not_negative])
+    count: int | None = attrs.field(default=None, validator=attrs.validators.optional(whole(0)))
+    idle: dt.timedelta | None = attrs.field(default=None, validator=_pause)
+    interval: dt.timedelta | None = attrs.field(default=None, validator=_pause)
+    overlap: int = attrs.field(default=0, validator=whole(0))
 
     def __attrs_post_init__(self) -> None:
         if self.overlap and self.count is not None and self.overlap >= self.count:

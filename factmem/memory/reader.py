@@ -28,7 +28,7 @@ from factmem.memory.filters import (
     sorted_rows,
 )
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
-from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
 from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
@@ -233,18 +233,8 @@ class Reader(Part):
         """See `Admin.info`."""
         anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
+        wanted = RecallFilter(scope=anchored, exact=exact, subjects=self.subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
-
-    async def tree(
-        self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject | str] | None
-    ) -> ScopeTree:
-        """See `Admin.tree`."""
-        check_range(depth=depth)
-        anchored = self._context.subtree(scope)
-        root = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
-        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
 
     async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids.
@@ -322,10 +312,11 @@ class Reader(Part):
         if not filters:
             return _STRONGEST if strongest else _ALL
         scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
-        subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
+        subject, subjects = self._context.named(filters.get("subject")), self.subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
-    def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
+    def subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
+        """Return subjects, which may be given as texts; None for all."""
         if subjects is None:
             return None
         several = listed("subjects", subjects, MemorySubject, str)
