@@ -681,10 +681,7 @@ class Pipeline(WritingPart):
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """Return the visible log of some places."""
-        if not places:
-            return []
-        log = await self._backend.mirror.log(LogPart(kept=RecallFilter(places=places)))
-        return await to_thread.run_sync(_log_of, log, self._context.viewer, places)
+        return await self._of_everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Set the expiry of a revision made by a model's reading, by the policy."""
@@ -721,16 +718,6 @@ class PipelinePart(WritingPart):
 def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
     """Return the settings that the findings of one transaction share."""
     return (found.unit.job.consolidate, found.unit.job.merge)
-
-
-def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
-    """Return the visible log of some places, by their keys; changes of state name no place."""
-    return [
-        entry
-        for entry in log
-        if not isinstance(entry, Recorded)
-        or (entry.assertion.place.key in places and entry.assertion.details.owner in (None, viewer))
-    ]
 
 
 def _known_at(

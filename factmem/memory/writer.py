@@ -128,14 +128,12 @@ def _rollback(
         reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: It has expired or was erased, or another record has its value by now.
+        RecordNotFoundError: It has expired, or another record has its value by now.
         StateConflictError: Words that wait for a model would have to be retracted.
     """
     if has_expired(target.assertion, moment):
         raise RecordNotFoundError("the revision has expired: save its value anew")
     states = states_of(log)
-    if target.id not in states:
-        raise RecordNotFoundError("the revision was erased")
     reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
     requests = [
         _request(item, states[item.id], AssertionState.RETRACTED, reason)
@@ -143,7 +141,6 @@ def _rollback(
         if isinstance(item, Recorded)
         and record_key(item) == record_key(target)
         and deciding_order(item) > deciding_order(target)
-        and item.id in states
         and item.assertion.counts(states[item.id])
     ]
     if any(request.expected is AssertionState.PENDING for request in requests):
@@ -203,7 +200,7 @@ def _end(
     log: Sequence[Recorded | StateChange], states: Mapping[str, AssertionState]
 ) -> tuple[Sequence[Recorded], bool]:
     """Return the removals that count and decide before any value of a record, and whether a value counts."""
-    entries = [entry for entry in log if isinstance(entry, Recorded) and entry.id in states]
+    entries = [entry for entry in log if isinstance(entry, Recorded)]
     counting = sorted((entry for entry in entries if entry.assertion.counts(states[entry.id])), key=deciding_order)
     removals = list(itertools.takewhile(lambda entry: entry.assertion.removed, reversed(counting)))
     return removals, len(counting) > len(removals)
@@ -563,7 +560,7 @@ class Writer(ReadingPart):
         """Give assertions the states that they had before somebody decided about them in the quarantine."""
         log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
         states = states_of(log)
-        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded) and entry.id in states}
+        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
         requests, done = [], []
         for change in changes:
             entry, after, before = present.get(change.record.revision), change.record, change.previous
