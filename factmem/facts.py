@@ -80,10 +80,6 @@ def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
         raise InvalidDataError(f"{what} lies outside the years that UTC can express", path=f"$.{what}") from None
 
 
-def _said_at(moment: dt.datetime) -> dt.datetime:
-    return utc(moment)
-
-
 def _true_at(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment, what="valid_from or valid_to")
 
@@ -265,7 +261,7 @@ class SingleFact(_Comparable, Generic[T]):
 
     concept: SingleConcept[T] = attrs.field()
     value: T
-    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
+    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=utc)
     valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
     valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
 
@@ -304,7 +300,7 @@ class MultipleFacts(_Comparable, Generic[T]):
 
     concept: MultipleConcept[T]
     values: tuple[T, ...] = attrs.field(converter=_several)
-    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
+    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=utc)
     valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
     valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
 

@@ -11,7 +11,7 @@ import attrs
 
 from factmem.errors import InvalidNameError
 from factmem.legal_names import checked_name
-from factmem.validators import instance_of
+from factmem.validators import instance_of, named
 
 __all__ = ["MemoryScope", "ScopeKind"]
 
@@ -32,10 +32,6 @@ def _checked_path(path: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(path, str):
         raise InvalidNameError("the path of a scope is a tuple of segments, not one string; use MemoryScope.parse")
     return tuple(checked_name(segment, what="a scope's segment") for segment in path)
-
-
-def _checked_tenant(tenant: str | None) -> str | None:
-    return None if tenant is None else checked_name(tenant, what="a tenant")
 
 
 def _written(segment: str) -> str:
@@ -104,7 +100,7 @@ class MemoryScope:
 
     kind: ScopeKind = attrs.field(validator=instance_of(ScopeKind))
     path: tuple[str, ...] = attrs.field(default=(), converter=_checked_path)
-    tenant: str | None = attrs.field(default=None, kw_only=True, converter=_checked_tenant)
+    tenant: str | None = attrs.field(default=None, kw_only=True, validator=named("a tenant"))
 
     @classmethod
     def agent(cls, name: str) -> Self:

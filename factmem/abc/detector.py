@@ -40,10 +40,6 @@ recalled text, and no detector takes facts from it.
 _INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 
-def _said_at(moment: dt.datetime | None) -> dt.datetime | None:
-    return None if moment is None else utc(moment)
-
-
 def _storable(text: object) -> str:
     """Return a text with each lone surrogate, which no store can encode, replaced."""
     if not isinstance(text, str):
@@ -53,10 +49,6 @@ def _storable(text: object) -> str:
     except UnicodeEncodeError:
         return "".join("\ufffd" if 0xD800 <= ord(char) <= 0xDFFF else char for char in text)
     return text
-
-
-def _storable_or_none(text: object) -> str | None:
-    return None if text is None else _storable(text)
 
 
 def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:
@@ -87,9 +79,9 @@ class Message:
 
     content: str = attrs.field(repr=False, converter=_storable)
     role: str = attrs.field(default="user", converter=_storable)
-    name: str | None = attrs.field(default=None, converter=_storable_or_none)
-    id: str | None = attrs.field(default=None, converter=_storable_or_none)
-    timestamp: dt.datetime | None = attrs.field(default=None, converter=_said_at)
+    name: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
+    id: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
+    timestamp: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
     media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
     not_text: int = attrs.field(default=0, kw_only=True, validator=count)
@@ -116,10 +108,6 @@ class Message:
         return self.role not in _INSTRUCTIONS and self.role != MEMORY_ROLE
 
 
-def _messages(messages: Iterable[Message]) -> tuple[Message, ...]:
-    return tuple(messages)
-
-
 @attrs.frozen(kw_only=True)
 class Conversation:
     """Messages in the order they were said.
@@ -130,18 +118,14 @@ class Conversation:
         started_at: Time when it began, in UTC; used for messages without a time.
     """
 
-    messages: tuple[Message, ...] = attrs.field(converter=_messages)
-    id: str | None = attrs.field(default=None, converter=_storable_or_none)
-    started_at: dt.datetime | None = attrs.field(default=None, converter=_said_at)
+    messages: tuple[Message, ...] = attrs.field(converter=tuple[Message, ...])
+    id: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
+    started_at: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
 
     @property
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
         return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
-
-
-def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(items)
 
 
 @attrs.frozen(kw_only=True)
@@ -156,7 +140,7 @@ class DetectionExample:
 
     conversation: Conversation
     memories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_tuple)
+    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=tuple[Fact[Any], ...])
 
 
 def _subjects(subjects: MemorySubject | Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
@@ -195,9 +179,9 @@ class DetectionRequest:
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     open: bool = False
-    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
+    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=tuple[Concept[Any, Any], ...])
     topics: tuple[Topic, ...] = attrs.field(default=(), converter=_topics)
-    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=_tuple)
+    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=tuple[DetectionExample, ...])
 
     def __attrs_post_init__(self) -> None:
         if not self.subjects:
@@ -301,7 +285,7 @@ class Detection:
         dropped: Number of candidates dropped, by reason.
     """
 
-    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=_tuple)
+    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=tuple[Candidate, ...])
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 

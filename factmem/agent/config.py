@@ -127,33 +127,39 @@ UserId: TypeAlias = "str | Callable[[Any], object]"
 
 
 class FailurePolicy(enum.Enum):
-    """Treatment of errors of the memory during a run; mistakes in settings and arguments are raised in any case."""
+    """Treatment of errors of the memory during a run; mistakes in settings and arguments are raised in any case.
+
+    Attributes:
+        RAISE: Raise the error in the agent's run.
+        LOG: Log the error, without any content of the conversation, and continue without memory.
+    """
 
     RAISE = "raise"
-    """Raise the error in the agent's run."""
-
     LOG = "log"
-    """Log the error, without any content of the conversation, and continue without memory."""
 
 
 class SavingTime(enum.Enum):
-    """Time at which a conversation is submitted."""
+    """Time at which a conversation is submitted.
+
+    Attributes:
+        AFTER_RUN: After each successful run.
+        MANUALLY: Only when the program submits it.
+    """
 
     AFTER_RUN = "after_run"
-    """After each successful run."""
-
     MANUALLY = "manually"
-    """Only when the program submits it."""
 
 
 class UserPolicy(enum.Enum):
-    """Policy for a run without a user."""
+    """Policy for a run without a user.
+
+    Attributes:
+        REQUIRED: Raise `MissingUserError`, so that the facts of users never mix.
+        SHARED: Share one memory among runs without a user: for a single user, or users who may see each other's facts.
+    """
 
     REQUIRED = "required"
-    """Raise `MissingUserError`, so that the facts of users never mix."""
-
     SHARED = "shared"
-    """Share one memory among runs without a user: for a single user, or users who may see each other's facts."""
 
 
 def estimated_tokens(text: str) -> int:
@@ -343,19 +349,11 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 """Default subject of facts."""
 
 
-_OF_MEMORY: Final = {
-    "organization_name": "organization",
-    "profiles": "profiles",
-    "model": "model",
-    "policies": "policies",
-    "embedder": "embedder",
-    "embedder_timeout": "embedder_timeout",
-    "reranker": "reranker",
-    "media_reader": "media_reader",
-    "background": "background",
-    "observers": "observers",
-}
-"""Settings that only a memory made from them has, and their names as arguments of `Memory`."""
+_OF_MEMORY: Final = (
+    *("organization_name", "profiles", "model", "policies", "embedder", "embedder_timeout"),
+    *("reranker", "media_reader", "background", "observers"),
+)
+"""Settings that only a memory made from them has, as its arguments without ``_name``."""
 
 
 class NoStoreWarning(UserWarning):
@@ -527,10 +525,11 @@ class AgentMemoryConfig:
             return
         usual = AgentMemoryConfig()
         given = [name for name in _OF_MEMORY if getattr(self, name) != getattr(usual, name)]
+        arguments = ", ".join(name.removesuffix("_name") for name in given)
         if given:
             raise InvalidDataError(
                 f"{', '.join(given)} of AgentMemoryConfig would have no effect, since the program makes the Memory: "
-                f"give {', '.join(_OF_MEMORY[name] for name in given)} to Memory(…), or give AgentMemoryConfig an "
+                f"give {arguments} to Memory(…), or give AgentMemoryConfig an "
                 "address or a provider as its store",
                 path=f"$.{given[0]}",
             )
@@ -605,7 +604,7 @@ class AgentMemoryConfig:
                     f"the store is a function that makes {kind_of(made)}, not a Memory", path="$.store"
                 )
             return made
-        settings = {argument: getattr(self, name) for name, argument in _OF_MEMORY.items()}
+        settings = {name.removesuffix("_name"): getattr(self, name) for name in _OF_MEMORY}
         settings["policies"] = attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins)
         return Memory(
             "none:" if self.store is None else self.store,

@@ -32,30 +32,33 @@ def is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
 
 
 class AuditAction(enum.Enum):
-    """Action on an assertion."""
+    """Action on an assertion.
+
+    Attributes:
+        RECORDED: Recorded, and counts.
+        SET_ASIDE: Recorded in a state that does not count, such as words that were merged into others.
+        SUBMITTED: Submitted, and waiting for a model.
+        READ: Read by a model, or given up on.
+        FAILED: Could not be read by a model.
+        QUARANTINED: Quarantined: neither loaded nor recalled until accepted.
+        ACCEPTED: Accepted from quarantine: counts from then on.
+        REJECTED: Rejected from quarantine.
+        RETRACTED: Retracted.
+        RESTORED: Restored after a retraction.
+        ERASED: Erased: nothing else is known of it, not even the time.
+    """
 
     RECORDED = "recorded"
-    """Recorded, and counts."""
     SET_ASIDE = "set aside"
-    """Recorded in a state that does not count, such as words that were merged into others."""
     SUBMITTED = "submitted"
-    """Submitted, and waiting for a model."""
     READ = "read"
-    """Read by a model, or given up on."""
     FAILED = "failed"
-    """Could not be read by a model."""
     QUARANTINED = "quarantined"
-    """Quarantined: neither loaded nor recalled until accepted."""
     ACCEPTED = "accepted"
-    """Accepted from quarantine: counts from then on."""
     REJECTED = "rejected"
-    """Rejected from quarantine."""
     RETRACTED = "retracted"
-    """Retracted."""
     RESTORED = "restored"
-    """Restored after a retraction."""
     ERASED = "erased"
-    """Erased: nothing else is known of it, not even the time."""
 
 
 @attrs.frozen(kw_only=True)

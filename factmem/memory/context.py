@@ -220,18 +220,9 @@ class Context:
             return self
         return attrs.evolve(self, view=attrs.evolve(self.view, individuals=None))
 
-    @property
-    def visible_owners(self) -> tuple[str | None, str | None]:
-        """Owners whose facts are visible: None (public) and the viewer."""
-        return (None, self.viewer)
-
-    def sees(self, said: Assertion) -> bool:
-        """Return whether an assertion may be shown: public or the viewer's own, and in the view."""
-        return self.sight.sees(said)
-
     def administers(self, said: Assertion) -> bool:
         """Return whether administration reaches an assertion: one that is seen, or anyone's; see `of_all_users`."""
-        return self.all_users or self.sees(said)
+        return self.all_users or self.sight.sees(said)
 
     def of_all_users(self) -> Context:
         """Return this context for the administration of the private facts of all users.
@@ -245,10 +236,6 @@ class Context:
         if self.view != UNCONFINED:
             raise OutOfViewError("a view cannot reach all users: ask the memory that it was made of")
         return attrs.evolve(self, all_users=True)
-
-    def reaches(self, scope: MemoryScope) -> bool:
-        """Return whether an anchored scope lies in the view."""
-        return self.view.reaches(scope)
 
     def check_writable(self) -> None:
         """Raise if writes are not allowed.
@@ -306,7 +293,7 @@ class Context:
         if scope.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organization than this memory")
         anchored = scope.within(self.tenant)
-        if not self.reaches(anchored):
+        if not self.view.reaches(anchored):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
         return anchored
 
@@ -352,7 +339,7 @@ class Context:
         if (only := self.view.only) is not None and not only.is_branch:
             return only
         everywhere = MemoryScope.CROSS_PRODUCT.within(self.tenant)
-        if not self.reaches(everywhere):
+        if not self.view.reaches(everywhere):
             raise OutOfViewError("this view has several scopes: say which one with scope=")
         return everywhere
 
@@ -471,6 +458,6 @@ class Context:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")
             details = attrs.evolve(details, owner=self.viewer)
-        if details.owner not in self.visible_owners:
+        if details.owner not in self.sight.owners:
             raise InvalidDataError("only the viewer's own private facts can be written: use view(viewer=…)")
         return details

@@ -242,7 +242,7 @@ class Inbox(PipelinePart):
         units = await self._pipeline.readable(of_all=True)
         held |= self._backend.worker.held
         others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
-        visible = self._context.visible_owners
+        visible = self._context.sight.owners
         unseen = Submission([unit.job.id for unit in others if unit.given.owner not in visible])
         submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner in dict.fromkeys(unit.given.owner for unit in others):

@@ -331,7 +331,7 @@ class Pipeline(WritingPart):
             recorded = [entry for entry in log if isinstance(entry, Recorded)]
             return units_in(recorded, states_of(log), self._context.concepts, state=state)
 
-        units, visible = await to_thread.run_sync(select), self._context.visible_owners
+        units, visible = await to_thread.run_sync(select), self._context.sight.owners
         mine = [unit for unit in units if of_all or unit.given.owner in visible]
         return [unit for unit in mine if self._context.view.holds(unit.place)]
 

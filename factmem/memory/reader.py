@@ -115,12 +115,11 @@ class Reader(Part):
     async def _current_at(self, place: Place, keyword: str) -> list[Current]:
         """Return the current, visible facts of one concept at one place, read from the store."""
         log, context = await self._entries(place, keyword), self._context
+        owners = context.sight.owners
 
         def current() -> list[Current]:
             seen = [
-                entry
-                for entry in log
-                if not isinstance(entry, Recorded) or entry.assertion.details.owner in context.visible_owners
+                entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.details.owner in owners
             ]
             rows = fold(seen, context.moment)
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
