@@ -243,16 +243,23 @@ class MemoryRun:
         events = [*self.hearing.left_out(self.identity, history), *events]
         if all(message.treatment is Treatment.IGNORE for message in events):
             return None
-        try:
-            submission = await self.held.use(
-                partial(
-                    self._submitted,
-                    stream=conversation_id(self.identity, history),
-                    events=events,
-                    looking_for=self._request(looking_for or saving.looking_for),
-                    scope=place,
-                )
+        stream, request = conversation_id(self.identity, history), self._request(looking_for or saving.looking_for)
+
+        async def submitted(memory: Memory) -> Submission:
+            return await self.view(memory).inbox.ingest_events(
+                stream,
+                events,
+                trigger=saving.trigger,
+                history=True,
+                subject=self.user,
+                scope=place,
+                looking_for=request if memory.inbox.reads_words else None,
+                private=saving.private,
+                origins=saving.origins,
             )
+
+        try:
+            submission = await self.held.use(submitted)
         except CapabilityError:  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
@@ -472,28 +479,6 @@ class MemoryRun:
         records = {record.id: record for pair in pairs for record in pair}
         replacing = tuple(record for id, record in later.items() if id not in newer)
         return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, replacing=replacing)
-
-    async def _submitted(
-        self,
-        memory: Memory,
-        *,
-        stream: str,
-        events: Sequence[Message],
-        looking_for: DetectionRequest,
-        scope: MemoryScope | str,
-    ) -> Submission:
-        saving = self.config.saving
-        return await self.view(memory).inbox.ingest_events(
-            stream,
-            events,
-            trigger=saving.trigger,
-            history=True,
-            subject=self.user,
-            scope=scope,
-            looking_for=looking_for if memory.inbox.reads_words else None,
-            private=saving.private,
-            origins=saving.origins,
-        )
 
     def _as_submitted(self, message: Message) -> Message:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""

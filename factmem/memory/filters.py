@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.recall import MetadataCondition, RecallFilter
+from factmem.recall import MetadataCondition
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
@@ -33,7 +33,6 @@ __all__ = [
     "check_concept",
     "check_query",
     "check_range",
-    "filter_of",
     "ids_of",
     "is_record_id",
     "keywords_of",
@@ -99,34 +98,6 @@ class Filters(TypedDict, total=False):
     metadata: Mapping[str, Json] | None
     where: Sequence[Sequence[MetadataCondition]]
     record_ids: Collection[str] | None
-
-
-def filter_of(
-    filters: Filters,
-    scope: MemoryScope | None,
-    subject: MemorySubject | None,
-    subjects: Collection[MemorySubject] | None,
-    *,
-    strongest: bool = False,
-) -> RecallFilter:
-    """Return the filter of recall for a caller's conditions.
-
-    Args:
-        filters: The conditions.
-        scope: Its scope, anchored at the tenant.
-        subject: Its subject.
-        subjects: Its subjects.
-        strongest: See `RecallFilter`.
-
-    Raises:
-        InvalidDataError: A time has no zone, or a condition cannot be met.
-    """
-    given: dict[str, Any] = {**filters, "scope": scope, "subject": subject, "subjects": subjects}
-    for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
-        several = given.pop(concepts, None)
-        given[keywords] = None if several is None else keywords_of(several)
-    given["metadata"] = given.get("metadata") or {}
-    return RecallFilter(**given, strongest=strongest)
 
 
 def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str]:

@@ -21,9 +21,9 @@ from factmem.memory.filters import (
     RecordPage,
     check_concept,
     check_range,
-    filter_of,
     ids_of,
     is_record_id,
+    keywords_of,
     page_of,
     sorted_rows,
 )
@@ -310,9 +310,17 @@ class Reader(Part):
         """
         if not filters:
             return _STRONGEST if strongest else _ALL
-        scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
-        subject, subjects = self._context.named(filters.get("subject")), self.subjects(filters.get("subjects"))
-        return filter_of(filters, scope, subject, subjects, strongest=strongest)
+        given: dict[str, Any] = {
+            **filters,
+            "scope": self._context.subtree(filters.get("scope"), exact=filters.get("exact", False)),
+            "subject": self._context.named(filters.get("subject")),
+            "subjects": self.subjects(filters.get("subjects")),
+            "metadata": filters.get("metadata") or {},
+        }
+        for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
+            several = given.pop(concepts, None)
+            given[keywords] = None if several is None else keywords_of(several)
+        return RecallFilter(**given, strongest=strongest)
 
     def subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
         """Return subjects, which may be given as texts; None for all."""
