@@ -22,7 +22,7 @@ from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.erasure_proof import Traces
 from factmem.memory.exports import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters, check_range
+from factmem.memory.filters import Filters, Listing, check_range
 from factmem.memory.operations import observed
 from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
@@ -386,7 +386,7 @@ class Admin(ReadingPart):
         """
         embedder = self._backend.embedder
         if questions is None:
-            newest = await self._reader.list_records(limit=MOST_TEXTS)
+            newest = await self._reader.list_records(Listing(limit=MOST_TEXTS))
             return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
 
         async def find(question: str, calibration: Calibration) -> list[str]:
@@ -399,7 +399,7 @@ class Admin(ReadingPart):
             found = await recaller.recall(question, await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
-        texts = {str(record.value) for record in await self._reader.list_records(limit=None)}
+        texts = {str(record.value) for record in await self._reader.list_records()}
         return await by_questions(embedder, questions, texts, find)
 
     async def _log_of(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:

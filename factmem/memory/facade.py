@@ -41,7 +41,7 @@ from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
+from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import Inbox
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.operations import observed
@@ -798,15 +798,8 @@ class Memory:
         Raises:
             InvalidDataError: A filter is not legal, a number is out of range, or the page token is of another listing.
         """
-        return await self._reader.list_records(
-            limit=limit,
-            offset=offset,
-            page=page,
-            order_by=order_by,
-            descending=descending,
-            strongest=strongest,
-            filters=filters,
-        )
+        listing = Listing(limit=limit, offset=offset, page=page, order_by=order_by, descending=descending)
+        return await self._reader.list_records(listing, strongest=strongest, filters=filters)
 
     # -- Writing --------------------------------------------------------------------------------------------------
 

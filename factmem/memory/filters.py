@@ -9,7 +9,9 @@ import json
 import operator
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import Any, Final, TypedDict
+
+import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
@@ -19,15 +21,12 @@ from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_fraction, check_instance, check_text, check_whole, listed
+from factmem.validators import check_fraction, check_instance, check_text, check_whole, count, instance_of, listed
 from factmem.values import Json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = [
     "Filters",
+    "Listing",
     "RecordOrder",
     "RecordPage",
     "check_concept",
@@ -36,8 +35,6 @@ __all__ = [
     "ids_of",
     "is_record_id",
     "keywords_of",
-    "page_of",
-    "sorted_rows",
 ]
 
 
@@ -161,77 +158,68 @@ _COLUMNS: Final = {
 }
 
 
-def sorted_rows(corpus: Corpus, found: CurrentRows, order_by: RecordOrder, *, descending: bool) -> CurrentRows:
-    """Return current records in a given order."""
-    import numpy as np
-
-    values, seqs = _keys(corpus, found, order_by)
-    order = np.lexsort((seqs, values))
-    return found.at(order[::-1] if descending else order)
-
-
-def _keys(corpus: Corpus, found: CurrentRows, order_by: RecordOrder) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    return corpus.columns[_COLUMNS[order_by]][found.rows], corpus.columns["seq"][found.rows]
-
-
-def page_of(
-    corpus: Corpus,
-    ordered: CurrentRows,
-    order_by: RecordOrder,
-    *,
-    descending: bool,
-    limit: int | None,
-    offset: int,
-    page: str | None,
-) -> tuple[CurrentRows, str | None]:
-    """Return the rows of one page, and the token of the next page.
-
-    A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile
-    neither repeat a record nor leave one out.
-
-    Args:
-        corpus: The current records.
-        ordered: All rows of the listing, in its order.
-        order_by: The key of the order.
-        descending: Whether the greatest comes first.
-        limit: Maximum number of rows of the page; all of them if None.
-        offset: Number of rows to skip.
-        page: Token of the page; None for the first.
+@attrs.frozen(kw_only=True)
+class Listing:
+    """The order of a listing, and the part of it to return; see `Memory.list_records`.
 
     Raises:
-        InvalidDataError: The token belongs to no such listing.
+        InvalidDataError: A number is out of range, there is no such order, or both a page and an offset are given.
     """
-    listing: list[Json] = [order_by.value, descending]
-    rest = ordered
-    if page is not None:
-        last, seq = _read_token(page, listing, float if order_by is RecordOrder.IMPORTANCE else int)
-        values, seqs = _keys(corpus, rest, order_by)
-        passed = operator.lt if descending else operator.gt
-        rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
-    stop = None if limit is None else offset + limit
-    taken = rest.at(slice(offset, stop))
-    if stop is None or len(rest) <= stop or not len(taken):
-        return taken, None
-    values, seqs = _keys(corpus, taken, order_by)
-    return taken, _token([*listing, values[-1].item(), int(seqs[-1])])
 
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(count))
+    offset: int = attrs.field(default=0, validator=count)
+    page: str | None = None
+    order_by: RecordOrder = attrs.field(default=RecordOrder.SAID, validator=instance_of(RecordOrder))
+    descending: bool = True
 
-def _token(key: Sequence[Json]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+    def __attrs_post_init__(self) -> None:
+        if self.page is not None and self.offset:
+            raise InvalidDataError("give a page or an offset, not both", path="$.offset")
 
+    def of(self, corpus: Corpus, found: CurrentRows) -> tuple[CurrentRows, str | None]:
+        """Return the rows of one page, and the token of the next page.
 
-def _read_token(token: str, listing: Sequence[Json], kind: type[float]) -> tuple[float, int]:
-    try:
-        found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (ValueError, TypeError, RecursionError):
-        found = None
-    match found:
-        case [*listed_by, value, int() as seq] if listed_by == listing and type(value) is kind:
-            return value, seq
-        case _:
-            raise InvalidDataError(
-                "this page token is not from this listing: pass the next_page of a listing with the same order"
-            )
+        A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile
+        neither repeat a record nor leave one out.
+
+        Args:
+            corpus: The current records.
+            found: The rows of all records of the listing.
+
+        Raises:
+            InvalidDataError: The page is none of such a listing.
+        """
+        import numpy as np
+
+        key, seqs = corpus.columns[_COLUMNS[self.order_by]], corpus.columns["seq"]
+        order = np.lexsort((seqs[found.rows], key[found.rows]))
+        rest = found.at(order[::-1] if self.descending else order)
+        if self.page is not None:
+            last, seq = self._read(self.page)
+            passed = operator.lt if self.descending else operator.gt
+            same = (key[rest.rows] == last) & passed(seqs[rest.rows], seq)
+            rest = rest.at(passed(key[rest.rows], last) | same)
+        stop = None if self.limit is None else self.offset + self.limit
+        taken = rest.at(slice(self.offset, stop))
+        if stop is None or len(rest) <= stop or not len(taken):
+            return taken, None
+        end = taken.rows[-1]
+        token = json.dumps([self.order_by.value, self.descending, key[end].item(), int(seqs[end])])
+        return taken, base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+    def _read(self, token: str) -> tuple[float, int]:
+        kind = float if self.order_by is RecordOrder.IMPORTANCE else int
+        try:
+            found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        except (ValueError, TypeError, RecursionError):
+            found = None
+        match found:
+            case [self.order_by.value, self.descending, value, int() as seq] if type(value) is kind:
+                return value, seq
+            case _:
+                raise InvalidDataError(
+                    "this page token is not from this listing: pass the next_page of a listing with the same order"
+                )
 
 
 def check_range(**numbers: int | None) -> None:

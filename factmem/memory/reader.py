@@ -10,22 +10,19 @@ from typing import Any, Final, TypeVar
 import attrs
 from anyio import to_thread
 
-from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
+from factmem.errors import RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.filters import (
     Filters,
-    RecordOrder,
+    Listing,
     RecordPage,
     check_concept,
-    check_range,
     ids_of,
     is_record_id,
     keywords_of,
-    page_of,
-    sorted_rows,
 )
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, info_of
@@ -42,7 +39,7 @@ from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, listed
+from factmem.validators import listed
 
 __all__ = ["Reader", "ReadingPart"]
 
@@ -57,6 +54,7 @@ _NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_leve
 """Priority of a subject that was given none."""
 
 _EVERYTHING: Final = Filters()
+_WHOLE: Final = Listing()
 _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
 
@@ -195,31 +193,15 @@ class Reader(Part):
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 
     async def list_records(
-        self,
-        *,
-        limit: int | None,
-        offset: int = 0,
-        page: str | None = None,
-        order_by: RecordOrder = RecordOrder.SAID,
-        descending: bool = True,
-        strongest: bool = False,
-        filters: Filters = _EVERYTHING,
+        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _EVERYTHING
     ) -> RecordPage:
         """See `Memory.list_records`."""
-        check_range(limit=limit, offset=offset)
-        check_instance(order_by, "order_by", RecordOrder)
-        if page is not None and offset:
-            raise InvalidDataError("give a page or an offset, not both", path="$.offset")
-        wanted = self.wanted(filters, strongest=strongest)
 
         def listed(corpus: Corpus, found: CurrentRows) -> tuple[list[Current], str | None]:
-            rows = sorted_rows(corpus, found, order_by, descending=descending)
-            taken, next_page = page_of(
-                corpus, rows, order_by, descending=descending, limit=limit, offset=offset, page=page
-            )
+            taken, next_page = listing.of(corpus, found)
             return _in_full(corpus, taken), next_page
 
-        taken, next_page = await self.of_visible(wanted, listed)
+        taken, next_page = await self.of_visible(self.wanted(filters, strongest=strongest), listed)
         return RecordPage([hydrate(row, self._context.concepts) for row in taken], next_page=next_page)
 
     async def info(
