@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from factmem.recall.results import RecallMatch
     from factmem.recall.scoring import RecallSettings
     from factmem.records import Evidence, FactDetails, FactRecord, Origin
-    from factmem.scopes import MemoryScope, MemoryScopesProfile
+    from factmem.scopes import MemoryScope
     from factmem.subjects import MemorySubject
 
     __version__: str
@@ -60,7 +60,6 @@ __all__ = [
     "LanguageModel",
     "Memory",
     "MemoryScope",
-    "MemoryScopesProfile",
     "MemorySubject",
     "Message",
     "MultipleConcept",
@@ -102,7 +101,7 @@ _HOMES = {
     "recall.results": ("RecallMatch",),
     "recall.scoring": ("RecallSettings",),
     "records": ("Evidence", "FactDetails", "FactRecord", "Origin"),
-    "scopes": ("MemoryScope", "MemoryScopesProfile"),
+    "scopes": ("MemoryScope",),
     "subjects": ("MemorySubject",),
 }
 _lazy = lazy_names(__name__, _HOMES)

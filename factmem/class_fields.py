@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import sys
 import typing
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import attrs
 
 from factmem.errors import InvalidDataError
 
 __all__ = ["ClassField", "fields_of", "is_pydantic", "stored_fields"]
+
+_FACTORY: Final[type[Any]] = type(attrs.Factory(list))
+_MISSING: Final = dataclasses.MISSING
 
 
 class ClassField(NamedTuple):
@@ -44,36 +48,23 @@ def fields_of(cls: Any) -> list[ClassField] | None:
         return None
     if is_pydantic(cls):
         return _of_pydantic(cls)
+    fields: Sequence[Any]
     if attrs.has(cls):
-        hints = _hints(cls)
-        made: tuple[type[Any], ...] = (type(attrs.NOTHING), type(attrs.Factory(list)))
-        return [
-            ClassField(
-                field.name,
-                field.alias or field.name,
-                hints.get(field.name, object),
-                field.default is attrs.NOTHING,
-                None if isinstance(field.default, made) else field.default,
-                field.metadata.get("description"),
-            )
-            for field in attrs.fields(cls)
-            if field.init
-        ]
-    if dataclasses.is_dataclass(cls):
-        hints, missing = _hints(cls), dataclasses.MISSING
-        return [
-            ClassField(
-                field.name,
-                field.name,
-                hints.get(field.name, object),
-                field.default is missing and field.default_factory is missing,
-                None if field.default is missing else field.default,
-                field.metadata.get("description"),
-            )
-            for field in dataclasses.fields(cls)
-            if field.init
-        ]
-    return None
+        fields = attrs.fields(cls)
+    elif dataclasses.is_dataclass(cls):
+        fields = dataclasses.fields(cls)
+    else:
+        return None
+    hints, found = _hints(cls), list[ClassField]()
+    for field in fields:
+        unset = field.default is attrs.NOTHING or field.default is _MISSING
+        made = isinstance(field.default, _FACTORY) or getattr(field, "default_factory", _MISSING) is not _MISSING
+        annotation, argument = hints.get(field.name, object), getattr(field, "alias", None) or field.name
+        default = None if unset or made else field.default
+        if field.init:
+            description = field.metadata.get("description")
+            found.append(ClassField(field.name, argument, annotation, unset and not made, default, description))
+    return found
 
 
 def stored_fields(cls: type[Any]) -> list[ClassField]:

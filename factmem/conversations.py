@@ -24,7 +24,7 @@ import attrs
 from factmem.abc.detector import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
-from factmem.json_stream import json_values, kind_of_json
+from factmem.json_stream import json_rows, kind_of_json
 from factmem.media.parts import MediaParts, media_in
 from factmem.patterns import lazy_pattern
 
@@ -418,7 +418,7 @@ def conversations_in(stream: BinaryIO) -> Generator[Conversation, None, None]:
     try:
         text = _text(stream)
         try:
-            yield from conversations_of(json_values(text, fault=ConversationFormatError))
+            yield from conversations_of(json_rows(text, fault=ConversationFormatError))
         finally:
             text.detach()  # the stream is the caller's to close
     except UnicodeDecodeError as error:

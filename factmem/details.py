@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self, assert_never
 
@@ -14,7 +13,7 @@ from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
 from factmem.legal_names import checked_name
-from factmem.validators import check_instance, check_text, fraction, instance_of, positive, text
+from factmem.validators import check_instance, check_text, fraction, instance_of, named, positive, text, weight
 from factmem.values import Json, canonical_bytes, encode_value
 
 __all__ = [
@@ -80,11 +79,6 @@ class Treatment(enum.Enum):
     IGNORE = "ignore"
 
 
-def _check_moment(instance: object, attribute: attrs.Attribute[float | None], value: float | None) -> None:
-    if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
-        raise InvalidDataError("a moment in a medium is a number of seconds", path=f"$.{attribute.name}")
-
-
 def _check_box(instance: object, attribute: attrs.Attribute[Any], value: tuple[float, ...] | None) -> None:
     if value is not None and not (len(value) == 4 and all(0 <= side <= 1 for side in value)):
         raise InvalidDataError("a box in a medium is four shares from 0 to 1", path="$.box")
@@ -107,8 +101,8 @@ class MediumPart:
     mime: str = attrs.field(validator=text)
     page: int | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     box: tuple[float, float, float, float] | None = attrs.field(default=None, validator=_check_box)
-    start: float | None = attrs.field(default=None, validator=_check_moment)
-    end: float | None = attrs.field(default=None, validator=_check_moment)
+    start: float | None = attrs.field(default=None, validator=attrs.validators.optional(weight))
+    end: float | None = attrs.field(default=None, validator=attrs.validators.optional(weight))
 
 
 @attrs.frozen(kw_only=True)
@@ -154,6 +148,11 @@ class Evidence:
             check_instance(self.medium, "medium", MediumPart, type(None))
 
     @property
+    def message(self) -> tuple[str | None, str | None]:
+        """The message that the words stand in: the id of its conversation, and its own."""
+        return (self.conversation_id, self.message_id)
+
+    @property
     def before(self) -> str | None:
         """The words before these that give them their meaning; None if they stand for themselves."""
         return self.corrects if self.answers is None else self.answers
@@ -161,11 +160,6 @@ class Evidence:
 
 _TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "answers", "corrects")
 """Fields of `Evidence` that are texts."""
-
-
-def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        checked_name(value, what="an owner")
 
 
 def _check_mapping(value: object) -> None:
@@ -242,7 +236,7 @@ class FactDetails:
     categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     source: str | None = attrs.field(default=None, validator=text)
-    owner: str | None = attrs.field(default=None, validator=_owner)
+    owner: str | None = attrs.field(default=None, validator=named("an owner"))
     metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))

@@ -16,8 +16,7 @@ import attrs
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
-from factmem.legal_names import checked_name
-from factmem.validators import check_aware, check_text, made, text
+from factmem.validators import check_aware, check_text, made, named, text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 
 __all__ = [
@@ -81,20 +80,12 @@ def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
         raise InvalidDataError(f"{what} lies outside the years that UTC can express", path=f"$.{what}") from None
 
 
-def _said_at(moment: dt.datetime) -> dt.datetime:
-    return utc(moment)
-
-
 def _true_at(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment, what="valid_from or valid_to")
 
 
 def _now() -> ClockTime:
     return ClockTime.now(dt.UTC)
-
-
-def _keyword(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    checked_name(value, what="a concept's keyword")
 
 
 def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -146,7 +137,7 @@ class Concept(Generic[T, FactT]):
     fact_type: ClassVar[FactType]
     """Whether a concept has one value or several."""
 
-    keyword: str = attrs.field(validator=_keyword)
+    keyword: str = attrs.field(validator=named("a concept's keyword"))
     description: str = attrs.field(validator=text)
     value_type: type[T] = attrs.field(kw_only=True, validator=_storable)
     examples: tuple[tuple[str, T], ...] = attrs.field(
@@ -270,7 +261,7 @@ class SingleFact(_Comparable, Generic[T]):
 
     concept: SingleConcept[T] = attrs.field()
     value: T
-    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
+    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=utc)
     valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
     valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
 
@@ -309,7 +300,7 @@ class MultipleFacts(_Comparable, Generic[T]):
 
     concept: MultipleConcept[T]
     values: tuple[T, ...] = attrs.field(converter=_several)
-    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
+    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=utc)
     valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
     valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
 
@@ -357,30 +348,20 @@ Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """Either kind of fact."""
 
 
-def stored_fact(
-    concept: Concept[Any, Any],
-    value: Any,
-    *,
-    timestamp: dt.datetime,
-    valid_from: dt.datetime | None,
-    valid_to: dt.datetime | None,
-) -> Fact[Any]:
+def stored_fact(concept: Concept[Any, Any], value: Any, **times: Any) -> Fact[Any]:
     """Return the fact of one value that a store has checked: texts and whole numbers are not checked again.
 
     Args:
         concept: the concept.
         value: the value, of the concept's type.
-        timestamp: time when it was said, in UTC.
-        valid_from: time since which it is true, in UTC.
-        valid_to: time until which it is true, in UTC.
+        times: ``timestamp``, ``valid_from`` and ``valid_to``, all of them, in UTC; see `Concept.fact`.
 
     Raises:
         InvalidDataError: the value is one of a class, and would not read back unchanged.
     """
     if type(value) not in (str, int, bool) or type(value) is not concept.value_type:
-        fact: Fact[Any] = concept.fact([value], timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+        fact: Fact[Any] = concept.fact([value], **times)
         return fact
-    times = {"timestamp": timestamp, "valid_from": valid_from, "valid_to": valid_to}
     if isinstance(concept, SingleConcept):
         return made(SingleFact, concept=concept, value=value, **times)
     return made(MultipleFacts, concept=concept, values=(value,), **times)

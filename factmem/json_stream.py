@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO
 from factmem.errors import FileFormatError
 from factmem.patterns import lazy_pattern
 
-__all__ = ["MAX_VALUE_CHARS", "json_rows", "json_values", "kind_of_json"]
+__all__ = ["MAX_VALUE_CHARS", "json_rows", "kind_of_json"]
 
 MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
 """Maximum length of one value of a stream, such as a conversation, in characters."""
@@ -20,63 +20,40 @@ _SLACK: Final = 16
 r"""A parse error this close to the end of the buffer may vanish when more is read (``nul``, ``\u12``)."""
 
 
-def json_values(
-    stream: TextIO, *, fault: type[FileFormatError] = FileFormatError, most: int | None = None
-) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of a top-level list, or the values that follow each other (JSON Lines), with their paths.
-
-    A single value has the path ``$``. NaN and infinity, which are not JSON, read as null.
-
-    Args:
-        stream: Text to read.
-        fault: Type of the errors.
-        most: Maximum length of a value in characters (default: `MAX_VALUE_CHARS`).
-
-    Raises:
-        FileFormatError: It is not JSON, is nested too deeply, or one value is too large.
-        UnicodeDecodeError: Raised by the stream.
-    """
-    buffer = _Buffer(stream, fault, most)
-    if buffer.peek() == "[":
-        yield from _elements(buffer, "$")
-        return _end(buffer)
-    index = 0
-    while buffer.peek():
-        value = _value(buffer, f"$[{index}]" if index else "$")
-        yield ("$" if index == 0 and not buffer.peek() else f"$[{index}]"), value
-        index += 1
-    return None
-
-
 def json_rows(
     stream: TextIO,
     *keys: str,
+    fault: type[FileFormatError] = FileFormatError,
     most: int | None = None,
     beside: Callable[[str, Mapping[str, Any], int], object] = lambda path, others, rows: None,
 ) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a file, with their paths.
 
     Rows are the elements of a top-level list, or of a list under one of the keys of a top-level object; each other
-    top-level value is a row itself. So a list, the answer of an API that wraps one, and JSON Lines read alike.
+    top-level value is a row itself. So a list, the answer of an API that wraps one, and JSON Lines read alike. NaN and
+    infinity, which are not JSON, read as null.
 
     Args:
         stream: Text to read.
         keys: Keys of lists, at the top level of an object.
+        fault: Type of the errors.
         most: Maximum length of a row in characters (default: `MAX_VALUE_CHARS`).
         beside: A function that is called for each object with such lists, after its rows, with its path, what else it
             holds, and the number of the rows.
 
     Raises:
-        FileFormatError: See `json_values`.
+        FileFormatError: It is not JSON, is nested too deeply, or one value is too large.
         UnicodeDecodeError: Raised by the stream.
     """
-    buffer = _Buffer(stream, FileFormatError, most)
+    buffer = _Buffer(stream, fault, most)
     index = 0
     while first := buffer.peek():
         path = f"$[{index}]" if index else "$"
         match first:
             case "[":
                 yield from _elements(buffer, path)
+                if buffer.peek():
+                    raise buffer.fault("something follows the end of the list; put all of it into one list")
             case "{":
                 yield from _members(buffer, path, keys, beside)
             case _:
@@ -187,11 +164,6 @@ def _continues(buffer: _Buffer, end: str, path: str) -> bool:
         raise buffer.fault(expected if following else f"the file ends within a {kind}: it is incomplete", path=path)
     buffer.at += 1
     return following == ","
-
-
-def _end(buffer: _Buffer) -> None:
-    if buffer.peek():
-        raise buffer.fault("something follows the end of the list; put all conversations into one list")
 
 
 def _not_finite(_: str) -> None:

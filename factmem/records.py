@@ -209,7 +209,7 @@ class Assertion:
             self.removed,
             self.timestamp.isoformat(),
             self.details.origin.value,
-            [[item.conversation_id, item.message_id] for item in evidence],
+            [list(item.message) for item in evidence],
             self.revises,
             self.revised,
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 from urllib.parse import unquote
 
@@ -11,9 +11,9 @@ import attrs
 
 from factmem.errors import InvalidNameError
 from factmem.legal_names import checked_name
-from factmem.validators import instance_of
+from factmem.validators import instance_of, named
 
-__all__ = ["MemoryScope", "MemoryScopesProfile", "ScopeKind"]
+__all__ = ["MemoryScope", "ScopeKind"]
 
 
 class ScopeKind(enum.Enum):
@@ -32,10 +32,6 @@ def _checked_path(path: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(path, str):
         raise InvalidNameError("the path of a scope is a tuple of segments, not one string; use MemoryScope.parse")
     return tuple(checked_name(segment, what="a scope's segment") for segment in path)
-
-
-def _checked_tenant(tenant: str | None) -> str | None:
-    return None if tenant is None else checked_name(tenant, what="a tenant")
 
 
 def _written(segment: str) -> str:
@@ -104,7 +100,7 @@ class MemoryScope:
 
     kind: ScopeKind = attrs.field(validator=instance_of(ScopeKind))
     path: tuple[str, ...] = attrs.field(default=(), converter=_checked_path)
-    tenant: str | None = attrs.field(default=None, kw_only=True, converter=_checked_tenant)
+    tenant: str | None = attrs.field(default=None, kw_only=True, validator=named("a tenant"))
 
     @classmethod
     def agent(cls, name: str) -> Self:
@@ -224,49 +220,3 @@ class MemoryScope:
 
 _RESERVED = frozenset(kind.value for kind in ScopeKind)
 MemoryScope.CROSS_PRODUCT = MemoryScope(ScopeKind.CROSS_PRODUCT)
-
-
-def _optional_name(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        checked_name(value, what=attribute.name)
-
-
-@attrs.frozen(kw_only=True)
-class MemoryScopesProfile:
-    """Names under which one agent takes part in memory.
-
-    A kind without a name is not a scope of this agent: it is neither read nor written.
-
-    Attributes:
-        agent_name: opens ``/agent/<name>``.
-        feature_name: opens ``/feature/<name>``.
-        product_name: opens ``/product/<name>``.
-        organization_name: the tenant, which separates it from every other organization.
-        cross_product: whether the organization's `MemoryScope.CROSS_PRODUCT` takes part.
-    """
-
-    agent_name: str | None = attrs.field(default=None, validator=_optional_name)
-    feature_name: str | None = attrs.field(default=None, validator=_optional_name)
-    product_name: str | None = attrs.field(default=None, validator=_optional_name)
-    organization_name: str | None = attrs.field(default=None, validator=_optional_name)
-    cross_product: bool = attrs.field(default=True, validator=instance_of(bool))
-
-    def scope_of(self, kind: ScopeKind) -> MemoryScope | None:
-        """Return this agent's scope of one kind, anchored at its tenant, or None if it has no name of that kind."""
-        return next((scope for scope in self.scopes() if scope.kind is kind), None)
-
-    def scopes(self) -> tuple[MemoryScope, ...]:
-        """Return all scopes of this agent, narrowest first, anchored at its tenant."""
-        return tuple(self._scopes())
-
-    def _scopes(self) -> Iterator[MemoryScope]:
-        named = {
-            ScopeKind.AGENT: self.agent_name,
-            ScopeKind.FEATURE: self.feature_name,
-            ScopeKind.PRODUCT: self.product_name,
-        }
-        for kind, name in named.items():
-            if name is not None:
-                yield MemoryScope(kind, (name,), tenant=self.organization_name)
-        if self.cross_product:
-            yield MemoryScope.CROSS_PRODUCT.within(self.organization_name)

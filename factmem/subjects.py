@@ -7,16 +7,11 @@ from typing import ClassVar, Final
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.legal_names import checked_name
-from factmem.validators import text, whole
+from factmem.validators import named, text, whole
 
 __all__ = ["MemorySubject"]
 
 _WEAKEST: Final = 2**31 - 1
-
-
-def _subject_name(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    checked_name(value, what=f"a subject's {attribute.name}")
 
 
 @attrs.frozen
@@ -46,11 +41,11 @@ class MemorySubject:
     EVERYTHING: ClassVar[MemorySubject]
     """The weakest subject, for all facts without a subject of their own."""
 
-    name: str = attrs.field(validator=_subject_name)
+    name: str = attrs.field(validator=named("a subject's name"))
     prompt_description: str = attrs.field(default="", validator=text)
     priority_level: int = attrs.field(default=_WEAKEST - 1, kw_only=True, validator=whole(0, _WEAKEST))
     individual_name: str | None = attrs.field(
-        default=None, kw_only=True, validator=attrs.validators.optional(_subject_name)
+        default=None, kw_only=True, validator=named("a subject's individual_name")
     )
 
     def __init_subclass__(cls) -> None:

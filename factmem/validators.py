@@ -13,13 +13,14 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
+from factmem.legal_names import checked_name
 
 __all__ = [
     "Validator",
@@ -38,7 +39,10 @@ __all__ = [
     "fraction",
     "instance_of",
     "is_sound",
+    "listed",
     "made",
+    "named",
+    "one_or_more",
     "positive",
     "seconds",
     "text",
@@ -155,15 +159,56 @@ def check_aware(value: object, name: str) -> dt.datetime:
     return value
 
 
-def check_instance(value: object, name: str, *types: type) -> None:
+def check_instance(value: object, name: str, *types: type, hint: str = "") -> None:
     """Raise unless a value is an instance of one of some types.
+
+    Args:
+        value: the value to check.
+        name: the argument's name, for the error.
+        types: the legal types.
+        hint: what to give instead, for the error.
 
     Raises:
         InvalidDataError: the value is of another type.
     """
     if not isinstance(value, types):
-        wanted = " or ".join("None" if typ is type(None) else typ.__name__ for typ in types)
-        raise InvalidDataError(f"{name} must be {wanted}, not {type(value).__name__}", path=f"$.{name}")
+        found = f"{name} must be {_either(types)}, not {kind_of(value)}"
+        raise InvalidDataError(f"{found}: {hint}" if hint else found, path=f"$.{name}")
+
+
+def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
+    """Return items as a tuple.
+
+    Args:
+        name: the argument's name, for the error.
+        given: the items.
+        types: the legal types of an item.
+
+    Raises:
+        InvalidDataError: it is a single item, or holds one of another type.
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidDataError(
+            f"{name} takes a list of {_either(types)}, not {kind_of(given)}: give [one, …]", path=f"$.{name}"
+        )
+    items = tuple(given)
+    for number, item in enumerate(items):
+        if not isinstance(item, types):
+            raise InvalidDataError(f"{name} takes {_either(types)}, not {kind_of(item)}", path=f"$.{name}[{number}]")
+    return items
+
+
+def one_or_more(name: str, given: Any, *types: type[Any]) -> tuple[Any, ...]:
+    """Return one item, or several, as a tuple. A text is not one item: it could be a list that was forgotten.
+
+    Raises:
+        InvalidDataError: one is of another type, or it is a text.
+    """
+    return listed(name, [given] if isinstance(given, types) and not isinstance(given, str) else given, *types)
+
+
+def _either(types: Iterable[type]) -> str:
+    return " or ".join("None" if typ is type(None) else typ.__name__ for typ in types)
 
 
 def _validator(check: Callable[[object, str], object]) -> Validator:
@@ -214,6 +259,20 @@ def instance_of(*types: type) -> Validator:
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, types):
             check_instance(value, attribute.name, *types)
+
+    return validate
+
+
+def named(what: str) -> Validator:
+    """Return a validator that accepts legal names, and None if that is the default.
+
+    Args:
+        what: the kind of thing that is named, for the error.
+    """
+
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if value is not None or attribute.default is not None:
+            checked_name(value, what=what)
 
     return validate
 

@@ -11,12 +11,11 @@ import attrs
 
 from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
-from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
-from factmem.validators import count, instance_of
+from factmem.validators import count, instance_of, listed, one_or_more
 
 __all__ = [
     "MEMORY_ROLE",
@@ -41,10 +40,6 @@ recalled text, and no detector takes facts from it.
 _INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 
-def _said_at(moment: dt.datetime | None) -> dt.datetime | None:
-    return None if moment is None else utc(moment)
-
-
 def _storable(text: object) -> str:
     """Return a text with each lone surrogate, which no store can encode, replaced."""
     if not isinstance(text, str):
@@ -56,14 +51,8 @@ def _storable(text: object) -> str:
     return text
 
 
-def _storable_or_none(text: object) -> str | None:
-    return None if text is None else _storable(text)
-
-
 def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:
-    if isinstance(media, Medium):
-        raise InvalidDataError("media are given as a list: [Medium(…)]", path="$.media")
-    return _checked("media", media, Medium)
+    return listed("media", media, Medium)
 
 
 @attrs.frozen(kw_only=True)
@@ -90,9 +79,9 @@ class Message:
 
     content: str = attrs.field(repr=False, converter=_storable)
     role: str = attrs.field(default="user", converter=_storable)
-    name: str | None = attrs.field(default=None, converter=_storable_or_none)
-    id: str | None = attrs.field(default=None, converter=_storable_or_none)
-    timestamp: dt.datetime | None = attrs.field(default=None, converter=_said_at)
+    name: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
+    id: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
+    timestamp: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
     media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
     not_text: int = attrs.field(default=0, kw_only=True, validator=count)
@@ -119,10 +108,6 @@ class Message:
         return self.role not in _INSTRUCTIONS and self.role != MEMORY_ROLE
 
 
-def _messages(messages: Iterable[Message]) -> tuple[Message, ...]:
-    return tuple(messages)
-
-
 @attrs.frozen(kw_only=True)
 class Conversation:
     """Messages in the order they were said.
@@ -133,18 +118,14 @@ class Conversation:
         started_at: Time when it began, in UTC; used for messages without a time.
     """
 
-    messages: tuple[Message, ...] = attrs.field(converter=_messages)
-    id: str | None = attrs.field(default=None, converter=_storable_or_none)
-    started_at: dt.datetime | None = attrs.field(default=None, converter=_said_at)
+    messages: tuple[Message, ...] = attrs.field(converter=tuple[Message, ...])
+    id: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
+    started_at: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
 
     @property
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
         return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
-
-
-def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(items)
 
 
 @attrs.frozen(kw_only=True)
@@ -159,28 +140,19 @@ class DetectionExample:
 
     conversation: Conversation
     memories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_tuple)
-
-
-def _checked(name: str, items: Any, typ: type[Any]) -> tuple[Any, ...]:
-    """Return one item, or several, as a tuple."""
-    found = tuple(items) if isinstance(items, Iterable) else (items,)
-    for number, item in enumerate(found):
-        if not isinstance(item, typ):
-            raise InvalidDataError(f"{name} takes {typ.__name__}, not {kind_of(item)}", path=f"$.{name}[{number}]")
-    return found
+    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=tuple[Fact[Any], ...])
 
 
 def _subjects(subjects: MemorySubject | Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    return _checked("subjects", subjects, MemorySubject)
+    return one_or_more("subjects", subjects, MemorySubject)
 
 
 def _concepts(concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    return _checked("concepts", concepts, Concept)
+    return one_or_more("concepts", concepts, Concept)
 
 
 def _topics(topics: Topic | Iterable[Topic]) -> tuple[Topic, ...]:
-    return _checked("topics", topics, Topic)
+    return one_or_more("topics", topics, Topic)
 
 
 @attrs.frozen(kw_only=True)
@@ -207,9 +179,9 @@ class DetectionRequest:
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     open: bool = False
-    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
+    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=tuple[Concept[Any, Any], ...])
     topics: tuple[Topic, ...] = attrs.field(default=(), converter=_topics)
-    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=_tuple)
+    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=tuple[DetectionExample, ...])
 
     def __attrs_post_init__(self) -> None:
         if not self.subjects:
@@ -313,7 +285,7 @@ class Detection:
         dropped: Number of candidates dropped, by reason.
     """
 
-    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=_tuple)
+    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=tuple[Candidate, ...])
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from factmem.legal_names import checked_name
+from factmem.validators import named
 
 __all__ = [
     "EXPLICIT_INSTRUCTIONS",
@@ -16,10 +16,6 @@ __all__ = [
     "PREFERENCES",
     "Topic",
 ]
-
-
-def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    checked_name(value, what="a topic's label")
 
 
 @attrs.frozen
@@ -35,7 +31,7 @@ class Topic:
         InvalidNameError: The label is not a legal name.
     """
 
-    label: str = attrs.field(validator=_label)
+    label: str = attrs.field(validator=named("a topic's label"))
     description: str = ""
     examples: tuple[tuple[str, str], ...] = attrs.field(default=(), kw_only=True, repr=False)
 

@@ -19,12 +19,13 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Moment, fold
 from factmem.hidden_characters import escaped
-from factmem.memory.argument_checks import check_parts, one_or_more
+from factmem.memory.argument_checks import check_parts
 from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, FactRecord, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import one_or_more
 
 __all__ = ["FactRetrievalCompression", "Fallback", "keep_history"]
 

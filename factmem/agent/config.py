@@ -21,10 +21,9 @@ from factmem.detection import OriginPolicy
 from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
-from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
-from factmem.memory.argument_checks import check_parts, check_store, listed, observers_in
+from factmem.memory.argument_checks import check_parts, check_store, observers_in
 from factmem.memory.background import Background
 from factmem.memory.context import Policies
 from factmem.memory.facade import Memory
@@ -35,9 +34,9 @@ from factmem.recall.adopted_embedders import as_embedder
 from factmem.recall.scoring import RecallSettings
 from factmem.records import FactRecord, Origin
 from factmem.reranking.rerankers import ForeignReranker
-from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
+from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.validators import fraction, instance_of, positive
+from factmem.validators import check_instance, fraction, instance_of, listed, named, positive
 
 if TYPE_CHECKING:
     from factmem.agent.holders import SavedHistory
@@ -64,11 +63,6 @@ __all__ = [
 ]
 
 
-def _optional_name(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        checked_name(value, what=f"a run's {attribute.name}")
-
-
 @attrs.frozen(kw_only=True)
 class RunIdentity:
     """The user and the session of one run, and whether the run loads and saves.
@@ -88,8 +82,8 @@ class RunIdentity:
         InvalidNameError: An id is blank, too long or holds control characters.
     """
 
-    user_id: str | None = attrs.field(default=None, validator=_optional_name)
-    session_id: str | None = attrs.field(default=None, validator=_optional_name)
+    user_id: str | None = attrs.field(default=None, validator=named("a run's user_id"))
+    session_id: str | None = attrs.field(default=None, validator=named("a run's session_id"))
     load: bool = attrs.field(default=True, validator=instance_of(bool))
     save: bool = attrs.field(default=True, validator=instance_of(bool))
     host: Any = attrs.field(default=None, eq=False, repr=False)
@@ -133,33 +127,39 @@ UserId: TypeAlias = "str | Callable[[Any], object]"
 
 
 class FailurePolicy(enum.Enum):
-    """Treatment of errors of the memory during a run; mistakes in settings and arguments are raised in any case."""
+    """Treatment of errors of the memory during a run; mistakes in settings and arguments are raised in any case.
+
+    Attributes:
+        RAISE: Raise the error in the agent's run.
+        LOG: Log the error, without any content of the conversation, and continue without memory.
+    """
 
     RAISE = "raise"
-    """Raise the error in the agent's run."""
-
     LOG = "log"
-    """Log the error, without any content of the conversation, and continue without memory."""
 
 
 class SavingTime(enum.Enum):
-    """Time at which a conversation is submitted."""
+    """Time at which a conversation is submitted.
+
+    Attributes:
+        AFTER_RUN: After each successful run.
+        MANUALLY: Only when the program submits it.
+    """
 
     AFTER_RUN = "after_run"
-    """After each successful run."""
-
     MANUALLY = "manually"
-    """Only when the program submits it."""
 
 
 class UserPolicy(enum.Enum):
-    """Policy for a run without a user."""
+    """Policy for a run without a user.
+
+    Attributes:
+        REQUIRED: Raise `MissingUserError`, so that the facts of users never mix.
+        SHARED: Share one memory among runs without a user: for a single user, or users who may see each other's facts.
+    """
 
     REQUIRED = "required"
-    """Raise `MissingUserError`, so that the facts of users never mix."""
-
     SHARED = "shared"
-    """Share one memory among runs without a user: for a single user, or users who may see each other's facts."""
 
 
 def estimated_tokens(text: str) -> int:
@@ -177,10 +177,7 @@ def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any],
 
 def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKind | None:
     parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
-    if not isinstance(parsed, MemoryScope | ScopeKind | None):
-        raise InvalidDataError(
-            f"a scope to save in is a MemoryScope, a ScopeKind or a path, not {kind_of(scope)}", path="$.scope"
-        )
+    check_instance(parsed, "scope", MemoryScope, ScopeKind, str, type(None))
     return parsed
 
 
@@ -352,19 +349,11 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 """Default subject of facts."""
 
 
-_OF_MEMORY: Final = {
-    "organization_name": "organization",
-    "profiles": "profiles",
-    "model": "model",
-    "policies": "policies",
-    "embedder": "embedder",
-    "embedder_timeout": "embedder_timeout",
-    "reranker": "reranker",
-    "media_reader": "media_reader",
-    "background": "background",
-    "observers": "observers",
-}
-"""Settings that only a memory made from them has, and their names as arguments of `Memory`."""
+_OF_MEMORY: Final = (
+    *("organization_name", "profiles", "model", "policies", "embedder", "embedder_timeout"),
+    *("reranker", "media_reader", "background", "observers"),
+)
+"""Settings that only a memory made from them has, as its arguments without ``_name``."""
 
 
 class NoStoreWarning(UserWarning):
@@ -457,11 +446,11 @@ class AgentMemoryConfig:
     """
 
     store: Store | None = attrs.field(default=None, validator=_check_store)
-    agent_name: str | None = None
-    feature_name: str | None = None
-    product_name: str | None = None
-    organization_name: str | None = None
-    cross_product: bool = True
+    agent_name: str | None = attrs.field(default=None, validator=named("agent_name"))
+    feature_name: str | None = attrs.field(default=None, validator=named("feature_name"))
+    product_name: str | None = attrs.field(default=None, validator=named("product_name"))
+    organization_name: str | None = attrs.field(default=None, validator=named("organization_name"))
+    cross_product: bool = attrs.field(default=True, validator=instance_of(bool))
     user: MemorySubject = attrs.field(default=USER, converter=_user)
     user_id: UserId | None = None
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
@@ -536,10 +525,11 @@ class AgentMemoryConfig:
             return
         usual = AgentMemoryConfig()
         given = [name for name in _OF_MEMORY if getattr(self, name) != getattr(usual, name)]
+        arguments = ", ".join(name.removesuffix("_name") for name in given)
         if given:
             raise InvalidDataError(
                 f"{', '.join(given)} of AgentMemoryConfig would have no effect, since the program makes the Memory: "
-                f"give {', '.join(_OF_MEMORY[name] for name in given)} to Memory(…), or give AgentMemoryConfig an "
+                f"give {arguments} to Memory(…), or give AgentMemoryConfig an "
                 "address or a provider as its store",
                 path=f"$.{given[0]}",
             )
@@ -556,20 +546,11 @@ class AgentMemoryConfig:
             )
 
     @property
-    def profile(self) -> MemoryScopesProfile:
-        """Names of the agent's scopes."""
-        return MemoryScopesProfile(
-            agent_name=self.agent_name,
-            feature_name=self.feature_name,
-            product_name=self.product_name,
-            organization_name=self.organization_name,
-            cross_product=self.cross_product,
-        )
-
-    @property
     def scopes(self) -> tuple[MemoryScope, ...]:
         """The agent's scopes, narrowest first."""
-        return tuple(scope.within(None) for scope in self.profile.scopes())
+        names = (self.agent_name, self.feature_name, self.product_name)
+        own = (MemoryScope(kind, (name,)) for kind, name in zip(ScopeKind, names, strict=False) if name is not None)
+        return (*own, MemoryScope.CROSS_PRODUCT) if self.cross_product else tuple(own)
 
     @property
     def home(self) -> MemoryScope:
@@ -588,10 +569,10 @@ class AgentMemoryConfig:
             InvalidDataError: The scope is not one of the agent's.
         """
         if isinstance(wanted, ScopeKind):
-            found = self.profile.scope_of(wanted)
+            found = next((scope for scope in self.scopes if scope.kind is wanted), None)
             if found is None:
                 raise InvalidDataError(f"the agent takes no part in a scope of kind {wanted.value}: name it", path=path)
-            return found.within(None)
+            return found
         scope = MemoryScope.parse(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(scope, MemoryScope):
             raise InvalidDataError(f"a scope is a MemoryScope, a ScopeKind or a path, not {kind_of(wanted)}", path=path)
@@ -623,7 +604,7 @@ class AgentMemoryConfig:
                     f"the store is a function that makes {kind_of(made)}, not a Memory", path="$.store"
                 )
             return made
-        settings = {argument: getattr(self, name) for name, argument in _OF_MEMORY.items()}
+        settings = {name.removesuffix("_name"): getattr(self, name) for name in _OF_MEMORY}
         settings["policies"] = attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins)
         return Memory(
             "none:" if self.store is None else self.store,

@@ -159,7 +159,7 @@ class SavedHistory(OfSubmission):
 
     def __init__(self, submission: Submission, held: MemoryHolder) -> None:
         super().__init__(submission)
-        self._held = held
+        self._submission, self._held = submission, held
 
     def held_by(self, held: MemoryHolder) -> SavedHistory:
         """Return this submission for use through another `MemoryHolder`: from another event loop, or without one."""

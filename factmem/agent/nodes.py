@@ -24,9 +24,9 @@ from factmem.agent.config import FailurePolicy, RunIdentity, named_in
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.memory.argument_checks import one_or_more
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
+from factmem.validators import one_or_more
 
 __all__ = [
     "GraphRun",

@@ -27,6 +27,7 @@ from factmem.legal_names import folded_keyword
 from factmem.memory.facade import Memory
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
+from factmem.validators import check_instance
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -168,12 +169,8 @@ class AgentMemory:
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
-        if config is not None and not isinstance(config, AgentMemoryConfig):
-            raise InvalidDataError(
-                f"AgentMemory takes an AgentMemoryConfig, not {kind_of(config)}: write "
-                'AgentMemory(AgentMemoryConfig(store="facts.db"))',
-                path="$.config",
-            )
+        write = 'write AgentMemory(AgentMemoryConfig(store="facts.db"))'
+        check_instance(config, "config", AgentMemoryConfig, type(None), hint=write)
         self.config: AgentMemoryConfig = config or AgentMemoryConfig()
         if self.config.store is None:
             warnings.warn(

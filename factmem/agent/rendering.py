@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from factmem.agent.config import Loading
 
 __all__ = [
+    "Found",
     "MemoryBlock",
     "belongs_in_file",
     "in_force",
@@ -67,6 +68,27 @@ class MemoryBlock:
         return bool(self.records)
 
 
+@attrs.frozen(kw_only=True)
+class Found:
+    """Loaded records, each kind best first.
+
+    Attributes:
+        records: The records.
+        earlier: Their earlier revisions by record id.
+        newer: Newer statements that overtake some, by record id.
+        replacing: The present facts in the place of those that some tell.
+        former: Revisions of facts with values that do not hold, though no later revision that is shown says so.
+        zone: The time zone of the memory.
+    """
+
+    records: tuple[FactRecord[Any], ...] = ()
+    earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
+    newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
+    replacing: tuple[FactRecord[Any], ...] = ()
+    former: tuple[FactRecord[Any], ...] = ()
+    zone: dt.tzinfo = dt.UTC
+
+
 def rendered(
     records: Sequence[FactRecord[Any]],
     budget: int,
@@ -99,47 +121,34 @@ def rendered(
     return MemoryBlock(text=_block(lines), records=tuple(fitting), left_out=len(records) - len(fitting))
 
 
-def rendered_block(
-    records: Sequence[FactRecord[Any]],
-    loading: Loading,
-    *,
-    earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
-    newer: Mapping[str, FactRecord[Any]] | None = None,
-    former: Iterable[FactRecord[Any]] = (),
-    query: str = "",
-    zone: dt.tzinfo = dt.UTC,
-) -> MemoryBlock:
+def rendered_block(found: Found, loading: Loading, query: str = "") -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
     Of a statement, the sentences are rendered that the block does not cover already; former values in them are marked.
     See `factmem.agent.repetitions`.
 
     Args:
-        records: The facts, each kind best first.
+        found: The facts.
         loading: The budget and its shares.
-        earlier: The records' earlier revisions, by record id.
-        newer: Newer statements that overtake some of the records, by record id.
-        former: Revisions of other facts, with values that do not hold.
         query: What is asked; of a statement that is too long, the sentences nearest to it are shown.
-        zone: The time zone of the days that are shown.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
-    for record in records:
+    for record in found.records:
         parts[_part_of(record)].append(record)
     heading = _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING
-    filling = _Filling(loading, earlier or {}, heading, zone, Excerpt.of(query).terms)
+    filling = _Filling(found, loading, heading, Excerpt.of(query).terms)
     filling.take_instructions(parts[_Part.INSTRUCTION])
     statements = [*parts[_Part.STATEMENT], *(it for it in parts[_Part.INSTRUCTION] if not means_more(it))]
     facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
-    filling.coverage.add_former(former)
+    filling.coverage.add_former(found.former)
     filling.coverage.add_changes(() if loading.overtaken else statements)
-    for id, record in (newer or {}).items():
+    for id, record in found.newer.items():
         filling.coverage.add_newer(id, record)
     filling.take_statements(statements, _Part.STATEMENT)
     for record in facts:
         filling.takes_fact(record, shared=False)
     filling.take_statements(parts[_Part.ASSISTANT], _Part.ASSISTANT)
-    return filling.block(len(records))
+    return filling.block(len(found.records))
 
 
 class _Part(enum.IntEnum):
@@ -192,18 +201,11 @@ def _is_verbatim(record: FactRecord[Any]) -> bool:
 class _Filling:
     """Builder of a block: accepts records while they fit."""
 
-    def __init__(
-        self,
-        loading: Loading,
-        earlier: Mapping[str, Sequence[FactRecord[Any]]],
-        heading: str,
-        zone: dt.tzinfo,
-        asked: Set[str],
-    ) -> None:
+    def __init__(self, found: Found, loading: Loading, heading: str, asked: Set[str]) -> None:
         self._loading = loading
         self._asked = asked
-        self._zone = zone
-        self._earlier = earlier
+        self._zone = found.zone
+        self._earlier = found.earlier
         self._left = loading.budget - loading.count_tokens(_block((), heading))
         self._heading = heading
         self._shares = {

@@ -346,7 +346,7 @@ class Coverage:
         for quote in record.evidence:
             if quote.quote != record.value:
                 value = _Value(None, frozenset(), excerpt.terms, excerpt.text, former=False)
-                self._found[quote.conversation_id, quote.message_id].append((value, quote))
+                self._found[quote.message].append((value, quote))
 
     def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
         """Take in the changes that statements report, whether they are in the block yet or not."""
@@ -403,7 +403,7 @@ class Coverage:
         """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
         terms = value.terms
         for quote in record.evidence:
-            self._found[quote.conversation_id, quote.message_id].append((value, quote))
+            self._found[quote.message].append((value, quote))
             clauses = _text(quote.quote).clauses
             if len(clauses) == 1 and value.is_told_in(clauses[0], alone=True):
                 terms |= clauses[0].terms
@@ -432,7 +432,7 @@ class Coverage:
 
     def _near(self, record: FactRecord[Any]) -> list[tuple[_Value, Evidence]]:
         """Return the values found in a statement's messages, each with its quote."""
-        sources = dict.fromkeys((item.conversation_id, item.message_id) for item in record.evidence)
+        sources = dict.fromkeys(item.message for item in record.evidence)
         return [found for source in sources if source[1] is not None for found in self._found.get(source, ())]
 
 

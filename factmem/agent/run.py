@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar, assert_never
 
@@ -17,6 +17,7 @@ from factmem.agent.chat_history import Hearing, conversation_id
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
+    Found,
     MemoryBlock,
     in_force,
     instruction_in,
@@ -36,7 +37,6 @@ from factmem.errors import (
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
-from factmem.memory.argument_checks import one_or_more
 from factmem.memory.background import Remembered, Submission
 from factmem.memory.facade import Memory, keeps_log, revisions_of, subjects_named, zone_of
 from factmem.memory.filters import Filters
@@ -46,6 +46,7 @@ from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
+from factmem.validators import one_or_more
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 
@@ -174,19 +175,10 @@ class MemoryRun:
             subjects=None if subjects is None else tuple(map(self._narrowed, subjects)),
             scopes=None if scopes is None else tuple(scopes),
         )
-        found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, _Found())
-        records: Sequence[FactRecord[Any]] = found.records
+        found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, Found())
         if hooks.after_load:
-            records = await called(hooks.after_load, self.identity, records)
-        return rendered_block(
-            records,
-            loading,
-            earlier=found.earlier,
-            newer=found.newer,
-            former=found.former,
-            query=_query(history, loading.messages),
-            zone=found.zone,
-        )
+            found = attrs.evolve(found, records=tuple(await called(hooks.after_load, self.identity, found.records)))
+        return rendered_block(found, loading, _query(history, loading.messages))
 
     def hear(self, history: Sequence[Message]) -> Sequence[Message]:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
@@ -243,16 +235,23 @@ class MemoryRun:
         events = [*self.hearing.left_out(self.identity, history), *events]
         if all(message.treatment is Treatment.IGNORE for message in events):
             return None
-        try:
-            submission = await self.held.use(
-                partial(
-                    self._submitted,
-                    stream=conversation_id(self.identity, history),
-                    events=events,
-                    looking_for=self._request(looking_for or saving.looking_for),
-                    scope=place,
-                )
+        stream, request = conversation_id(self.identity, history), self._request(looking_for or saving.looking_for)
+
+        async def submitted(memory: Memory) -> Submission:
+            return await self.view(memory).inbox.ingest_events(
+                stream,
+                events,
+                trigger=saving.trigger,
+                history=True,
+                subject=self.user,
+                scope=place,
+                looking_for=request if memory.inbox.reads_words else None,
+                private=saving.private,
+                origins=saving.origins,
             )
+
+        try:
+            submission = await self.held.use(submitted)
         except CapabilityError:  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
@@ -382,9 +381,9 @@ class MemoryRun:
         concepts: Collection[Concept[Any, Any] | str] | None,
         subjects: tuple[MemorySubject, ...] | None,
         scopes: tuple[MemoryScope | str, ...] | None,
-    ) -> _Found:
+    ) -> Found:
         if concepts is not None and not concepts:
-            return _Found()
+            return Found()
         view, loading = self.view(memory, scopes).view(reviewed=True), self.config.loading
         current = {(conversation_id(self.identity, history), message.id) for message in history}
         query = _query(history, loading.messages)
@@ -397,7 +396,7 @@ class MemoryRun:
         asks = concepts is not None or not query or _asks(query)
         if not asks and self.config.concepts:
             typed = Filters(concepts=self.config.concepts)
-        facts = _Found() if typed is None else await look_up(loading.limit, typed, history=True)
+        facts = Found() if typed is None else await look_up(loading.limit, typed, history=True)
         about: Sequence[FactRecord[Any]] = ()
         kept: Sequence[FactRecord[Any]] = ()
         newer = facts.newer
@@ -407,11 +406,11 @@ class MemoryRun:
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
             said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
-            own = await look_up(loading.limit + len(current), said) if asks else _Found()
+            own = await look_up(loading.limit + len(current), said) if asks else Found()
             newer = own.newer
             if not loading.overtaken:
                 facts = await _settled(view, (*subjects, *named), facts, own.replacing)
-            replies = _Found()
+            replies = Found()
             if asks and loading.assistant_share:
                 replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
             instructions = [*filter(is_instruction, standing)]
@@ -434,7 +433,7 @@ class MemoryRun:
         wanted: Filters,
         *,
         history: bool = False,
-    ) -> _Found:
+    ) -> Found:
         """Return the best records for a query, or the newest if it is empty.
 
         Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
@@ -445,7 +444,7 @@ class MemoryRun:
         if not query:
             newest = await view.list_records(limit=limit, strongest=True, **wanted)
             past = await revisions_of(view, [record.id for record in newest]) if history else {}
-            return _Found(records=tuple(newest), earlier={id: said[-2::-1] for id, said in past.items()})
+            return Found(records=tuple(newest), earlier={id: said[-2::-1] for id, said in past.items()})
         search = partial(
             view.recall,
             query,
@@ -464,36 +463,14 @@ class MemoryRun:
             matches = sorted(several, key=lambda match: -match.score)[:limit]
         earlier = {match.record.id: match.earlier for match in matches}
         if loading.overtaken:
-            return _Found(records=tuple(match.record for match in matches), earlier=earlier)
+            return Found(records=tuple(match.record for match in matches), earlier=earlier)
         held = [match for match in matches if not match.retracted]
         later = {match.record.id: match.newer for match in held if match.newer is not None}
         newer = {id: record for id, record in later.items() if record.concept.keyword == STATEMENT.keyword}
         pairs = ((newer.get(match.record.id, match.record), match.record) for match in held)
         records = {record.id: record for pair in pairs for record in pair}
         replacing = tuple(record for id, record in later.items() if id not in newer)
-        return _Found(records=tuple(records.values()), earlier=earlier, newer=newer, replacing=replacing)
-
-    async def _submitted(
-        self,
-        memory: Memory,
-        *,
-        stream: str,
-        events: Sequence[Message],
-        looking_for: DetectionRequest,
-        scope: MemoryScope | str,
-    ) -> Submission:
-        saving = self.config.saving
-        return await self.view(memory).inbox.ingest_events(
-            stream,
-            events,
-            trigger=saving.trigger,
-            history=True,
-            subject=self.user,
-            scope=scope,
-            looking_for=looking_for if memory.inbox.reads_words else None,
-            private=saving.private,
-            origins=saving.origins,
-        )
+        return Found(records=tuple(records.values()), earlier=earlier, newer=newer, replacing=replacing)
 
     def _as_submitted(self, message: Message) -> Message:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
@@ -515,27 +492,6 @@ class MemoryRun:
         return self.user if subject.key == self.config.user.key else subject
 
 
-@attrs.frozen(kw_only=True)
-class _Found:
-    """Loaded records, each kind best first.
-
-    Attributes:
-        records: The records.
-        earlier: Their earlier revisions by record id.
-        newer: Newer statements that overtake some, by record id.
-        replacing: The present facts in the place of those that some tell.
-        former: Revisions of facts with values that do not hold, though no later revision that is shown says so.
-        zone: The time zone of the memory.
-    """
-
-    records: tuple[FactRecord[Any], ...] = ()
-    earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
-    newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
-    replacing: tuple[FactRecord[Any], ...] = ()
-    former: tuple[FactRecord[Any], ...] = ()
-    zone: dt.tzinfo = dt.UTC
-
-
 def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
     """Return the filter of the wanted typed facts (None if there are none), and whether statements are wanted."""
     if concepts is None:
@@ -545,8 +501,8 @@ def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filter
 
 
 async def _settled(
-    view: Memory, subjects: Sequence[MemorySubject], facts: _Found, replacing: Iterable[FactRecord[Any]]
-) -> _Found:
+    view: Memory, subjects: Sequence[MemorySubject], facts: Found, replacing: Iterable[FactRecord[Any]]
+) -> Found:
     """Return the best facts with those that replaced what statements tell, and with the values that do not hold.
 
     The strongest fact of a concept alone holds: the others of its subject do not, whenever they were said.
@@ -555,7 +511,7 @@ async def _settled(
         view: The view of the run.
         subjects: The subjects of the facts.
         facts: The best facts.
-        replacing: See `_Found.replacing`.
+        replacing: See `Found.replacing`.
     """
     shown = {record.id: record for record in facts.records}
     several = {record.id: record for record in replacing if record.id not in shown}
@@ -620,7 +576,7 @@ def _is_stated_in(
 ) -> bool:
     """Return whether a record is a statement from the current conversation: by its messages, or by their words."""
     return record.concept.keyword == STATEMENT.keyword and (
-        record.value in told or any((item.conversation_id, item.message_id) in current for item in record.evidence)
+        record.value in told or any(item.message in current for item in record.evidence)
     )
 
 

@@ -169,21 +169,6 @@ class Claims:
         return True
 
 
-def _wished(
-    candidates: Sequence[CandidateAssertion],
-    questions: Mapping[int, Question],
-    answers: Mapping[int, Verdicts],
-    claims: Claims,
-) -> dict[int, Decision]:
-    """Decide about wishes to forget. Exact matches are meant; about the others the answers decide."""
-    decisions = {}
-    for number, question in questions.items():
-        if candidates[number].removal:
-            verdicts = answers.get(number, Verdicts())
-            decisions[number] = _wish(candidates[number], question, verdicts, claims)
-    return decisions
-
-
 def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     reasons: dict[int, str | None] = {}
     remainders: list[tuple[Shown, str | None]] = []
@@ -210,38 +195,6 @@ def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts,
             if text and isinstance(item, CurrentRecord) and is_statement(item.said) and claims.change(item, candidate)
         ),
     )
-
-
-def _compared(
-    candidates: Sequence[CandidateAssertion],
-    questions: Mapping[int, Question],
-    answers: Mapping[int, Verdicts],
-    survey: Survey,
-    *,
-    claims: Claims,
-    taken_back: Collection[int],
-) -> dict[int, Decision]:
-    """Decide about all candidates that are not wishes to forget, in the order of the batch.
-
-    Args:
-        candidates: the batch.
-        questions: the questions, by candidate.
-        answers: the answers, by candidate; a candidate without an answer is inserted.
-        survey: the known records.
-        claims: earlier decisions.
-        taken_back: the candidates that a wish takes back; they have no effect.
-    """
-    decisions = {}
-    for number, candidate in enumerate(candidates):
-        if candidate.removal and candidate.counts and is_statement(candidate.assertion):
-            continue
-        if number in taken_back:
-            decisions[number] = Decision(taken_back=True)
-        elif number in questions and number in answers:
-            decisions[number] = _comparison(candidate, questions[number], answers[number], claims)
-        else:
-            decisions[number] = _unasked(candidate, survey)
-    return decisions
 
 
 def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
@@ -393,17 +346,46 @@ class _Drafter:
         """Return the decision about each candidate, and the refused proposals."""
         refused = []
         claims = Claims()
-        wishes = _wished(self.candidates, self.questions, self.answers, claims)
+        wishes = self._wished(claims)
         if (proposal := self._of_wishes(wishes)) is not None and not await self._approved(proposal):
             refused.append(proposal)
             claims, wishes = Claims(), {}
         taken_back = frozenset[int]().union(*(decision.fellows for decision in wishes.values()))
-        compare = partial(_compared, self.candidates, self.questions, survey=self.survey, taken_back=taken_back)
-        others = compare(answers=self.answers, claims=claims)
+        others = self._compared(self.answers, claims, taken_back)
         if (proposal := self._of_comparisons(others)) is not None and not await self._approved(proposal):
             refused.append(proposal)
-            others = compare(answers={}, claims=claims)
+            others = self._compared({}, claims, taken_back)
         return wishes | others, tuple(refused)
+
+    def _wished(self, claims: Claims) -> dict[int, Decision]:
+        """Decide about wishes to forget. Exact matches are meant; about the others the answers decide."""
+        return {
+            number: _wish(self.candidates[number], question, self.answers.get(number, Verdicts()), claims)
+            for number, question in self.questions.items()
+            if self.candidates[number].removal
+        }
+
+    def _compared(
+        self, answers: Mapping[int, Verdicts], claims: Claims, taken_back: Collection[int]
+    ) -> dict[int, Decision]:
+        """Decide about all candidates that are not wishes to forget, in the order of the batch.
+
+        Args:
+            answers: the answers that count, by candidate; a candidate without an answer is inserted.
+            claims: earlier decisions.
+            taken_back: the candidates that a wish takes back; they have no effect.
+        """
+        decisions = {}
+        for number, candidate in enumerate(self.candidates):
+            if candidate.removal and candidate.counts and is_statement(candidate.assertion):
+                continue
+            if number in taken_back:
+                decisions[number] = Decision(taken_back=True)
+            elif number in self.questions and number in answers:
+                decisions[number] = _comparison(candidate, self.questions[number], answers[number], claims)
+            else:
+                decisions[number] = _unasked(candidate, self.survey)
+        return decisions
 
     async def _approved(self, proposal: Proposal) -> bool:
         """Return whether the policy approves; a function that fails does not."""
@@ -509,7 +491,7 @@ def _things(said: Iterable[Assertion]) -> int:
 
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None]]:
-    return [(item.conversation_id, item.message_id) for item in said.details.evidence]
+    return [item.message for item in said.details.evidence]
 
 
 def _reason(candidate: CandidateAssertion, reason: str | None) -> str | None:

@@ -26,7 +26,7 @@ import attrs
 from factmem.errors import FileFormatError
 from factmem.importers.contract import Problem, Skipped
 from factmem.importers.rows import Row, guarded, parsed
-from factmem.json_stream import json_rows, json_values
+from factmem.json_stream import json_rows
 from factmem.validators import positive
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class Source:
         """
         path = path or self.path
         with self.text(path) as text:
-            values = list(itertools.islice(json_values(text, most=self.limits.row_chars), 2))
+            values = list(itertools.islice(json_rows(text, most=self.limits.row_chars), 2))
         if len(values) != 1:
             raise FileFormatError(f"{path} does not hold one JSON object")
         return Row.of(*values[0])
@@ -335,7 +335,7 @@ class Source:
         for name, opened in self._members(wanted, alone=needed):
             found += 1
             with opened as text:
-                for path, value in json_values(text, most=self.limits.row_chars):
+                for path, value in json_rows(text, most=self.limits.row_chars):
                     yield f"{name} {path}", value
         if needed and not found:
             raise FileFormatError(f"{self.path} holds no file such as {pattern}: is it this system's export?")

@@ -33,7 +33,7 @@ from typing import Any, Final, TypeVar
 from factmem.agent.agents_md import AgentsMd
 from factmem.agent.agents_md.files import Content, expanded
 from factmem.agent.agents_md.page import Page
-from factmem.agent.agents_md.sources import DEFAULT_TEMPLATE, AgentsMdText, Limits, Source, prompt_of, read_as
+from factmem.agent.agents_md.sources import DEFAULT_TEMPLATE, AgentsMdText, Limits, Source, read_as
 from factmem.agent.agents_md.tree import MemoryFiles, MemoryTree
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.run import MemoryRun
@@ -376,7 +376,7 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._add_cache_control: Final = add_cache_control
         self._template = template if template != "" else DEFAULT_TEMPLATE if backend is None else EDITABLE_TEMPLATE
         if self._template is not None:
-            prompt_of((), self._template)
+            AgentsMdText().prompt(self._template)  # which refuses one without a place for the files
         if backend is not None and not all(path.startswith("/") for path in sources):
             raise InvalidDataError(
                 "the paths of a backend begin with /: '~' means something in a FilesystemBackend without virtual_mode "

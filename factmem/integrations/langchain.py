@@ -34,7 +34,7 @@ from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
-from factmem.integrations.langgraph import identity_here, identity_of
+from factmem.integrations.langgraph import identity_here
 from factmem.media.parts import MediaParts, media_in
 
 with MissingPackageError.if_missing("langchain", extra="langchain"):
@@ -64,7 +64,6 @@ __all__ = [
     "LangChainFormat",
     "MemoryState",
     "identity_here",
-    "identity_of",
     "install_into_factory",
     "integration",
     "memory_tools",
@@ -194,7 +193,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         await self._run(runtime, state).finish(_spoken(state))
 
     def _run(self, runtime: Runtime[Any], state: MemoryState) -> MemoryRun:
-        return self.memory.for_run(identity_of(runtime.context, state=state))
+        return self.memory.for_run(identity_here(state, runtime))
 
 
 def _loaded(state: MemoryState) -> MemoryBlock | None:

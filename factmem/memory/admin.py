@@ -15,7 +15,6 @@ from anyio import to_thread
 from factmem.abc.capabilities import Access
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.argument_checks import listed
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
@@ -23,11 +22,11 @@ from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.erasure_proof import Traces
 from factmem.memory.exports import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters
+from factmem.memory.filters import Filters, Listing, check_range
 from factmem.memory.operations import observed
 from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
-from factmem.memory.scope_tree import ScopeInfo, ScopeTree
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree, tree_of
 from factmem.memory.ttl import ExpiryReceipt
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
@@ -35,7 +34,7 @@ from factmem.recall.scoring import Calibration
 from factmem.records import LogEntry, Origin, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware
+from factmem.validators import check_aware, listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -87,7 +86,13 @@ class Admin(ReadingPart):
             depth: Number of levels below the root; all if None.
             subjects: Only records about one of these subjects.
         """
-        return await self._reader.tree(scope, depth, subjects)
+        check_range(depth=depth)
+        anchored = self._context.subtree(scope)
+        root = anchored.within(None) if anchored else None
+        wanted = RecallFilter(scope=anchored, subjects=self._reader.subjects(subjects))
+        return await self._reader.of_visible(
+            wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth)
+        )
 
     async def audit(
         self,
@@ -381,7 +386,7 @@ class Admin(ReadingPart):
         """
         embedder = self._backend.embedder
         if questions is None:
-            newest = await self._reader.list_records(limit=MOST_TEXTS)
+            newest = await self._reader.list_records(Listing(limit=MOST_TEXTS))
             return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
 
         async def find(question: str, calibration: Calibration) -> list[str]:
@@ -394,7 +399,7 @@ class Admin(ReadingPart):
             found = await recaller.recall(question, await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
-        texts = {str(record.value) for record in await self._reader.list_records(limit=None)}
+        texts = {str(record.value) for record in await self._reader.list_records()}
         return await by_questions(embedder, questions, texts, find)
 
     async def _log_of(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:

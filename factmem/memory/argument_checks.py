@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 from factmem.abc import MemoryObserver
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.providers.registry import default_store
+from factmem.validators import listed
 
-__all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in", "one_or_more"]
-
-T = TypeVar("T")
+__all__ = ["address_of", "check_parts", "check_store", "observers_in"]
 
 _VERBS: Final = ("save", "load", "load_all", "load_by_description")
 
@@ -61,33 +60,6 @@ def check_parts(**parts: object) -> None:
         raise InvalidDataError(
             f"{name} takes an object with {methods}, not {kind_of(part)}: give one, or leave it out", path=f"$.{name}"
         )
-
-
-def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
-    """Return items as a tuple.
-
-    Raises:
-        InvalidDataError: It is a single item, or holds one of another type.
-    """
-    wanted = " or ".join(typ.__name__ for typ in types)
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidDataError(
-            f"{name} takes a list of {wanted}, not {kind_of(given)}: give [one, …]", path=f"$.{name}"
-        )
-    items = tuple(given)
-    for number, item in enumerate(items):
-        if not isinstance(item, types):
-            raise InvalidDataError(f"{name} takes {wanted}, not {kind_of(item)}", path=f"$.{name}[{number}]")
-    return items
-
-
-def one_or_more(name: str, given: Any, *types: type[Any]) -> tuple[Any, ...]:
-    """Return one item, or several, as a tuple. A text is not one item: it could be a list that was forgotten.
-
-    Raises:
-        InvalidDataError: One is of another type, or it is a text.
-    """
-    return listed(name, [given] if isinstance(given, types) and not isinstance(given, str) else given, *types)
 
 
 def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, ...]:

@@ -32,30 +32,33 @@ def is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
 
 
 class AuditAction(enum.Enum):
-    """Action on an assertion."""
+    """Action on an assertion.
+
+    Attributes:
+        RECORDED: Recorded, and counts.
+        SET_ASIDE: Recorded in a state that does not count, such as words that were merged into others.
+        SUBMITTED: Submitted, and waiting for a model.
+        READ: Read by a model, or given up on.
+        FAILED: Could not be read by a model.
+        QUARANTINED: Quarantined: neither loaded nor recalled until accepted.
+        ACCEPTED: Accepted from quarantine: counts from then on.
+        REJECTED: Rejected from quarantine.
+        RETRACTED: Retracted.
+        RESTORED: Restored after a retraction.
+        ERASED: Erased: nothing else is known of it, not even the time.
+    """
 
     RECORDED = "recorded"
-    """Recorded, and counts."""
     SET_ASIDE = "set aside"
-    """Recorded in a state that does not count, such as words that were merged into others."""
     SUBMITTED = "submitted"
-    """Submitted, and waiting for a model."""
     READ = "read"
-    """Read by a model, or given up on."""
     FAILED = "failed"
-    """Could not be read by a model."""
     QUARANTINED = "quarantined"
-    """Quarantined: neither loaded nor recalled until accepted."""
     ACCEPTED = "accepted"
-    """Accepted from quarantine: counts from then on."""
     REJECTED = "rejected"
-    """Rejected from quarantine."""
     RETRACTED = "retracted"
-    """Retracted."""
     RESTORED = "restored"
-    """Restored after a retraction."""
     ERASED = "erased"
-    """Erased: nothing else is known of it, not even the time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,14 +110,14 @@ def trail(
         meant: The assertions. Erasures are listed as well: they do not name an owner or a place.
         concepts: Declared concepts by keyword.
     """
-    lives = {recorded.id: _Life(recorded) for recorded in meant}
+    lives = {recorded.id: _Life(recorded, concepts) for recorded in meant}
     entries: list[AuditEntry] = []
     for entry in sorted(log, key=lambda item: item.seq):
         match entry:
             case Recorded(id=id) if id in lives:
-                entries.append(lives[id].began(concepts))
+                entries.append(lives[id].began())
             case StateChange(assertion_id=id) if id in lives:
-                entries.append(lives[id].changed(entry, concepts))
+                entries.append(lives[id].changed(entry))
             case Tombstone(assertion_id=id, seq=seq):
                 entries.append(AuditEntry(action=AuditAction.ERASED, seq=seq, assertion_id=id))
             case _:
@@ -125,12 +128,13 @@ def trail(
 class _Life:
     """State of an assertion at a point of the log."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: Recorded, concepts: Mapping[str, Concept[Any, Any]]) -> None:
         self.recorded = recorded
+        self._concepts = concepts
         self.state = recorded.assertion.state
         self.accepted = recorded.assertion.counts(self.state)
 
-    def began(self, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
+    def began(self) -> AuditEntry:
         actions = {
             AssertionState.ACTIVE: AuditAction.RECORDED,
             AssertionState.PENDING: AuditAction.SUBMITTED,
@@ -138,27 +142,22 @@ class _Life:
             AssertionState.QUARANTINED: AuditAction.QUARANTINED,
         }
         said, action = self.recorded.assertion, actions.get(self.state, AuditAction.SET_ASIDE)
-        return self._entry(action, self.recorded, said.actor, said.details.labels.get("reason"), concepts)
+        return self._entry(action, self.recorded, said.actor, said.details.labels.get("reason"))
 
-    def changed(self, change: StateChange, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
+    def changed(self, change: StateChange) -> AuditEntry:
         action = self._action(change.state)
         self.state = change.state
         waits_again = change.state is AssertionState.QUARANTINED
         self.accepted = not waits_again and (self.accepted or self.recorded.assertion.counts(change.state))
-        return self._entry(action, change, change.actor, change.reason, concepts)
+        return self._entry(action, change, change.actor, change.reason)
 
     def _entry(
-        self,
-        action: AuditAction,
-        event: Recorded | StateChange,
-        actor: str | None,
-        reason: str | None,
-        concepts: Mapping[str, Concept[Any, Any]],
+        self, action: AuditAction, event: Recorded | StateChange, actor: str | None, reason: str | None
     ) -> AuditEntry:
         if self.accepted:
-            record = shown_record(self.recorded, concepts, state=self.state)
+            record = shown_record(self.recorded, self._concepts, state=self.state)
         else:
-            record = as_kept_apart(self.recorded, self.state, concepts)
+            record = as_kept_apart(self.recorded, self.state, self._concepts)
         return AuditEntry(
             action=action,
             seq=event.seq,

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
@@ -29,6 +29,9 @@ from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
+if TYPE_CHECKING:
+    from factmem.memory.pipeline import Pipeline
+
 __all__ = [
     "Background",
     "MemoryEvent",
@@ -37,7 +40,6 @@ __all__ = [
     "Submission",
     "SubmissionFailed",
     "SubmissionFinished",
-    "UnitReader",
     "Unrepresented",
     "Worker",
 ]
@@ -149,42 +151,6 @@ class Background:
     budget: Budget = attrs.field(factory=Budget)
 
 
-class OfSubmission:
-    """Progress of a submission, as it is seen from another event loop, or without one.
-
-    Args:
-        submission: The submission.
-    """
-
-    def __init__(self, submission: Submission) -> None:
-        self._submission = submission
-
-    @property
-    def outcomes(self) -> tuple[Remembered, ...]:
-        """The outcomes so far, in the order submitted."""
-        return self._submission.outcomes
-
-    @property
-    def pending(self) -> int:
-        """Number of jobs that are not read yet."""
-        return self._submission.pending
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """Names of the errors of jobs that could not be read; see `Inbox.dead_letters`."""
-        return self._submission.failures
-
-    @property
-    def skipped(self) -> int:
-        """Number of messages skipped, because they were submitted before for all that is looked for now."""
-        return self._submission.skipped
-
-    @property
-    def dropped(self) -> Mapping[DropReason, int]:
-        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
-        return self._submission.dropped
-
-
 @attrs.frozen(kw_only=True)
 class SubmissionFinished:
     """Event: words were read.
@@ -215,65 +181,93 @@ MemoryEvent: TypeAlias = SubmissionFinished | SubmissionFailed
 """An event that ``on_event`` is called with."""
 
 
-class Submission:
-    """Words that were submitted together. They are in the store already, even if this process is killed.
+@attrs.define(eq=False)
+class _Jobs:
+    """The jobs of a submission, and what is known of them."""
+
+    ids: tuple[str, ...]
+    skipped: int = 0
+    outcomes: dict[str, Remembered | Callable[[], Remembered]] = attrs.field(factory=dict)
+    dropped: dict[str | None, Counter[DropReason]] = attrs.field(factory=lambda: defaultdict(Counter))
+
+
+class OfSubmission:
+    """Progress of a submission, as it is seen from any event loop, or without one.
 
     Args:
-        ids: Ids of the jobs.
-        beside: A submission of other owners that is read at the same time: waited for as well, and not reported.
-
-    Attributes:
-        ids: Ids of the jobs; `Inbox.resume` finds them again by these.
-        skipped: Number of messages that were not submitted again, because they were submitted before and for all that
-            is looked for now. Only `Inbox.ingest_events` and the agents that use it skip messages.
+        submission: The submission.
     """
 
-    def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
-        self.ids: tuple[str, ...] = tuple(ids)
-        self.skipped: int = 0
-        self._outcomes: dict[str, Remembered | Callable[[], Remembered]] = {}
-        self._postponed: set[str] = set()
-        self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
-        self._over = anyio.Event()
-        self._loop = OneLoop("this submission")
-        self._loop.check()
-        self._beside = None if beside is None else beside._over
-        if not self.ids:
-            self._over.set()
+    _jobs: _Jobs
+
+    def __init__(self, submission: OfSubmission) -> None:
+        self._jobs = submission._jobs
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the jobs; `Inbox.resume` finds them again by these."""
+        return self._jobs.ids
 
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
         """The outcomes so far, in the order submitted."""
-        return tuple(self.outcome(id) for id in self.ids if id in self._outcomes)
+        return tuple(self.outcome(id) for id in self.ids if id in self._jobs.outcomes)
 
     def outcome(self, id: str) -> Remembered:
         """Return the outcome of a settled job, with the parts of it that were dropped before."""
-        outcome = self._outcomes[id]
+        outcome = self._jobs.outcomes[id]
         if not isinstance(outcome, Remembered):
-            outcome = self._outcomes[id] = outcome()
-        for reason, number in self._dropped.get(id, {}).items():
+            outcome = self._jobs.outcomes[id] = outcome()
+        for reason, number in self._jobs.dropped.get(id, {}).items():
             outcome = outcome.without(reason, number)
         return outcome
 
     @property
     def pending(self) -> int:
         """Number of jobs that are not read yet."""
-        return len(self.ids) - len(self._outcomes)
+        return len(self.ids) - len(self._jobs.outcomes)
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Names of the errors of jobs that could not be read."""
+        """Names of the errors of jobs that could not be read; see `Inbox.dead_letters`."""
         return tuple(outcome.failure for outcome in self.outcomes if outcome.failure is not None)
+
+    @property
+    def skipped(self) -> int:
+        """Number of messages skipped, because they were submitted before for all that is looked for now.
+
+        Only `Inbox.ingest_events` and the agents that use it skip messages.
+        """
+        return self._jobs.skipped
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:
         """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
         counts: Counter[DropReason] = Counter()
-        for dropped in (number for id, number in self._dropped.items() if id not in self._outcomes):
+        for dropped in (number for id, number in self._jobs.dropped.items() if id not in self._jobs.outcomes):
             counts.update(dropped)
         for outcome in self.outcomes:
             counts.update(outcome.dropped)
         return dict(counts)
+
+
+class Submission(OfSubmission):
+    """Words that were submitted together. They are in the store already, even if this process is killed.
+
+    Args:
+        ids: Ids of the jobs.
+        beside: A submission of other owners that is read at the same time: waited for as well, and not reported.
+    """
+
+    def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
+        self._jobs = _Jobs(tuple(ids))
+        self._postponed: set[str] = set()
+        self._over = anyio.Event()
+        self._loop = OneLoop("this submission")
+        self._loop.check()
+        self._beside = None if beside is None else beside._over
+        if not self.ids:
+            self._over.set()
 
     async def wait(self) -> tuple[Remembered, ...]:
         """Wait until every job is read or has failed, and return the outcomes.
@@ -292,13 +286,13 @@ class Submission:
 
     def settle(self, id: str, outcome: Remembered | Callable[[], Remembered]) -> None:
         """Set the outcome of one job, or a function that makes it when it is first asked for, which takes some time."""
-        self._outcomes[id] = outcome
+        self._jobs.outcomes[id] = outcome
         self._postponed.discard(id)
         self._end_if_done()
 
     def postpone(self, id: str) -> None:
         """Leave one job to another process: it stays pending, and is not waited for."""
-        if id not in self._outcomes:
+        if id not in self._jobs.outcomes:
             self._postponed.add(id)
         self._end_if_done()
 
@@ -309,23 +303,15 @@ class Submission:
     def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:
         """Count parts of a job, or of none, that were dropped before it was read."""
         if number:
-            self._dropped[id][reason] += number
+            self._jobs.dropped[id][reason] += number
+
+    def skip(self, number: int) -> None:
+        """Set the number of messages that are not submitted again."""
+        self._jobs.skipped = number
 
     def end(self) -> None:
         """End the wait: nothing more will be read in this process."""
         self._over.set()
-
-
-class UnitReader(Protocol):
-    """Reads waiting words of one owner."""
-
-    async def process(self, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
-        """Return the outcome of each unit, or its error."""
-        ...
-
-    async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
-        """Keep the words of a unit as they were said, marked as unread."""
-        ...
 
 
 class Worker:
@@ -412,7 +398,7 @@ class Worker:
         if self._tasks is None:
             raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
 
-    def submit(self, reader: UnitReader, units: Sequence[Unit], submission: Submission | None = None) -> None:
+    def submit(self, reader: Pipeline, units: Sequence[Unit], submission: Submission | None = None) -> None:
         """Start to read units. Words that are being read already are read once, and reported to both submissions.
 
         Args:
@@ -528,7 +514,7 @@ class Worker:
             if not self._closing.is_set():  # an error after closing is expected
                 _log.warning("waiting words cannot be read for now: %s", type(error).__name__)
 
-    async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
+    async def _read(self, reader: Pipeline, units: Sequence[Unit]) -> None:
         waiting = list(units)
         for attempt in range(self._settings.attempts):
             if attempt and not await self.rest(self._settings.backoff * 2 ** (attempt - 1)):
@@ -537,7 +523,7 @@ class Worker:
             if not waiting:
                 break
 
-    async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
+    async def _attempt(self, reader: Pipeline, units: Sequence[Unit], *, last: bool) -> list[Unit]:
         """Read units once, batch by batch; return those to be tried again."""
         again: list[Unit] = []
         for start in range(0, len(units), _TOGETHER):
@@ -566,7 +552,7 @@ class Worker:
             for _ in range(wanted):
                 self._questions.release()
 
-    async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
+    async def _settle(self, reader: Pipeline, unit: Unit, result: Remembered | FactMemError) -> None:
         """Settle a unit. Words that another process has read or forgotten meanwhile have not failed."""
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
         outcome = self._tell_of(unit, outcome)
@@ -596,14 +582,14 @@ class Worker:
             _log.warning("a listener to the memory's events failed: %s", type(error).__name__)
 
 
-async def _given_up(reader: UnitReader, unit: Unit, why: FactMemError) -> Remembered:
+async def _given_up(reader: Pipeline, unit: Unit, why: FactMemError) -> Remembered:
     try:
         return await reader.give_up(unit, why)
     except Exception as error:  # the store is out of reach: the words wait for the next process
         return Remembered(failure=type(error).__name__)
 
 
-async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
+async def _processed(reader: Pipeline, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
     try:
         return await reader.process(units)
     except FactMemError as error:

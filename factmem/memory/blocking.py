@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 import anyio
 
-from factmem.error_hints import kind_of, missing_attribute
-from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.error_hints import missing_attribute
+from factmem.errors import ProviderClosedError
 from factmem.event_loops import ProgramLoops, check_process, settle
 from factmem.memory.admin import Admin
 from factmem.memory.background import OfSubmission, Submission
@@ -23,6 +23,7 @@ from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
 from factmem.memory.inbox import Inbox
 from factmem.memory.quarantine import Quarantine
+from factmem.validators import check_instance
 
 __all__ = [
     "BlockingAdmin",
@@ -255,11 +256,6 @@ class BlockingSubmission(_Twin, OfSubmission):
         _Twin.__init__(self, submission, calls)
         OfSubmission.__init__(self, submission)
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """See `Submission`."""
-        return self._submission.ids
-
     wait: Final = _blocking(Submission.wait)
 
 
@@ -340,10 +336,7 @@ class BlockingMemory(_Twin):
     """
 
     def __init__(self, memory: Memory) -> None:
-        if not isinstance(memory, Memory):
-            raise InvalidDataError(
-                f"a BlockingMemory is made of a Memory, not of {kind_of(memory)}: write BlockingMemory(Memory(…))"
-            )
+        check_instance(memory, "memory", Memory, hint="write BlockingMemory(Memory(…))")
         super().__init__(memory, None)
         self._memory = memory
 

@@ -17,11 +17,10 @@ import attrs
 from factmem.abc.detector import Message
 from factmem.consolidation import ConsolidationPolicy
 from factmem.detection import OriginPolicy
-from factmem.error_hints import hinted, kind_of
+from factmem.error_hints import hinted
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
-from factmem.memory.argument_checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, heard_as
 from factmem.memory.taint import Heard
@@ -32,7 +31,7 @@ from factmem.recall.scoring import RecallSettings
 from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, check_instance, fraction, instance_of, positive, seconds
+from factmem.validators import check_aware, check_instance, fraction, instance_of, listed, positive, seconds
 from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
@@ -221,18 +220,9 @@ class Context:
             return self
         return attrs.evolve(self, view=attrs.evolve(self.view, individuals=None))
 
-    @property
-    def visible_owners(self) -> tuple[str | None, str | None]:
-        """Owners whose facts are visible: None (public) and the viewer."""
-        return (None, self.viewer)
-
-    def sees(self, said: Assertion) -> bool:
-        """Return whether an assertion may be shown: public or the viewer's own, and in the view."""
-        return self.sight.sees(said)
-
     def administers(self, said: Assertion) -> bool:
         """Return whether administration reaches an assertion: one that is seen, or anyone's; see `of_all_users`."""
-        return self.all_users or self.sees(said)
+        return self.all_users or self.sight.sees(said)
 
     def of_all_users(self) -> Context:
         """Return this context for the administration of the private facts of all users.
@@ -246,10 +236,6 @@ class Context:
         if self.view != UNCONFINED:
             raise OutOfViewError("a view cannot reach all users: ask the memory that it was made of")
         return attrs.evolve(self, all_users=True)
-
-    def reaches(self, scope: MemoryScope) -> bool:
-        """Return whether an anchored scope lies in the view."""
-        return self.view.reaches(scope)
 
     def check_writable(self) -> None:
         """Raise if writes are not allowed.
@@ -303,15 +289,11 @@ class Context:
     def _reached(self, scope: MemoryScope | None) -> MemoryScope | None:
         if scope is None:
             return None
-        if not isinstance(scope, MemoryScope):
-            raise InvalidDataError(
-                f"a scope is a MemoryScope or a path such as '/product/alpha', not {kind_of(scope)}",
-                path="$.scope",
-            )
+        check_instance(scope, "scope", MemoryScope, str, hint="give a path such as '/product/alpha'")
         if scope.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organization than this memory")
         anchored = scope.within(self.tenant)
-        if not self.reaches(anchored):
+        if not self.view.reaches(anchored):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
         return anchored
 
@@ -357,7 +339,7 @@ class Context:
         if (only := self.view.only) is not None and not only.is_branch:
             return only
         everywhere = MemoryScope.CROSS_PRODUCT.within(self.tenant)
-        if not self.reaches(everywhere):
+        if not self.view.reaches(everywhere):
             raise OutOfViewError("this view has several scopes: say which one with scope=")
         return everywhere
 
@@ -369,9 +351,7 @@ class Context:
         """
         return _place(self.about(subject), self.target(scope))
 
-    def confined(
-        self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool
-    ) -> Context:
+    def confined(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str] = ()) -> Context:
         """Return this context confined to some scopes.
 
         Raises:
@@ -389,7 +369,7 @@ class Context:
         if not roots and not within:
             raise InvalidDataError("a view needs at least one scope: without any it would show nothing")
         view = self.view if None in roots else self.view.narrowed(view)
-        return attrs.evolve(self, view=view, read_only=read_only or self.read_only)
+        return attrs.evolve(self, view=view)
 
     def _in_view(self, scope: MemoryScope | str, *, exact: bool = False) -> MemoryScope | None:
         """Return a scope of a view of this context, or None for everything in it.
@@ -478,6 +458,6 @@ class Context:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")
             details = attrs.evolve(details, owner=self.viewer)
-        if details.owner not in self.visible_owners:
+        if details.owner not in self.sight.owners:
             raise InvalidDataError("only the viewer's own private facts can be written: use view(viewer=…)")
         return details

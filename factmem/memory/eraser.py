@@ -14,9 +14,7 @@ from anyio import to_thread
 
 from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
-from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
-from factmem.memory.argument_checks import listed
 from factmem.memory.erasure_proof import Traces, traces_of
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
@@ -27,9 +25,9 @@ from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import Assertion, FactRecord, LogEntry, Recorded, as_kept_apart, record_of
+from factmem.records import FactRecord, LogEntry, Recorded, as_kept_apart, record_of
 from factmem.scopes import MemoryScope
-from factmem.validators import check_instance
+from factmem.validators import check_instance, listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,14 +209,6 @@ class Eraser(ReadingPart):
                 shown[row.recorded.record_id] = (row.recorded, states[row.recorded.id])
             meant = [(recorded, state) for recorded, state in shown.values() if wanted.keeps(recorded)]
             meant.sort(key=lambda pair: said_order(pair[0]))
-            return [record_of(recorded, _undeclared(recorded.assertion), state=state) for recorded, state in meant]
+            return [record_of(recorded, state=state) for recorded, state in meant]
 
         return await to_thread.run_sync(select)
-
-
-def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
-    """Return the concept to read a removal with; the removal of a SINGLE has no value."""
-    if not said.removed:
-        return None
-    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
-    return kind(said.keyword, said.description, value_type=object)

@@ -72,7 +72,7 @@ class Exchange(WritingPart):
             raise InvalidDataError(f"export takes a path, or a file opened for writing, not {kind_of(target)}")
         seen = await self._reader.log()
         states = states_of(seen)
-        log = [entry for entry in seen if isinstance(entry, Recorded) and entry.id in states]
+        log = [entry for entry in seen if isinstance(entry, Recorded)]
         log.sort(key=lambda entry: entry.seq)
         await to_thread.run_sync(_write, target, log, states)
         return len(log)

@@ -36,12 +36,12 @@ from factmem.errors import (
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
-from factmem.memory.argument_checks import address_of, check_parts, check_store, listed, observers_in
+from factmem.memory.argument_checks import address_of, check_parts, check_store, observers_in
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
+from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import Inbox
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.operations import observed
@@ -72,7 +72,7 @@ from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, check_seconds
+from factmem.validators import check_instance, check_seconds, listed
 
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
@@ -492,7 +492,7 @@ class Memory:
             context = context.confined_to(subjects)
         exact = listed("exact", exact, MemoryScope, str)
         if scopes is not None or exact:
-            context = context.confined(() if scopes is None else scopes, exact, read_only=read_only)
+            context = context.confined(() if scopes is None else scopes, exact)
         check_instance(policies, "policies", Mapping, NoneType)
         moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
         for clock, when in moments.items():
@@ -505,7 +505,7 @@ class Memory:
             attrs.evolve(
                 context,
                 actor=context.actor if actor is None else checked_name(actor, what="an actor"),
-                policies=attrs.evolve(context.policies, **(policies or {})),
+                policies=attrs.evolve(context.policies, **policies) if policies else context.policies,
                 reviewed=reviewed or context.reviewed,
                 read_only=read_only or context.read_only,
             )
@@ -525,7 +525,7 @@ class Memory:
                 relative to that one.
             read_only: Refuse every write.
         """
-        return self._view(self._context.confined([scope], (), read_only=read_only))
+        return self.view(scopes=[scope], read_only=read_only)
 
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
@@ -798,15 +798,8 @@ class Memory:
         Raises:
             InvalidDataError: A filter is not legal, a number is out of range, or the page token is of another listing.
         """
-        return await self._reader.list_records(
-            limit=limit,
-            offset=offset,
-            page=page,
-            order_by=order_by,
-            descending=descending,
-            strongest=strongest,
-            filters=filters,
-        )
+        listing = Listing(limit=limit, offset=offset, page=page, order_by=order_by, descending=descending)
+        return await self._reader.list_records(listing, strongest=strongest, filters=filters)
 
     # -- Writing --------------------------------------------------------------------------------------------------
 
@@ -1217,8 +1210,7 @@ async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
 
 def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
     """Return the policies with the origins that a detector was made with."""
-    if not isinstance(policies, Policies):
-        raise InvalidDataError(f"policies is a Policies(…), not {kind_of(policies)}", path="$.policies")
+    check_instance(policies, "policies", Policies)
     if detector is None:
         return policies
     from factmem.detection import InstructorDetector

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime as dt
 import enum
 import json
@@ -12,31 +11,30 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
-from factmem.error_hints import kind_of
+import attrs
+
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.recall import MetadataCondition, RecallFilter
+from factmem.recall import MetadataCondition
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_fraction, check_text, check_whole
+from factmem.validators import check_fraction, check_instance, check_text, check_whole, count, instance_of, listed
 from factmem.values import Json
 
 __all__ = [
     "Filters",
+    "Listing",
     "RecordOrder",
     "RecordPage",
     "check_concept",
     "check_query",
     "check_range",
-    "filter_of",
     "ids_of",
     "is_record_id",
     "keywords_of",
-    "page_of",
-    "sorted_rows",
 ]
 
 
@@ -99,34 +97,6 @@ class Filters(TypedDict, total=False):
     record_ids: Collection[str] | None
 
 
-def filter_of(
-    filters: Filters,
-    scope: MemoryScope | None,
-    subject: MemorySubject | None,
-    subjects: Collection[MemorySubject] | None,
-    *,
-    strongest: bool = False,
-) -> RecallFilter:
-    """Return the filter of recall for a caller's conditions.
-
-    Args:
-        filters: The conditions.
-        scope: Its scope, anchored at the tenant.
-        subject: Its subject.
-        subjects: Its subjects.
-        strongest: See `RecallFilter`.
-
-    Raises:
-        InvalidDataError: A time has no zone, or a condition cannot be met.
-    """
-    given: dict[str, Any] = {**filters, "scope": scope, "subject": subject, "subjects": subjects}
-    for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
-        several = given.pop(concepts, None)
-        given[keywords] = None if several is None else keywords_of(several)
-    given["metadata"] = given.get("metadata") or {}
-    return RecallFilter(**given, strongest=strongest)
-
-
 def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str]:
     """Return the keywords of concepts, some of which may be given as such.
 
@@ -134,16 +104,14 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
         InvalidDataError: It is not a list, or an item is neither a concept nor a keyword. The id of a record is
             refused: it would never match a keyword.
     """
-    several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
-    if not several or not all(isinstance(item, str | Concept) for item in concepts):
-        raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
-    if any(isinstance(item, str) and is_record_id(item) for item in concepts):
+    several = listed("concepts", concepts, Concept, str)
+    if any(isinstance(item, str) and is_record_id(item) for item in several):
         raise InvalidDataError(
             "expected a keyword, got the id of a record: get(id), history(id), forget(id) and the filter "
             "record_ids=[id] take ids; a concept with such a keyword is given as the Concept itself",
             path="$.concepts",
         )
-    return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
+    return tuple(item if isinstance(item, str) else item.keyword for item in several)
 
 
 def is_record_id(text: str) -> bool:
@@ -188,96 +156,70 @@ _COLUMNS: Final = {
     RecordOrder.RECORDED: "recorded_at",
     RecordOrder.IMPORTANCE: "importance",
 }
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def sorted_rows(corpus: Corpus, found: CurrentRows, order_by: RecordOrder, *, descending: bool) -> CurrentRows:
-    """Return current records in a given order."""
-    import numpy as np
-
-    columns = corpus.columns
-    order = np.lexsort((columns["seq"][found.rows], columns[_COLUMNS[order_by]][found.rows]))
-    return found.at(order[::-1] if descending else order)
-
-
-def _keys(corpus: Corpus, found: CurrentRows, order_by: RecordOrder) -> tuple[Any, Any]:
-    return corpus.columns[_COLUMNS[order_by]][found.rows], corpus.columns["seq"][found.rows]
-
-
-def _shown(value: Any, order_by: RecordOrder) -> float | str:
-    """Return the sort key of a value. A time becomes a UTC text that sorts like the time, exact to the microsecond."""
-    if order_by is RecordOrder.IMPORTANCE:
-        return float(value)
-    return (_EPOCH + dt.timedelta(microseconds=int(value))).isoformat(timespec="microseconds")
-
-
-def _read_value(shown: float | str) -> float | int:
-    if not isinstance(shown, str):
-        return shown
-    return (dt.datetime.fromisoformat(shown) - _EPOCH) // dt.timedelta(microseconds=1)
-
-
-def page_of(
-    corpus: Corpus,
-    ordered: CurrentRows,
-    order_by: RecordOrder,
-    *,
-    descending: bool,
-    limit: int | None,
-    offset: int,
-    page: str | None,
-) -> tuple[CurrentRows, str | None]:
-    """Return the rows of one page, and the token of the next page.
-
-    A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile
-    neither repeat a record nor leave one out.
-
-    Args:
-        corpus: The current records.
-        ordered: All rows of the listing, in its order.
-        order_by: The key of the order.
-        descending: Whether the greatest comes first.
-        limit: Maximum number of rows of the page; all of them if None.
-        offset: Number of rows to skip.
-        page: Token of the page; None for the first.
+@attrs.frozen(kw_only=True)
+class Listing:
+    """The order of a listing, and the part of it to return; see `Memory.list_records`.
 
     Raises:
-        InvalidDataError: The token belongs to no such listing.
+        InvalidDataError: A number is out of range, there is no such order, or both a page and an offset are given.
     """
-    listing = [order_by.value, descending]
-    rest = ordered
-    if page is not None:
-        last, seq = _read_token(page, listing)
-        values, seqs = _keys(corpus, rest, order_by)
-        passed = operator.lt if descending else operator.gt
-        rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
-    stop = None if limit is None else offset + limit
-    taken = rest.at(slice(offset, stop))
-    if stop is None or len(rest) <= stop or not len(taken):
-        return taken, None
-    values, seqs = _keys(corpus, taken, order_by)
-    return taken, _token(listing, (_shown(values[-1], order_by), int(seqs[-1])))
 
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(count))
+    offset: int = attrs.field(default=0, validator=count)
+    page: str | None = None
+    order_by: RecordOrder = attrs.field(default=RecordOrder.SAID, validator=instance_of(RecordOrder))
+    descending: bool = True
 
-def _token(listing: list[Any], key: tuple[float | str, int]) -> str:
-    return base64.urlsafe_b64encode(json.dumps([*listing, *key]).encode()).decode().rstrip("=")
+    def __attrs_post_init__(self) -> None:
+        if self.page is not None and self.offset:
+            raise InvalidDataError("give a page or an offset, not both", path="$.offset")
 
+    def of(self, corpus: Corpus, found: CurrentRows) -> tuple[CurrentRows, str | None]:
+        """Return the rows of one page, and the token of the next page.
 
-def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
-    try:
-        found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (ValueError, TypeError, RecursionError):
-        found = None
-    match found:
-        case [order, descending, float() | str() as value, int() as seq] if [
-            order,
-            descending,
-        ] == listing and isinstance(value, float) is (order == RecordOrder.IMPORTANCE.value):
-            with contextlib.suppress(ValueError, TypeError):  # it is not a time, or has no zone
-                return _read_value(value), seq
-    raise InvalidDataError(
-        "this page token is not from this listing: pass the next_page of a listing with the same order"
-    )
+        A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile
+        neither repeat a record nor leave one out.
+
+        Args:
+            corpus: The current records.
+            found: The rows of all records of the listing.
+
+        Raises:
+            InvalidDataError: The page is none of such a listing.
+        """
+        import numpy as np
+
+        key, seqs = corpus.columns[_COLUMNS[self.order_by]], corpus.columns["seq"]
+        order = np.lexsort((seqs[found.rows], key[found.rows]))
+        rest = found.at(order[::-1] if self.descending else order)
+        if self.page is not None:
+            last, seq = self._read(self.page)
+            passed = operator.lt if self.descending else operator.gt
+            same = (key[rest.rows] == last) & passed(seqs[rest.rows], seq)
+            rest = rest.at(passed(key[rest.rows], last) | same)
+        stop = None if self.limit is None else self.offset + self.limit
+        taken = rest.at(slice(self.offset, stop))
+        if stop is None or len(rest) <= stop or not len(taken):
+            return taken, None
+        end = taken.rows[-1]
+        token = json.dumps([self.order_by.value, self.descending, key[end].item(), int(seqs[end])])
+        return taken, base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+    def _read(self, token: str) -> tuple[float, int]:
+        kind = float if self.order_by is RecordOrder.IMPORTANCE else int
+        try:
+            found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        except (ValueError, TypeError, RecursionError):
+            found = None
+        match found:
+            case [self.order_by.value, self.descending, value, int() as seq] if type(value) is kind:
+                return value, seq
+            case _:
+                raise InvalidDataError(
+                    "this page token is not from this listing: pass the next_page of a listing with the same order"
+                )
 
 
 def check_range(**numbers: int | None) -> None:
@@ -289,8 +231,7 @@ def check_range(**numbers: int | None) -> None:
 
 def check_query(query: str, limit: int, min_score: float) -> None:
     """Raise `InvalidDataError` unless the query is not blank, the limit positive and the score from 0 to 1."""
-    if not isinstance(query, str):
-        raise InvalidDataError(f"the query is a text, not {kind_of(query)}", path="$.query")
+    check_instance(query, "query", str)
     if not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
     check_text(query, path="$.query")

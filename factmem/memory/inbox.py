@@ -19,7 +19,6 @@ from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
 from factmem.fold import states_of
 from factmem.legal_names import checked_name
-from factmem.memory.argument_checks import listed
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.dead_letters import DeadLetters, failure_in
@@ -39,6 +38,7 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.remembering import About, Order, Rememberer, StoredSession, Taken, spoken, warn_of_not_text
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
+from factmem.validators import listed
 
 __all__ = ["ABANDONED_AFTER", "Inbox", "due_at"]
 
@@ -173,7 +173,7 @@ class Inbox(PipelinePart):
             else:
                 submission = await self._awaited(job.id, flush=flush)
                 submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
-        submission.skipped = skipped
+        submission.skip(skipped)
         return submission
 
     async def flush(self) -> None:
@@ -242,7 +242,7 @@ class Inbox(PipelinePart):
         units = await self._pipeline.readable(of_all=True)
         held |= self._backend.worker.held
         others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
-        visible = self._context.visible_owners
+        visible = self._context.sight.owners
         unseen = Submission([unit.job.id for unit in others if unit.given.owner not in visible])
         submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner in dict.fromkeys(unit.given.owner for unit in others):

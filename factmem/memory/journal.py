@@ -29,7 +29,6 @@ from factmem.fold import states_of
 from factmem.records import (
     Assertion,
     AssertionState,
-    Evidence,
     FactDetails,
     LogEntry,
     MetadataMerge,
@@ -38,7 +37,7 @@ from factmem.records import (
     StateChange,
 )
 from factmem.structuring import explain_structure_error, in_detail
-from factmem.validators import changed, instance_of
+from factmem.validators import changed, check_instance, whole
 from factmem.values import Json, decode_value, encode_value, type_of
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ __all__ = [
     "Trigger",
     "Unit",
     "aims_of",
-    "cited_message",
     "detailed",
     "in_order",
     "is_read_again",
@@ -87,21 +85,16 @@ class JobKind(enum.Enum):
     CONSOLIDATE = "consolidate"
 
 
-def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or value < type(value)(0)):
-        raise InvalidDataError(f"{attribute.name} must not be negative", path=f"$.{attribute.name}")
+_LONGEST: Final = dt.timedelta(days=36_525)
 
 
-def _not_endless(instance: object, attribute: attrs.Attribute[Any], value: dt.timedelta | None) -> None:
-    if value is not None and value > _LONGEST:
+def _pause(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_instance(value, attribute.name, dt.timedelta, NoneType)
+    if isinstance(value, dt.timedelta) and not dt.timedelta(0) <= value <= _LONGEST:
         raise InvalidDataError(
-            f"{attribute.name} must not be longer than a hundred years: leave it out to wait for something else",
+            f"{attribute.name} must be from nothing to a hundred years: leave it out to wait for something else",
             path=f"$.{attribute.name}",
         )
-
-
-_LONGEST: Final = dt.timedelta(days=36_525)
-_TIME: Final = (instance_of(dt.timedelta, NoneType), _not_negative, _not_endless)
 
 
 @attrs.frozen(kw_only=True)
@@ -119,10 +112,10 @@ class Trigger:
             not less than the count.
     """
 
-    count: int | None = attrs.field(default=None, validator=[instance_of(int, NoneType), _not_negative])
-    idle: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
-    interval: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
-    overlap: int = attrs.field(default=0, validator=[instance_of(int), _not_negative])
+    count: int | None = attrs.field(default=None, validator=attrs.validators.optional(whole(0)))
+    idle: dt.timedelta | None = attrs.field(default=None, validator=_pause)
+    interval: dt.timedelta | None = attrs.field(default=None, validator=_pause)
+    overlap: int = attrs.field(default=0, validator=whole(0))
 
     def __attrs_post_init__(self) -> None:
         if self.overlap and self.count is not None and self.overlap >= self.count:
@@ -403,7 +396,7 @@ def read_again(recorded: Recorded, job: Job, log: Sequence[Recorded | StateChang
 
 def _source(recorded: Recorded) -> tuple[str | None, str | None, int | None]:
     evidence = recorded.assertion.details.evidence[0]
-    return evidence.conversation_id, evidence.message_id, evidence.start
+    return (*evidence.message, evidence.start)
 
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
@@ -514,7 +507,7 @@ def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
     """Return the messages that an assertion was found in, each with the owner of the words."""
-    return [(said.details.owner, item.conversation_id, item.message_id) for item in said.details.evidence]
+    return [(said.details.owner, *item.message) for item in said.details.evidence]
 
 
 def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:
@@ -580,9 +573,4 @@ def to_pending(recorded: Recorded) -> StateRequest:
 
 def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
     """Return the conversation and message that something was found in first, if any."""
-    return cited_message(details.evidence[0]) if details.evidence else None
-
-
-def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
-    """Return the conversation and message that evidence cites."""
-    return (evidence.conversation_id, evidence.message_id)
+    return details.evidence[0].message if details.evidence else None

@@ -38,7 +38,6 @@ from factmem.memory.journal import (
     Job,
     JobKind,
     Unit,
-    cited_message,
     in_order,
     is_read_again,
     is_words,
@@ -176,7 +175,7 @@ def _words_taken_back(
             if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
                 wished.update(_sources(details, details.owner))
             for evidence in details.evidence:
-                replaced[details.owner, *cited_message(evidence)].append(evidence)
+                replaced[details.owner, *evidence.message].append(evidence)
     words = [entry for entry in recorded.values() if is_words(entry.assertion)]
     sources = {entry.id: _sources(entry.assertion.details, entry.assertion.details.owner) for entry in words}
     forgotten = [entry.assertion for entry in words if not wished.isdisjoint(sources[entry.id])]
@@ -203,7 +202,7 @@ _Source: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
-    return {(owner, *cited_message(item)) for item in details.evidence}
+    return {(owner, *item.message) for item in details.evidence}
 
 
 def _quarantined_by(
@@ -246,7 +245,7 @@ def _outcomes_of(
                 slots[_slot(candidate.assertion)].add(number)
 
     def citing(details: FactDetails) -> set[int]:
-        return set[int]().union(*(messages.get(cited_message(item), ()) for item in details.evidence))
+        return set[int]().union(*(messages.get(item.message, ()) for item in details.evidence))
 
     records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
     changes: list[list[Change]] = [[] for _ in findings]
@@ -332,7 +331,7 @@ class Pipeline(WritingPart):
             recorded = [entry for entry in log if isinstance(entry, Recorded)]
             return units_in(recorded, states_of(log), self._context.concepts, state=state)
 
-        units, visible = await to_thread.run_sync(select), self._context.visible_owners
+        units, visible = await to_thread.run_sync(select), self._context.sight.owners
         mine = [unit for unit in units if of_all or unit.given.owner in visible]
         return [unit for unit in mine if self._context.view.holds(unit.place)]
 
@@ -503,7 +502,7 @@ class Pipeline(WritingPart):
         rows = [
             row
             for row in visible
-            if row.recorded.record_id in ready or any(cited_message(item) in messages for item in row.details.evidence)
+            if row.recorded.record_id in ready or any(item.message in messages for item in row.details.evidence)
         ]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 
@@ -682,10 +681,7 @@ class Pipeline(WritingPart):
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """Return the visible log of some places."""
-        if not places:
-            return []
-        log = await self._backend.mirror.log(LogPart(kept=RecallFilter(places=places)))
-        return await to_thread.run_sync(_log_of, log, self._context.viewer, places)
+        return await self._of_everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Set the expiry of a revision made by a model's reading, by the policy."""
@@ -722,16 +718,6 @@ class PipelinePart(WritingPart):
 def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
     """Return the settings that the findings of one transaction share."""
     return (found.unit.job.consolidate, found.unit.job.merge)
-
-
-def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
-    """Return the visible log of some places, by their keys; changes of state name no place."""
-    return [
-        entry
-        for entry in log
-        if not isinstance(entry, Recorded)
-        or (entry.assertion.place.key in places and entry.assertion.details.owner in (None, viewer))
-    ]
 
 
 def _known_at(

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 import attrs
 
-from factmem.class_fields import fields_of, is_pydantic
+from factmem.class_fields import ClassField, fields_of, is_pydantic
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
 from factmem.shapes import type_of
@@ -188,8 +188,9 @@ class ProfileSchema(Generic[ProfileT]):
 
         There is none for None, for an empty collection, and for a field of a pydantic model that was not set.
         """
-        given = [field for field in self.fields if not is_pydantic(self.profile) or _is_set(profile, field)]
-        return [fact for field in given for fact in field.facts(profile, timestamp)]
+        given: Any = getattr(profile, "model_fields_set", None)  # of a pydantic model
+        fields = [field for field in self.fields if given is None or field.attribute in given]
+        return [fact for field in fields for fact in field.facts(profile, timestamp)]
 
     def _made(self, known: Mapping[str, Any]) -> ProfileT:
         arguments = dict(self.defaults)
@@ -349,25 +350,12 @@ def _json_type(property: Mapping[str, Any]) -> Any:
 
 
 def _fields_of(profile: Any) -> Iterable[ProfileField]:
-    if (fields := fields_of(profile)) is not None:
-        return [
-            _field(
-                field.name,
-                argument=field.argument,
-                keyword=field.name if is_pydantic(profile) else field.argument,
-                description=field.description,
-                annotation=field.annotation,
-                has_default=not field.required,
-            )
-            for field in fields
-        ]
-    name = getattr(profile, "__name__", type(profile).__name__)
-    kinds = "an attrs class, a dataclass, a pydantic model or a JSON Schema"
-    raise InvalidDataError(f"{name} cannot be a profile: make it {kinds}")
-
-
-def _is_set(profile: Any, field: ProfileField) -> bool:
-    return field.attribute in profile.model_fields_set
+    fields = fields_of(profile)
+    if fields is None:
+        name = getattr(profile, "__name__", type(profile).__name__)
+        kinds = "an attrs class, a dataclass, a pydantic model or a JSON Schema"
+        raise InvalidDataError(f"{name} cannot be a profile: make it {kinds}")
+    return [_field(field, field.name if is_pydantic(profile) else field.argument) for field in fields]
 
 
 def _where(error: Exception) -> str:
@@ -379,18 +367,16 @@ def _where(error: Exception) -> str:
     return f" in {', '.join(dict.fromkeys(places))}" if places else ""
 
 
-def _field(
-    attribute: str, *, argument: str, keyword: str, description: str | None, annotation: Any, has_default: bool
-) -> ProfileField:
-    value_type, gather, optional = _taken_apart(annotation)
+def _field(field: ClassField, keyword: str) -> ProfileField:
+    value_type, gather, optional = _taken_apart(field.annotation)
     kind = SingleConcept if gather is None else MultipleConcept
     return ProfileField(
-        attribute=attribute,
-        argument=argument,
-        concept=kind(keyword, description or keyword.replace("_", " "), value_type=value_type),
+        attribute=field.name,
+        argument=field.argument,
+        concept=kind(keyword, field.description or keyword.replace("_", " "), value_type=value_type),
         gather=gather,
         optional=optional,
-        has_default=has_default,
+        has_default=not field.required,
     )
 
 

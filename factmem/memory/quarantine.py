@@ -121,5 +121,5 @@ async def quarantined(reader: Reader, wanted: RecallFilter | None = None) -> lis
     return [
         (entry, states[entry.id])
         for entry in log
-        if isinstance(entry, Recorded) and entry.id in apart and entry.id in states and not entry.assertion.only_shown
+        if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
     ]

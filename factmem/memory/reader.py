@@ -10,26 +10,22 @@ from typing import Any, Final, TypeVar
 import attrs
 from anyio import to_thread
 
-from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
+from factmem.errors import RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
-from factmem.memory.argument_checks import listed
 from factmem.memory.backend import Part
 from factmem.memory.filters import (
     Filters,
-    RecordOrder,
+    Listing,
     RecordPage,
     check_concept,
-    check_range,
-    filter_of,
     ids_of,
     is_record_id,
-    page_of,
-    sorted_rows,
+    keywords_of,
 )
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
-from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
 from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
@@ -43,7 +39,7 @@ from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance
+from factmem.validators import listed
 
 __all__ = ["Reader", "ReadingPart"]
 
@@ -58,6 +54,7 @@ _NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_leve
 """Priority of a subject that was given none."""
 
 _EVERYTHING: Final = Filters()
+_WHOLE: Final = Listing()
 _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
 
@@ -116,12 +113,11 @@ class Reader(Part):
     async def _current_at(self, place: Place, keyword: str) -> list[Current]:
         """Return the current, visible facts of one concept at one place, read from the store."""
         log, context = await self._entries(place, keyword), self._context
+        owners = context.sight.owners
 
         def current() -> list[Current]:
             seen = [
-                entry
-                for entry in log
-                if not isinstance(entry, Recorded) or entry.assertion.details.owner in context.visible_owners
+                entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.details.owner in owners
             ]
             rows = fold(seen, context.moment)
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
@@ -197,31 +193,15 @@ class Reader(Part):
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 
     async def list_records(
-        self,
-        *,
-        limit: int | None,
-        offset: int = 0,
-        page: str | None = None,
-        order_by: RecordOrder = RecordOrder.SAID,
-        descending: bool = True,
-        strongest: bool = False,
-        filters: Filters = _EVERYTHING,
+        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _EVERYTHING
     ) -> RecordPage:
         """See `Memory.list_records`."""
-        check_range(limit=limit, offset=offset)
-        check_instance(order_by, "order_by", RecordOrder)
-        if page is not None and offset:
-            raise InvalidDataError("give a page or an offset, not both", path="$.offset")
-        wanted = self.wanted(filters, strongest=strongest)
 
         def listed(corpus: Corpus, found: CurrentRows) -> tuple[list[Current], str | None]:
-            rows = sorted_rows(corpus, found, order_by, descending=descending)
-            taken, next_page = page_of(
-                corpus, rows, order_by, descending=descending, limit=limit, offset=offset, page=page
-            )
+            taken, next_page = listing.of(corpus, found)
             return _in_full(corpus, taken), next_page
 
-        taken, next_page = await self.of_visible(wanted, listed)
+        taken, next_page = await self.of_visible(self.wanted(filters, strongest=strongest), listed)
         return RecordPage([hydrate(row, self._context.concepts) for row in taken], next_page=next_page)
 
     async def info(
@@ -234,18 +214,8 @@ class Reader(Part):
         """See `Admin.info`."""
         anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
+        wanted = RecallFilter(scope=anchored, exact=exact, subjects=self.subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
-
-    async def tree(
-        self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject | str] | None
-    ) -> ScopeTree:
-        """See `Admin.tree`."""
-        check_range(depth=depth)
-        anchored = self._context.subtree(scope)
-        root = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
-        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
 
     async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids.
@@ -322,11 +292,20 @@ class Reader(Part):
         """
         if not filters:
             return _STRONGEST if strongest else _ALL
-        scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
-        subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
-        return filter_of(filters, scope, subject, subjects, strongest=strongest)
+        given: dict[str, Any] = {
+            **filters,
+            "scope": self._context.subtree(filters.get("scope"), exact=filters.get("exact", False)),
+            "subject": self._context.named(filters.get("subject")),
+            "subjects": self.subjects(filters.get("subjects")),
+            "metadata": filters.get("metadata") or {},
+        }
+        for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
+            several = given.pop(concepts, None)
+            given[keywords] = None if several is None else keywords_of(several)
+        return RecallFilter(**given, strongest=strongest)
 
-    def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
+    def subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
+        """Return subjects, which may be given as texts; None for all."""
         if subjects is None:
             return None
         several = listed("subjects", subjects, MemorySubject, str)

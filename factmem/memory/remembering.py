@@ -61,7 +61,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of
+from factmem.validators import check_instance, instance_of
 from factmem.values import Json
 
 __all__ = [
@@ -462,10 +462,7 @@ class Rememberer(PipelinePart):
         """
         if request is None:
             return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
-        if not isinstance(request, DetectionRequest):
-            raise InvalidDataError(
-                f"looking_for is a DetectionRequest(concepts=[…]), not {kind_of(request)}", path="$.looking_for"
-            )
+        check_instance(request, "looking_for", DetectionRequest, hint="give DetectionRequest(concepts=[…])")
         if not self._backend.reads_words:
             raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         if request.subjects == (_EVERYTHING,):

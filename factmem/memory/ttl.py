@@ -66,7 +66,11 @@ class TtlPolicy:
 
 
 def expires_at(
-    policy: TtlPolicy, operation: TtlOperation, now: dt.datetime, given: dt.datetime | None = None
+    policy: TtlPolicy,
+    operation: TtlOperation,
+    now: dt.datetime,
+    given: dt.datetime | None = None,
+    ttl: dt.timedelta | None = None,
 ) -> dt.datetime | None:
     """Return the expiry of a memory that an operation creates or updates now; None to leave it as it is.
 
@@ -75,10 +79,16 @@ def expires_at(
         operation: Operation that creates the revision.
         now: The present.
         given: Expiry of the caller, which takes precedence.
+        ttl: The same, counted from now.
+
+    Raises:
+        InvalidDataError: Both an expiry and a ttl are given, or the ttl is not legal; see `after`.
     """
     if given is not None:
+        if ttl is not None:
+            raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
         return given
-    ttl = policy.of(operation)
+    ttl = policy.of(operation) if ttl is None else ttl
     return None if ttl is None else after(now, ttl)
 
 

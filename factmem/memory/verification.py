@@ -19,7 +19,6 @@ from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
-from factmem.memory.journal import cited_message
 from factmem.memory.reader import ReadingPart
 from factmem.observing import nested
 from factmem.recall.index.selection import LogPart
@@ -164,7 +163,7 @@ def _claim_of(candidate: Candidate, messages: Mapping[tuple[str | None, str | No
     """Return the claim of a candidate with one value."""
     concept, (value,) = candidate.fact.concept, candidate.fact.values
     evidence = candidate.details.evidence[0]
-    message, before = messages.get(cited_message(evidence), (None, ""))
+    message, before = messages.get(evidence.message, (None, ""))
     data = encode_value(value, concept.value_type)
     return Claim(
         passage=evidence.quote if message is None else _passage(message.content, evidence),

@@ -40,7 +40,6 @@ from factmem.fold import (
     states_of,
 )
 from factmem.legal_names import folded_keyword
-from factmem.memory.argument_checks import listed
 from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.operations import effects_of
@@ -73,6 +72,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.shapes import check_fits
+from factmem.validators import listed
 from factmem.value_types import JSON_SHAPE
 from factmem.values import Json, encode_value
 
@@ -114,10 +114,12 @@ def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
     return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
 
 
-def _rollback_requests(
+def _rollback(
     log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
-) -> list[StateRequest]:
+) -> tuple[list[StateRequest], Current | None, Current]:
     """Return the changes of state that make a revision current: what stands before it is retracted, of any origin.
+
+    Its record as it is before and after them is returned as well.
 
     Args:
         log: Log that the viewer may see.
@@ -126,14 +128,12 @@ def _rollback_requests(
         reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: It has expired or was erased, or another record has its value by now.
+        RecordNotFoundError: It has expired, or another record has its value by now.
         StateConflictError: Words that wait for a model would have to be retracted.
     """
     if has_expired(target.assertion, moment):
         raise RecordNotFoundError("the revision has expired: save its value anew")
     states = states_of(log)
-    if target.id not in states:
-        raise RecordNotFoundError("the revision was erased")
     reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
     requests = [
         _request(item, states[item.id], AssertionState.RETRACTED, reason)
@@ -141,16 +141,16 @@ def _rollback_requests(
         if isinstance(item, Recorded)
         and record_key(item) == record_key(target)
         and deciding_order(item) > deciding_order(target)
-        and item.id in states
         and item.assertion.counts(states[item.id])
     ]
     if any(request.expected is AssertionState.PENDING for request in requests):
         raise StateConflictError("words said since then wait for a model: let them be read before")
     if not target.assertion.counts(states[target.id]):
         requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
-    if _current_of(_changed_log(log, requests, moment), target, moment) is None:
+    after = _current_of(_changed_log(log, requests, moment), target, moment)
+    if after is None:
         raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
-    return requests
+    return requests, _current_of(log, target, moment), after
 
 
 def _restore_requests(
@@ -200,7 +200,7 @@ def _end(
     log: Sequence[Recorded | StateChange], states: Mapping[str, AssertionState]
 ) -> tuple[Sequence[Recorded], bool]:
     """Return the removals that count and decide before any value of a record, and whether a value counts."""
-    entries = [entry for entry in log if isinstance(entry, Recorded) and entry.id in states]
+    entries = [entry for entry in log if isinstance(entry, Recorded)]
     counting = sorted((entry for entry in entries if entry.assertion.counts(states[entry.id])), key=deciding_order)
     removals = list(itertools.takewhile(lambda entry: entry.assertion.removed, reversed(counting)))
     return removals, len(counting) > len(removals)
@@ -471,14 +471,12 @@ class Writer(ReadingPart):
         return Change(kind=ChangeKind.UPDATED, record=restored, previous=record)
 
     def _updated_expiry(self, present: dt.datetime | None, given: Updates) -> dt.datetime | None:
-        now = self._context.clock()
-        if (ttl := given.get("ttl")) is not None:
-            if "expires_at" in given:
-                raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
-            return after(now, ttl)
-        if "expires_at" in given:
-            return given["expires_at"]
-        return expires_at(self._context.policies.ttl, TtlOperation.UPDATE, now) or present
+        expiry, ttl = given.get("expires_at"), given.get("ttl")
+        if "expires_at" in given and ttl is None:
+            return expiry
+        return (
+            expires_at(self._context.policies.ttl, TtlOperation.UPDATE, self._context.clock(), expiry, ttl) or present
+        )
 
     def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
         # A record with a time in the future, of another machine's clock, can be updated as well.
@@ -532,12 +530,9 @@ class Writer(ReadingPart):
         log = await self._reader.log(LogPart(seqs=named, related=True))
         target = _revision_in(log, revision)
         moment = self._context.moment
-        requests = await to_thread.run_sync(partial(_rollback_requests, log, target, moment, reason))
-        before = await to_thread.run_sync(partial(_current_of, log, target, moment))
+        requests, before, after = await to_thread.run_sync(_rollback, log, target, moment, reason)
         if requests:
             await self.commit(requests)
-        after = await to_thread.run_sync(partial(_current_of, _changed_log(log, requests, moment), target, moment))
-        assert after is not None
         return _change(before, after, self._context.concepts)
 
     async def undo(self, changes: Iterable[Change], reason: str | None) -> tuple[Change, ...]:
@@ -565,7 +560,7 @@ class Writer(ReadingPart):
         """Give assertions the states that they had before somebody decided about them in the quarantine."""
         log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
         states = states_of(log)
-        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded) and entry.id in states}
+        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
         requests, done = [], []
         for change in changes:
             entry, after, before = present.get(change.record.revision), change.record, change.previous
@@ -595,11 +590,7 @@ class Writer(ReadingPart):
     def lasting(self, details: FactDetails, ttl: dt.timedelta | None = None) -> FactDetails:
         """Return the details of a new assertion with its expiry."""
         now = self._context.clock()
-        if ttl is not None:
-            if details.expires_at is not None:
-                raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
-            return attrs.evolve(details, expires_at=after(now, ttl))
-        expiry = expires_at(self._context.policies.ttl, TtlOperation.CREATE, now, details.expires_at)
+        expiry = expires_at(self._context.policies.ttl, TtlOperation.CREATE, now, details.expires_at, ttl)
         return details if expiry == details.expires_at else attrs.evolve(details, expires_at=expiry)
 
     def dated(self, fact: Fact[T]) -> Fact[T]:

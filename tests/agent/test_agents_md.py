@@ -104,7 +104,7 @@ async def test_relative_paths_are_those_of_the_working_directory(
 
 
 async def test_one_path_is_not_taken_for_many(tmp_path: Path) -> None:
-    with pytest.raises(InvalidDataError, match="several paths"):
+    with pytest.raises(InvalidDataError, match="list of str or PathLike"):
         AgentsMd("AGENTS.md")
     with pytest.raises(InvalidDataError, match="empty"):
         await AgentsMd([""], tmp_path).read()

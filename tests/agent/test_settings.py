@@ -26,6 +26,7 @@ from factmem.errors import (
     CapabilityError,
     FactMemError,
     InvalidDataError,
+    InvalidNameError,
     MissingUserError,
     UnknownProviderError,
 )
@@ -89,6 +90,24 @@ def test_a_setting_that_cannot_work_is_refused(settings: dict[str, Any], error: 
 def test_parts_of_settings_are_refused_alike(make: Callable[[], object]) -> None:
     with pytest.raises(InvalidDataError):
         make()
+
+
+def test_the_names_of_an_agent_give_its_scopes_narrowest_first() -> None:
+    planner, alpha = MemoryScope.agent("planner"), MemoryScope.product("alpha")
+    config = AgentMemoryConfig(store="none:", agent_name="planner", product_name="alpha", organization_name="acme")
+    assert config.scopes == (planner, alpha, MemoryScope.CROSS_PRODUCT)
+    assert config.scope_of(ScopeKind.PRODUCT) == alpha
+    assert AgentMemoryConfig(store="none:", product_name="alpha", cross_product=False).scopes == (alpha,)
+    for wrong in (lambda: config.scope_of(ScopeKind.FEATURE), lambda: AgentMemoryConfig(cross_product=False)):
+        with pytest.raises(InvalidDataError):
+            wrong()
+
+
+@pytest.mark.parametrize("name", ["agent_name", "feature_name", "product_name", "organization_name"])
+def test_a_name_of_an_agent_is_legal(name: str) -> None:
+    settings: dict[str, Any] = {name: "a\nb"}
+    with pytest.raises(InvalidNameError, match=name):
+        AgentMemoryConfig(store="none:", **settings)
 
 
 def test_a_scope_to_save_in_is_a_path_as_well() -> None:

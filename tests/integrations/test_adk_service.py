@@ -101,7 +101,7 @@ async def test_what_has_nothing_to_do_with_the_query_is_left_out(service: FactMe
     assert await found("dog", FactMemMemoryService(service.memory, min_score=1)) == 0
     with pytest.raises(InvalidDataError, match="min_score"):
         FactMemMemoryService(service.memory, min_score=2)
-    with pytest.raises(InvalidDataError, match="memory must be AgentMemory, not Memory"):
+    with pytest.raises(InvalidDataError, match="memory must be AgentMemory, not a Memory"):
         FactMemMemoryService(Memory("memory:"))  # type: ignore[arg-type]
 
 

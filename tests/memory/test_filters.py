@@ -206,9 +206,7 @@ def made_up(*token: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(token).encode()).decode()
 
 
-@pytest.mark.parametrize(
-    "time", ["garbage", "", "2026-01-01", "2026-01-01T00:00:00", "9999-99-99T00:00:00+00:00", 1.5, None]
-)
+@pytest.mark.parametrize("time", ["garbage", "", "2026-01-01T00:00:00+00:00", 1.5, True, None, []])
 async def test_a_page_that_somebody_made_up_is_refused(memory: Memory, time: object) -> None:
     await note(memory, "The mill is old.")
     with pytest.raises(InvalidDataError, match="next_page"):
@@ -219,7 +217,7 @@ async def test_a_page_that_somebody_made_up_is_refused(memory: Memory, time: obj
 async def test_a_page_may_go_on_anywhere(memory: Memory, seq: int) -> None:
     """The page may start at any moment and id, as after a record that was erased meanwhile."""
     await note(memory, "The mill is old.")
-    for time, there in (("0001-01-01T00:00:00+14:00", 0), ("9999-12-31T23:59:59+00:00", 1)):
+    for time, there in ((-(10**30), 0), (10**30, 1)):
         assert len(await memory.list_records(page=made_up(RecordOrder.SAID.value, True, time, seq))) == there
 
 

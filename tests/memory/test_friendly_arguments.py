@@ -140,7 +140,7 @@ async def test_what_a_console_prints_is_short(memory: Memory) -> None:
 
 
 def test_a_blocking_memory_tells_how_it_is_made_and_closed() -> None:
-    with pytest.raises(InvalidDataError, match=r"not of a str: write BlockingMemory\(Memory\(…\)\)"):
+    with pytest.raises(InvalidDataError, match=r"not a str: write BlockingMemory\(Memory\(…\)\)"):
         BlockingMemory("facts.db")  # type: ignore[arg-type]
     blocking = BlockingMemory(Memory(InMemoryProvider()))
     assert repr(blocking) == "BlockingMemory(Memory(InMemoryProvider()))"
@@ -152,5 +152,5 @@ def test_a_blocking_memory_tells_how_it_is_made_and_closed() -> None:
     ("query", "kind"), [(None, "None"), (5, "an int"), (b"cellar", "a bytes"), (str, "the class str")]
 )
 async def test_a_query_of_another_type_is_named(memory: Memory, query: Any, kind: str) -> None:
-    with pytest.raises(InvalidDataError, match=f"the query is a text, not {kind}"):
+    with pytest.raises(InvalidDataError, match=f"query must be str, not {kind}"):
         await memory.recall(query)

@@ -59,9 +59,9 @@ def memory() -> Memory:
         ({"store": 7}, "provider"),
         ({"store": 5}, "sqlite-vec:facts.db"),
         ({"store": InMemoryProvider}, "the class InMemoryProvider"),
-        ({"settings": {}}, "settings must be RecallSettings, not dict"),
-        ({"deep": True}, "deep must be DeepSettings, not bool"),
-        ({"background": 5}, "background must be Background, not int"),
+        ({"settings": {}}, "settings must be RecallSettings, not a dict"),
+        ({"deep": True}, "deep must be DeepSettings, not a bool"),
+        ({"background": 5}, "background must be Background, not an int"),
     ],
     ids=str,
 )
@@ -168,7 +168,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     "texts takes a list": (("The mill is old.",), (lambda memory, wrong: memory.admin.traces(texts=wrong),)),
     r"FactRecord\.id": ((5,), (lambda memory, wrong: memory.admin.traces(wrong),)),
     "ids takes str": ((5,), (lambda memory, wrong: memory.inbox.resume(wrong),)),
-    "details must be FactDetails, not dict": (
+    "details must be FactDetails, not a dict": (
         ({}, {"importance": 1.0}),
         (
             lambda memory, wrong: memory.save(ROME, details=wrong),
@@ -196,7 +196,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     "list_records": (("city", 5), (lambda memory, wrong: memory.load(wrong),)),
     "remember": (("city", 5), (lambda memory, wrong: memory.save(wrong),)),
     "concept": ((5,), (lambda memory, wrong: memory.history(wrong),)),
-    "list": ((5, [5]), (lambda memory, wrong: memory.list_records(concepts=wrong),)),
+    "concepts takes": ((5, [5]), (lambda memory, wrong: memory.list_records(concepts=wrong),)),
     "^as_of must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(as_of=wrong),)),
     "^known_at must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(known_at=wrong),)),
     "private must be bool or None": (
@@ -206,7 +206,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
             lambda memory, wrong: memory.remember("The mill is old.", private=wrong),
         ),
     ),
-    "policies must be Mapping or None, not Policies": (
+    "policies must be Mapping or None, not a Policies": (
         (Policies(),),
         (lambda memory, wrong: memory.view(policies=wrong),),
     ),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import FileFormatError
-from factmem.json_stream import json_rows, json_values
+from factmem.json_stream import json_rows
 
 ROWS = st.lists(
     st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=20), max_size=3).filter(
@@ -78,5 +78,5 @@ def test_neither_one_row_nor_the_fields_around_the_rows_may_fill_the_memory() ->
     with pytest.raises(FileFormatError, match="longer than 10,000"):
         rows(json.dumps({str(number): "x" * 100 for number in range(200)}), most=10_000)
     with pytest.raises(FileFormatError, match="longer than 10,000"):
-        list(json_values(io.StringIO(long), most=10_000))
+        list(json_rows(io.StringIO(long), most=10_000))
     assert len(rows(json.dumps({"rows": ["x" * 100] * 200}), "rows", most=10_000)) == 200

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.legal_names import MAX_NAME_LENGTH, checked_name
 from factmem.records import Place
-from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
+from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 
@@ -209,17 +209,6 @@ def test_an_illegal_name_is_refused_everywhere(name: Any) -> None:
 @pytest.mark.parametrize("name", ["小明", "علي", "김철수", "👩‍🚀", "..", "a/b", "n" * MAX_NAME_LENGTH, "e\u0301"])
 def test_a_legal_name_stays_as_it_is(name: str) -> None:
     assert checked_name(name, what="a name") == name
-
-
-def test_a_profile_opens_the_scopes_that_have_names() -> None:
-    """The order is narrowest first, anchored at the organization; a kind without a name is absent."""
-    profile = MemoryScopesProfile(agent_name="planner", product_name="alpha", organization_name="acme")
-    planner, alpha = MemoryScope.agent("planner"), MemoryScope.product("alpha")
-    expected = [scope.within("acme") for scope in (planner, alpha, MemoryScope.CROSS_PRODUCT)]
-    assert list(profile.scopes()) == expected
-    assert profile.scope_of(ScopeKind.FEATURE) is None
-    assert profile.scope_of(ScopeKind.PRODUCT) == alpha.within("acme")
-    assert MemoryScopesProfile(cross_product=False).scopes() == ()
 
 
 def test_a_subject_narrowed_to_an_individual_is_another_subject() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 import hashlib
 import itertools
@@ -11,7 +10,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 
@@ -27,7 +26,7 @@ from factmem.hidden_characters import visible as hidden_shown
 from factmem.memory.facade import Memory
 from factmem.records import FactDetails, FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
-from factmem.values import canonical_bytes, decode_value, encode_value
+from factmem.values import canonical_bytes, check_value, decode_value, encode_value
 
 __all__ = [
     "LONGEST_BULLET",
@@ -91,16 +90,12 @@ def _breaks(char: str) -> bool:
     return char in _SEPARATORS or unicodedata.category(char) == "Cc"
 
 
-T = TypeVar("T")
-
 _SUFFIX: Final = re.compile(
     r"(?<!\s)\s*+\((?:private, )?(?:flagged, )?(?:[a-z]+ )?"
     r"said \d{4}-\d\d-\d\d(?:, from \d{4}-\d\d-\d\d)?(?:, until \d{4}-\d\d-\d\d)?\)\s*$"
 )
 
 _NAMED: Final = re.compile(r"\*\*(?P<keyword>[^\n*]+)\*\*:(?:\s+|$)(?P<value>.*)", re.DOTALL)
-
-_ANY_TIME: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 @attrs.frozen(kw_only=True)
@@ -177,7 +172,7 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> _Said:
         return _Said(concept=STATEMENT, value=_redacted(_worded(text, bullet)))
     wording = original(named["value"].strip())
     try:
-        return _Said(concept=concept, value=_redacted(_checked(_value_in(wording, concept), concept)))
+        return _Said(concept=concept, value=_redacted(check_value(_value_in(wording, concept), concept.value_type)))
     except FactMemError as error:
         raise InvalidDataError(f"line {bullet.line}: the value of {concept.keyword} is not legal: {error}") from None
 
@@ -199,11 +194,6 @@ def _worded(text: str, bullet: Bullet) -> str:
 
 def _redacted(value: Any) -> Any:
     return redact(value).text if type(value) is str else value
-
-
-def _checked(value: T, concept: Concept[T, Any]) -> T:
-    checked: T = concept.fact([value], timestamp=_ANY_TIME).values[0]
-    return checked
 
 
 def _as_text(value: object, concept: Concept[Any, Any]) -> str:
@@ -272,7 +262,6 @@ def page_of(
     homes: Sequence[Place],
     *,
     limit: int = 500,
-    longest: int = LONGEST_BULLET,
     more: int = 0,
 ) -> Page:
     """Render facts as a page.
@@ -281,14 +270,13 @@ def page_of(
         records: The facts, best first.
         homes: Places to which facts may be added even if they hold none yet; the first one always has a heading.
         limit: Maximum number of facts shown.
-        longest: Maximum length of a bullet, in characters of Markdown; longer ones are left out.
         more: Number of facts beside these, which count as left out.
     """
     records = list(records)
     places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
     headings = {place.key: heading for heading, place in places.items()}
     made = ((record, bullet_of(record, headings[_place(record).key])) for record in records)
-    fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= longest), limit))
+    fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= LONGEST_BULLET), limit))
     fitting.sort(key=lambda pair: _position(pair[0]))
     shown = tuple((record.id, bullet) for record, bullet in fitting)
     left_out = len(records) - len(fitting) + more

@@ -17,7 +17,7 @@ from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file
 from factmem.errors import CodecError, InvalidDataError
 from factmem.hidden_characters import escaped
-from factmem.validators import positive
+from factmem.validators import check_instance, listed, positive
 
 __all__ = [
     "DEFAULT_TEMPLATE",
@@ -27,7 +27,6 @@ __all__ = [
     "Limits",
     "Source",
     "contained",
-    "prompt_of",
     "read_as",
 ]
 
@@ -62,24 +61,6 @@ class Source:
     notices: tuple[str, ...] = ()
 
 
-def prompt_of(sources: Sequence[Source], template: str = DEFAULT_TEMPLATE) -> str:
-    """Render files for a prompt, each with its path, in order; empty if no file has text.
-
-    Args:
-        sources: The files.
-        template: Text around the files, with at least one `SLOT`. Other braces have no meaning.
-
-    Raises:
-        InvalidDataError: The template is not a string, or has no slot.
-    """
-    if not isinstance(template, str):
-        raise InvalidDataError(f"a template is a str, not {type(template).__name__}", path="$.template")
-    if SLOT not in template:
-        raise InvalidDataError(f"the template has no place for the files: write {SLOT} into it", path="$.template")
-    files = [_rendered(source) for source in sources if source.text or source.notices]
-    return template.replace(SLOT, "\n".join(files)) if files else ""
-
-
 def contained(text: str) -> str:
     """Escape the tags that would end the surrounding block; all other text stays unchanged."""
     return _OWN_TAG.sub("&lt;", text)
@@ -97,9 +78,7 @@ _RAW: Final = 8
 
 
 def _paths(paths: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[str], ...]:
-    if isinstance(paths, str):
-        raise InvalidDataError("sources are several paths: [path, ...]", path="$.sources")
-    return tuple(paths)
+    return listed("sources", paths, str, os.PathLike)
 
 
 @attrs.frozen(kw_only=True)
@@ -134,8 +113,19 @@ class AgentsMdText:
         return tuple(f"{source.path}: {notice}" for source in self.sources for notice in source.notices)
 
     def prompt(self, template: str = DEFAULT_TEMPLATE) -> str:
-        """Render the files for a prompt; empty if no file has text. See `prompt_of`."""
-        return prompt_of(self.sources, template)
+        """Render the files for a prompt, each with its path, in order; empty if no file has text.
+
+        Args:
+            template: Text around the files, with at least one `SLOT`. Other braces have no meaning.
+
+        Raises:
+            InvalidDataError: The template is not a string, or has no slot.
+        """
+        check_instance(template, "template", str)
+        if SLOT not in template:
+            raise InvalidDataError(f"the template has no place for the files: write {SLOT} into it", path="$.template")
+        files = [_rendered(source) for source in self.sources if source.text or source.notices]
+        return template.replace(SLOT, "\n".join(files)) if files else ""
 
 
 @attrs.frozen

@@ -28,6 +28,7 @@ An agent of ``create_agent`` gets its memory from `factmem.integrations.langchai
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -56,7 +57,6 @@ __all__ = [
     "ADDED_MESSAGES",
     "FactMemStore",
     "identity_here",
-    "identity_of",
     "integration",
     "runnable",
     "with_facts_from_memory",
@@ -66,32 +66,21 @@ __all__ = [
 NodeT = TypeVar("NodeT", bound=Callable[..., Any])
 
 
-def identity_of(context: object, config: Mapping[str, Any] | None = None, state: Any = None) -> RunIdentity:
-    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.nodes.GraphRun`.
+def identity_here(state: Any = None, runtime: Runtime[Any] | None = None) -> RunIdentity:
+    """Return the identity of the current run, empty outside of a run; see `factmem.agent.nodes.GraphRun`.
 
     Args:
-        context: The run's context: a mapping, an object, or None.
-        config: The run's config (default: the config of the current runnable).
         state: The state.
+        runtime: The runtime of the run (default: that of the current one, if there is any).
 
     Raises:
         InvalidNameError: An id is not legal.
     """
-    given: Any = ensure_config() if config is None else config
-    return GraphRun(context=context, config=given, state=state).identity
-
-
-def identity_here(state: Any = None) -> RunIdentity:
-    """Return the identity of the current run; empty outside of a run.
-
-    Args:
-        state: The state.
-    """
-    try:
-        runtime: Runtime[Any] | None = get_runtime()
-    except RuntimeError:
-        runtime = None
-    return identity_of(None if runtime is None else runtime.context, state=state)
+    if runtime is None:
+        with contextlib.suppress(RuntimeError):
+            runtime = get_runtime()
+    config: Any = ensure_config()
+    return GraphRun(context=None if runtime is None else runtime.context, config=config, state=state).identity
 
 
 def _replacing(history: list[Any]) -> Mapping[str, Any]:
@@ -102,7 +91,7 @@ ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=identity_he
 """Access to states whose ``messages`` are reduced by ``add_messages``.
 
 The list of messages is replaced as a whole, so that outdated memory blocks disappear. Identities are read as in
-`identity_of`.
+`identity_here`.
 """
 
 
