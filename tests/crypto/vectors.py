@@ -13,8 +13,6 @@ from typing import Any
 import attrs
 import pytest
 
-__all__ = ["ChunkedVector", "chunked_vectors", "wycheproof_vectors"]
-
 _BESIDE = Path(__file__).parents[3] / "shared" / "vectors"
 
 

@@ -18,8 +18,6 @@ from factmem.facts import FactType
 from factmem.records import Assertion, AssertionState, Origin
 from tests.models.plain_values import joins, reads, same
 
-__all__ = ["Gone", "Moved", "PlainStore", "Said", "Standing", "Words", "outcome_of", "plain_text", "readable"]
-
 _TRUSTED = (Origin.USER, Origin.ASSISTANT)
 
 

@@ -19,8 +19,6 @@ from factmem.crypto import SecretKey
 from factmem.providers.memory import InMemoryProvider
 from tests.postgres import postgres_address
 
-__all__ = ["STORES", "FullProvider", "Store"]
-
 FullProvider: TypeAlias = InMemoryProvider | LocalFileMemoryProvider | PostgresMemoryProvider | SqliteVecMemoryProvider
 """A provider with every capability."""
 

@@ -24,8 +24,6 @@ from factmem.testing import FakeClock
 from tests.postgres import postgres_address
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
 
-__all__ = ["EARLY", "LATE", "STORES", "FilledStore", "planted"]
-
 EARLY: Final = BEGAN + dt.timedelta(days=1)
 """Time at which the first assertions were recorded."""
 
