@@ -17,7 +17,6 @@ from factmem.changes import Change, ChangeKind
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
-    OutOfViewError,
     ReadOnlyError,
     RecordNotFoundError,
     StateConflictError,
@@ -25,7 +24,6 @@ from factmem.errors import (
 from factmem.facts import SingleFact
 from factmem.memory.facade import Memory
 from factmem.records import AssertionState
-from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS
 
@@ -263,30 +261,6 @@ async def test_a_viewer_never_reads_as_another_user(memory: Memory) -> None:
     for viewer, sees in (("maya", True), ("leo", False), (None, False)):
         told = await Browser(memory.view(viewer=viewer)).told(Asked(question="Which city?", user="maya"))
         assert ("Secret Harbour" in told.block.text) is sees
-
-
-async def test_no_page_leads_out_of_the_view(memory: Memory) -> None:
-    everything, confined = Browser(memory), Browser(memory.scope("/product/fair/stage"))
-    city = await id_of(everything, "city")
-    assert (await confined.overview()).info.records == 1
-    assert str((await confined.listing(Narrowing()))[0].scope) == "/product/fair/stage"
-    for refused in (
-        confined.listing(Narrowing(scope="/product/fair")),
-        confined.search("seats", Narrowing(scope="/product")),
-        confined.told(Asked(product="fair")),
-        confined.doomed(Narrowing(scope="/product/fair")),
-    ):
-        with pytest.raises(InvalidDataError) as caught:
-            await refused
-        assert isinstance(caught.value, OutOfViewError) or "scope" in str(caught.value)
-    with pytest.raises(RecordNotFoundError):
-        await confined.record(city)
-    with pytest.raises(RecordNotFoundError):
-        await confined.memory.retract(city)
-    assert (await confined.subject("user:maya")).facts == []
-    about = Browser(memory.view(subjects=[MemorySubject("user").individual("leo")]))
-    with pytest.raises(OutOfViewError):
-        await about.subject("user:maya")
 
 
 async def test_a_view_of_an_agents_scope_is_told_of_that_scope_alone(memory: Memory) -> None:

@@ -76,16 +76,6 @@ async def test_a_concept_is_renamed_and_joins_facts_of_the_new_name(memory: Memo
     assert await memory.history("pets", subject=USER) == []
 
 
-async def test_what_was_retracted_or_waits_stays_so(memory: Memory) -> None:
-    (gone,) = await memory.save(MultipleFacts(PETS, ("cat",)), subject=USER)
-    await memory.save(MultipleFacts(PETS, ("dog",)), subject=USER)
-    await memory.retract(gone.id)
-    animals = Concept.multiple("animals", "Animals that they keep")
-    await memory.admin.convert("pets", animals)
-    states = {record.value: record.state for record in await memory.history(animals, subject=USER)}
-    assert states == {"cat": AssertionState.RETRACTED, "dog": AssertionState.ACTIVE}
-
-
 @pytest.mark.parametrize("way", ["convert", "merge", "import"])
 async def test_what_was_retracted_is_restored_after_its_copy(memory: Memory, way: str) -> None:
     (record,) = await memory.view(actor="ada").save(SingleFact(SEATS, "5"), subject=USER)

@@ -201,13 +201,6 @@ async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) ->
     assert embedder.calls == [3]
 
 
-async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() -> None:
-    texts = [*BATCH, "Room 12 is booked.", "Room 13 is booked."]
-    async with opened(InMemoryProvider(), consolidator=Deciding()) as memory:
-        await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
-        assert words(await memory.list_records()) == sorted(texts)
-
-
 async def test_a_batch_is_consolidated_against_the_store() -> None:
     """A known text is kept once; a text that changes a record updates it, and the previous revision is returned."""
     old, new = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."

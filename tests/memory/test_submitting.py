@@ -168,18 +168,6 @@ async def test_a_closed_memory_releases_waiting_callers_and_the_next_one_resumes
         assert said(await memory.list_records()) == FOUND
 
 
-async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: AgentMemoryProvider) -> None:
-    """The next memory to open the store has them read, but only the owner sees the results and events."""
-    async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
-        await memory.remember_many(TALKS, subject=USER, private=True)
-    heard: list[MemoryEvent] = []
-    async with opened(provider, ScriptedModel(well), viewer="bob", on_event=heard.append) as bobs:
-        assert await (await bobs.inbox.resume()).wait() == ()
-        assert heard == []
-        assert await bobs.list_records() == []
-        assert said(await bobs.view(viewer="alice").list_records()) == FOUND
-
-
 async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider) -> None:
     """Pending words stay pending and readable until a memory with a model opens the store."""
     async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:

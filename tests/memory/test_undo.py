@@ -71,14 +71,6 @@ async def test_undoing_words_that_are_said_again_leaves_what_was_known(
         assert [(record.value, record.details.source) for record in await memory.list_records()] == [(text, "monday")]
 
 
-async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    memory = opened(provider, clock)
-    kept = await memory.remember("We meet at the harbour.")
-    await memory.undo(kept.changes)
-    with pytest.raises(RecordNotFoundError):
-        await memory.undo(kept.changes)
-
-
 @pytest.mark.parametrize("found", [[], [{"quote": "Faro", "message": 1, "value": "Lund"}]], ids=["nothing", "dropped"])
 async def test_the_words_that_a_model_finds_nothing_in_are_a_change_that_can_be_undone(
     provider: AgentMemoryProvider, clock: FakeClock, found: list[dict[str, Any]]
