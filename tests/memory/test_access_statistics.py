@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -186,28 +186,31 @@ async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvid
         assert await memory.admin.accesses(record.id) == {record.id: Access()}
 
 
+class Failing(InMemoryProvider):
+    """A store that writes no counts while it has an error to raise."""
+
+    error: Exception | None = None
+
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        if self.error is not None:
+            raise self.error
+        await super().add_accesses(tenant, accesses)
+
+
 async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A store that is unavailable for a while loses no count and fails no recall."""
-
-    class Away(InMemoryProvider):
-        away = True
-
-        async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-            if self.away:
-                raise StoreUnavailableError("it is away")
-            await super().add_accesses(tenant, accesses)
-
-        async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-            return await super().accesses(tenant, record_ids)
-
-    provider = Away()
+    """A store that is away fails neither a recall nor the closing; an error of its own is raised. No count is lost."""
+    provider = Failing()
     async with provider, counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
+        provider.error = StoreUnavailableError("it is away")
         with caplog.at_level(logging.WARNING, logger="factmem"):
             await memory.aclose()
         assert "StoreUnavailableError" in caplog.text
-        provider.away = False
+        provider.error = OverflowError()
+        with pytest.raises(OverflowError):
+            await memory.aclose()
+        provider.error = None
         await memory.recall("seats")
         await memory.aclose()
         assert (await provider.accesses(None, [record.id]))[record.id].count == 2
@@ -229,26 +232,6 @@ async def test_a_cancelled_write_keeps_the_counts(provider: AgentMemoryProvider)
             await anyio.sleep_forever()
     async with counting(provider, access_statistics=False) as memory:
         assert (await memory.admin.accesses(record.id))[record.id].count == 2
-
-
-async def test_what_a_store_fails_to_write_in_its_own_way_is_counted_on() -> None:
-    class Broken(InMemoryProvider):
-        broken = True
-
-        async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-            if self.broken:
-                raise OverflowError
-            await super().add_accesses(tenant, accesses)
-
-    provider = Broken()
-    async with counting(provider) as memory:
-        (record,) = await memory.save(SingleFact(SEATS, 5))
-        await memory.recall("seats")
-        with pytest.raises(OverflowError):
-            await memory.aclose()
-        provider.broken = False
-        await memory.aclose()
-        assert (await memory.admin.accesses(record.id))[record.id].count == 1
 
 
 async def test_counting_without_the_capability_is_an_error() -> None:
