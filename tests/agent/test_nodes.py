@@ -67,13 +67,6 @@ async def test_loading_gives_an_update_of_the_state() -> None:
         assert state == {"messages": [user("Where?")], "other": 1}
 
 
-async def test_a_run_tells_a_user_nothing_about_others() -> None:
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("carl"))
-        node = load_all_facts_from_memory(plugin(memory))
-        assert await node({"messages": [user("Where?")]}, ALICE) == {"messages": [user("Where?")]}
-
-
 async def test_saving_changes_nothing_of_the_state() -> None:
     state = {"messages": [user("I live in Oslo. We booked 12 seats.")]}
     async with memory_over(ScriptedModel(well)) as memory:

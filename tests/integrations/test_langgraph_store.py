@@ -71,12 +71,6 @@ def store(request: pytest.FixtureRequest) -> Iterator[BaseStore]:
         yield made
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """LangGraph needs asyncio."""
-    return "asyncio"
-
-
 def keys(found: Sequence[Any]) -> list[str]:
     return sorted(item.key for item in found)
 
