@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from mcp import Client
 
@@ -20,33 +20,38 @@ from tests.mcp.clients import (
     CITY,
     MAYA,
     NOAH,
-    Walled,
     answer,
     connected,
     opened,
     refusal,
     unreadable,
-    walled,
 )
 
 OUTSIDE = ("/product/alphabet", "/product/alpha/../alphabet", "/cross-product", "/product", "/agent/x", "product/beta")
 OF_OTHERS = ("user:noah", "user", "everything")
 
 
-@attrs.frozen
-class Confined:
-    """A client of a server that is confined to ``/product/alpha`` and maya."""
-
-    client: Client
-    store: Walled
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory with a fact about maya in ``/product/alpha``, and others in the way of a confined client."""
+    async with opened() as memory:
+        for value, subject, scope in (
+            ("Oslo", MAYA, "/product/alpha"),
+            ("Hiddenburg", MAYA, "/product/alphabet"),
+            ("Othertown", NOAH, "/product/alpha"),
+        ):
+            await memory.save(SingleFact(CITY, value), subject=subject, scope=scope)
+        private = SingleFact(CITY, "Privatheim")
+        await memory.view(viewer="noah").save(private, subject=MAYA, scope="/product/alpha", private=True)
+        yield memory
 
 
 @pytest.fixture
-async def confined() -> AsyncIterator[Confined]:
-    async with walled() as store:
-        options = {"scopes": ["/product/alpha"], "subjects": [MAYA], "trust": True, "allow_erase": True}
-        async with connected(store.memory, **options) as client:
-            yield Confined(client, store)
+async def confined(memory: Memory) -> AsyncIterator[Client]:
+    """A client of a server that is confined to ``/product/alpha`` and maya."""
+    options: dict[str, Any] = {"scopes": ["/product/alpha"], "subjects": [MAYA], "trust": True, "allow_erase": True}
+    async with connected(memory, **options) as client:
+        yield client
 
 
 async def everything(memory: Memory) -> list[Any]:
@@ -56,8 +61,8 @@ async def everything(memory: Memory) -> list[Any]:
 
 
 @pytest.mark.parametrize("scope", OUTSIDE)
-async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
-    client, before = confined.client, await everything(confined.store.memory)
+async def test_no_scope_leads_out(confined: Client, memory: Memory, scope: str) -> None:
+    before = await everything(memory)
     for tool, arguments in (
         ("recall", {"query": "city"}),
         ("load", {"keyword": "city"}),
@@ -67,19 +72,15 @@ async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
         ("remember", {"text": "Maya lives in Rome."}),
         ("save_fact", {"keyword": "city", "value": "Rome"}),
     ):
-        message = await refusal(client, tool, scope=scope, **arguments)
-        assert (
-            ("lies outside of what this server shows" in message)
-            or ("cannot climb" in message)
-            or ("needs a name" in message)
-        )
-    assert await unreadable(client, f"factmem://facts{scope if scope.startswith('/') else '/' + scope}")
-    assert await everything(confined.store.memory) == before
+        message = await refusal(confined, tool, scope=scope, **arguments)
+        assert re.search(r"lies outside of what this server shows|cannot climb|needs a name", message)
+    assert await unreadable(confined, f"factmem://facts{scope if scope.startswith('/') else '/' + scope}")
+    assert await everything(memory) == before
 
 
 @pytest.mark.parametrize("subject", OF_OTHERS)
-async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
-    client, before = confined.client, await everything(confined.store.memory)
+async def test_no_subject_leads_out(confined: Client, memory: Memory, subject: str) -> None:
+    before = await everything(memory)
     for tool, arguments in (
         ("recall", {"query": "city"}),
         ("load", {"keyword": "city"}),
@@ -88,15 +89,14 @@ async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
         ("remember", {"text": "Noah lives in Rome."}),
         ("save_fact", {"keyword": "city", "value": "Rome"}),
     ):
-        message = await refusal(client, tool, subject=subject, **arguments)
+        message = await refusal(confined, tool, subject=subject, **arguments)
         assert message == "this server does not serve that subject: name user:maya, or none"
-    assert await everything(confined.store.memory) == before
+    assert await everything(memory) == before
 
 
-async def test_what_a_client_writes_stays_in_the_view(confined: Confined) -> None:
-    client = confined.client
-    (fact,) = (await answer(client, "save_fact", keyword="pet", value="cat"))["facts"]
-    (result,) = (await answer(client, "remember", text="Maya has a dog."))["facts"]
+async def test_what_a_client_writes_stays_in_the_view(confined: Client) -> None:
+    (fact,) = (await answer(confined, "save_fact", keyword="pet", value="cat"))["facts"]
+    (result,) = (await answer(confined, "remember", text="Maya has a dog."))["facts"]
     assert {(item["scope"], item["subject"]) for item in (fact, result)} == {("/product/alpha", "user:maya")}
 
 
@@ -116,8 +116,8 @@ async def test_several_scopes_are_served_and_say_which_one_to_write_to() -> None
             )
 
 
-async def test_a_view_confines_a_server_that_is_given_it() -> None:
-    async with walled() as store, connected(store.memory.scope("/product/alpha")) as client:
+async def test_a_view_confines_a_server_that_is_given_it(memory: Memory) -> None:
+    async with connected(memory.scope("/product/alpha")) as client:
         assert {fact["value"] for fact in (await answer(client, "list"))["facts"]} == {"Oslo", "Othertown"}
         assert await refusal(client, "list", scope="/product/alphabet")
 
