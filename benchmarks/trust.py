@@ -124,6 +124,8 @@ PROMISES = (
         [f"{ENCRYPTED}/test_encrypted_damage.py", f"{SEALED}/test_changed_files.py"],
         figures=[
             "bit flips and truncations of a store",
+            "bit flips, encrypted-sqlite",
+            "truncations, encrypted-sqlite",
             "page swaps, encrypted-sqlite",
         ],
     ),
@@ -171,7 +173,11 @@ PROMISES = (
         "kill -9",
         "10,000 a store: 0 acknowledged lost, 0 unreadable",
         [f"{RELIABILITY}/test_kills.py"],
-        figures=each("kill -9"),
+        figures=[
+            *each("kill -9"),
+            *each("kill -9 while erasing"),
+            *each("kill -9 while the embedder changes"),
+        ],
     ),
     Promise(
         "power cuts",
@@ -194,7 +200,7 @@ PROMISES = (
         "8 processes × 1,000 saves; 1,000 tasks in one process",
         "8,000 and 1,000 facts",
         [f"{RELIABILITY}/test_neighbours.py"],
-        figures=[*each("8 processes"), *each("1,000 tasks")],
+        figures=[*each("8 processes"), *each("1,000 tasks"), *each("two processes make one store")],
     ),
     Promise(
         "cancellations in the middle of a save",
@@ -215,10 +221,10 @@ PROMISES = (
         ],
     ),
     Promise(
-        "clocks that step back",
-        "the later save is current, and the program is warned once",
+        "clocks that jump",
+        "0 lost, 0 answers changed; after a step back the later save is current, and the program is warned once",
         [f"{RELIABILITY}/test_clocks.py"],
-        figures=each("clock steps back", ("memory", *DURABLE)),
+        figures=[*each("clock jumps"), *each("clock steps back", ("memory", *DURABLE))],
     ),
     Promise(
         "names",

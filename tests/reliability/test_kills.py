@@ -1,7 +1,4 @@
-"""`kill -9` at any moment: no acknowledged save is lost, none is partial, and every store opens.
-
-Deaths while erasing, rotating, migrating and changing the embedder are simulated.
-"""
+"""`kill -9` at any moment: no acknowledged save is lost, none is partial, and every store opens."""
 
 from __future__ import annotations
 
@@ -56,3 +53,51 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
         f"kill -9, {store}",
         f"{kills:,} kills, {kept:,} acknowledged: 0 lost, 0 unreadable ({unacknowledged} kept unacknowledged)",
     )
+
+
+@pytest.mark.timeout(3600)
+@every_store
+def test_a_kill_while_erasing_brings_nothing_back(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Erased facts stay erased, untouched facts are kept, and the next erasure finishes."""
+    chance = random.Random(10)
+    rounds, gone = 200 if big else 2, 0
+    # A server writes its log over at its leisure; its rows are gone at once.
+    word = "pending" if store.name == "postgres" else "gone"
+    for life in range(rounds):
+        path = tmp_path / str(life)
+        workers.start("save", store.address(path), count=20)
+        workers.wait()
+        for first in (0, 10):
+            (pid,) = workers.start("erase", store.address(path), first=first, count=10)
+            workers.wait_for_first(word)
+            killed(workers, pid, chance.random() * 0.05)
+        erased = workers.reported("gone") | workers.reported("pending")
+        found = anyio.run(numbers_in, store, path)
+        assert not erased & found
+        assert len(found) >= 20 - len(erased) - 2
+        gone += len(erased)
+        workers.forget()
+    promise(f"kill -9 while erasing, {store}", f"{2 * rounds} kills, {gone} erased: 0 came back, 0 others lost")
+
+
+@pytest.mark.timeout(3600)
+@every_store
+def test_a_kill_while_the_embedder_changes_leaves_every_fact(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Vectors belong to the embedder that the store names, or are missing; they are never mixed."""
+    chance = random.Random(11)
+    kills = 500 if big else 4
+    path = tmp_path / "store"
+    workers.start("save", store.address(path), count=20)
+    workers.wait()
+    for kill in range(kills):
+        (pid,) = workers.start("bind", store.address(path), first=kill, count=1000)
+        if kill % 2:
+            workers.wait_for_first("bound")
+        killed(workers, pid, chance.random() * 0.03)
+        workers.forget()
+        assert anyio.run(numbers_in, store, path) == set(range(20))
+    promise(f"kill -9 while the embedder changes, {store}", f"{kills} kills: 20 of 20 facts each time")

@@ -32,6 +32,23 @@ def test_many_processes_share_one_store(
     promise(f"8 processes, {store}", f"{PROCESSES} × {count:,} saves: {len(everything):,} facts")
 
 
+@pytest.mark.timeout(1800)
+@every_store
+def test_two_processes_make_one_store_at_the_same_time(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Two processes that create one store at the same time both keep their saves in it, whichever is first."""
+    rounds = 500 if big else 4
+    for life in range(rounds):
+        path = tmp_path / str(life) / "new" / "store"
+        workers.start("save", store.address(path), processes=2)
+        workers.wait()
+        assert workers.reported("kept") == {0, 1}
+        assert anyio.run(numbers_in, store, path) == {0, 1}
+        workers.forget()
+    promise(f"two processes make one store, {store}", f"{rounds} stores: 2 facts in each")
+
+
 @every_store
 async def test_a_thousand_tasks_of_one_process_share_one_store(
     store: DurableStore, tmp_path: Path, promise: Promise, anyio_backend: str

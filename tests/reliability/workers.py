@@ -88,7 +88,7 @@ class Workers:
         match line.split(maxsplit=2):
             case ["started", pid]:
                 self._pids.append(int(pid))
-            case ["kept" | "ready" | "closed" as what, number]:
+            case ["kept" | "gone" | "pending" | "bound" | "ready" | "closed" as what, number]:
                 self._told[what].add(int(number))
             case ["refused", number, error]:
                 self._refusals.append((int(number), error))

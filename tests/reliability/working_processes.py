@@ -2,9 +2,10 @@
 
 Every line on standard input is a command in JSON: the action ``do``, the ``address``, the ``first`` number and the
 ``count`` of numbers, the number of ``processes``, and the address of a ``scratch`` store. Printed on standard output,
-each line by one system call: ``started <pid>`` for each process; ``kept <number>`` for each save that returned;
-``refused <number> <error>`` for one that factmem refused; ``loaded <value>``; ``failed <error>`` for anything else; and
-``ended`` when all processes of the order are gone.
+each line by one system call: ``started <pid>`` for each process; ``kept <number>``, ``gone <number>`` or
+``bound <number>`` for each piece of work that returned; ``refused <number> <error>`` for one that factmem
+refused; ``loaded <value>``; ``failed <error>`` for anything else; and ``ended`` when all processes of the order
+are gone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import anyio
@@ -29,7 +30,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CorruptStoreError, ProviderError
 from factmem.facts import Concept
 from factmem.providers.registry import open_provider, provider_entry_points
-from factmem.records import Place, assertions_of
+from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -40,7 +41,7 @@ PLANNER = MemoryScope.agent("planner")
 TASKS = 4
 GO = signal.SIGUSR1
 NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
-EMBEDDER = EmbedderIdentity(name="eight numbers", dimension=8)
+EMBEDDERS = [EmbedderIdentity(name=f"embedder {number}", dimension=8) for number in range(2)]
 
 
 @attrs.frozen
@@ -91,7 +92,7 @@ async def save(order: Order, numbers: range) -> None:
     """Save numbers from several tasks."""
     async with open_provider(order.address) as provider:
         bound: Any = provider
-        await bound.use_embedder(EMBEDDER)
+        await bound.use_embedder(EMBEDDERS[0])
 
         async def save_every(start: int) -> None:
             for number in numbers[start::TASKS]:
@@ -105,6 +106,33 @@ async def save(order: Order, numbers: range) -> None:
         async with anyio.create_task_group() as tasks:
             for start in range(TASKS):
                 tasks.start_soon(save_every, start)
+
+
+async def erase(order: Order, numbers: range) -> None:
+    """Erase numbers one after another."""
+    async with open_provider(order.address) as provider:
+        for number in numbers:
+            receipt = await erased(provider, number)
+            tell(f"{'pending' if receipt.pending else 'gone'} {number}")
+
+
+async def erased(provider: Any, number: int) -> Any:
+    entries = await provider.entries(Place(USER, scope_of(number)))
+    mine = {f"{number} a", f"{number} b"}
+    found = [entry for entry in entries if isinstance(entry, Recorded) and entry.assertion.data in mine]
+    return await provider.erase([entry.record_id for entry in found], tenant=None)
+
+
+async def bind(order: Order, numbers: range) -> None:
+    """Change the embedder repeatedly, and give every assertion a vector of the new one."""
+    async with open_provider(order.address) as opened:
+        provider: Any = opened
+        for number in numbers:
+            await provider.use_embedder(EMBEDDERS[number % 2], replace=True)
+            changes: Sequence[Any] = await provider.changes(None)
+            seqs = [entry.seq for entry in changes if isinstance(entry, Recorded)]
+            await provider.put_vectors(None, {seq: vector(seq) for seq in seqs})
+            tell(f"bound {number}")
 
 
 async def move(order: Order, numbers: range) -> None:
@@ -143,7 +171,7 @@ async def save_city(provider: AgentMemoryProvider, number: int) -> None:
         tell(f"kept {number}")
 
 
-WORK: dict[str, Work] = {"save": save, "move": move}
+WORK: dict[str, Work] = {"save": save, "erase": erase, "bind": bind, "move": move}
 
 
 def fork(order: Order, numbers: range) -> int:

@@ -20,6 +20,8 @@ from tests.providers.encrypted.worlds import Files, framed, frames_of
 
 pytestmark = [pytest.mark.usefixtures("without_flushes", "without_threads"), pytest.mark.timeout(40_000)]
 
+HARMLESS = ("sequence.note", "embedder.note", "factmem.json")
+"""Files that `verify` does not read: numbers and a name that are found again, and white space of the marker."""
 
 Change = tuple[Path, bytes]
 
@@ -74,6 +76,17 @@ def test_damage_with_its_checksum_set_right_is_refused(
         "bit flips and truncations of a store",
         f"{len(changes)} bit flips with their checksums set right: {counted(attacks)}",
     )
+
+
+def test_whatever_is_put_in_place_of_a_file_is_a_typed_error(root: Path, sound_answers: Answers) -> None:
+    async def main() -> None:
+        attacks, chance = Attacks(root, sound_answers), random.Random(8)
+        for path in Files.of(root).content:
+            for content in (b"\0" * 600, b"{}\xff\n", framed(b"[" * 50_000)):
+                verdict = await attacks.judge({path: content}, chance, paths=1)
+                assert verdict is Verdict.REFUSED or path.name in HARMLESS, (path.name, content[:20])
+
+    anyio.run(main)
 
 
 def counted(attacks: Attacks) -> str:
