@@ -108,6 +108,13 @@ def test_without_a_store_it_is_a_file_in_the_users_data_folder(tmp_path: Path, q
     assert json.loads(runner.invoke(app, ["--json", "load", "seats"]).stdout)["value"] == "120"
 
 
+def test_an_organization_sees_nothing_of_another(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--organization", "acme")
+    assert cli.matches("seats", "--organization", "acme")
+    assert cli.matches("seats", "--organization", "other") == []
+    assert cli.matches("seats") == []
+
+
 @pytest.mark.parametrize(
     "words",
     [
