@@ -9,8 +9,6 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["in_a_fork"]
-
 SECONDS: Final = 60
 
 

@@ -6,8 +6,6 @@ from importlib.metadata import EntryPoint
 
 from factmem.providers.registry import provider_entry_points
 
-__all__ = ["own_packages", "own_providers"]
-
 
 def own_providers() -> dict[str, EntryPoint]:
     """Return factmem's own providers, each by the first of its names."""

@@ -26,17 +26,6 @@ from tests.postgres_server import PostgresServer
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = [
-    "connected",
-    "drop_schemas",
-    "end_of_tests",
-    "pooler_address",
-    "postgres_address",
-    "schema_of",
-    "server_address",
-    "start_of_tests",
-    "tables_of",
-]
 
 OWN_SERVER: Final = "FACTMEM_TEST_POSTGRES"
 _FOLDER: Final = "FACTMEM_TEST_POSTGRES_FOLDER"

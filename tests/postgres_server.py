@@ -26,8 +26,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
 
-__all__ = ["PostgresServer", "RoundTrips"]
-
 _USER: Final = "factmem"
 _DATABASE: Final = "postgres"
 _SERVANT: Final = "nobody"

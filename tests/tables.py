@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["rows", "sections"]
-
 
 def sections(path: Path) -> Mapping[str, Sequence[str]]:
     """Return the examples of each section."""

@@ -16,8 +16,6 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-__all__ = ["make_cross_encoder", "make_embedding_model"]
-
 _SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 

@@ -453,20 +453,6 @@ async def test_an_agent_that_edits_the_file_changes_nothing_that_the_user_said(m
     assert (change.record.value, change.record.details.origin) == ("Bring a coat.", Origin.ASSISTANT)
 
 
-async def test_words_of_an_untrusted_origin_are_quarantined(memory: Memory, file: Path) -> None:
-    facts = of(memory, file, origin=Origin.DOCUMENT)
-    await facts.sync()
-    edit(file, ("Rome", "Paris"), ("- I like tea.", "- I like rum.\n- I like tea."))
-    changes = await facts.sync()
-    assert {change.record.state for change in changes} == {AssertionState.QUARANTINED}
-    assert "Paris" not in read(file)
-    assert "rum" not in read(file)
-    assert len(await memory.inbox.quarantine.list()) == 2
-    put(file, without("dog", read(file)))
-    with pytest.raises(InvalidDataError, match="cannot be removed here"):
-        await facts.sync()
-
-
 async def test_secrets_are_redacted(memory: Memory, file: Path) -> None:
     facts = of(memory, file)
     await facts.sync()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-import attrs
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -42,17 +40,6 @@ TEXTS = st.lists(
     st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=8
 ).map("".join)
 SAYABLE = TEXTS.filter(lambda text: bool(text.strip()))
-
-
-class Colour(enum.Enum):
-    ONE = "1"
-    RED = "red"
-
-
-@attrs.frozen
-class Seat:
-    row: int
-    name: str = ""
 
 
 def record(value: Any, concept: Concept[Any, Any] = STATEMENT, **changes: Any) -> FactRecord[Any]:
@@ -107,41 +94,6 @@ def test_a_typed_text_reads_back_with_its_concept(
     fact = concept.fact([value], timestamp=NOW, valid_from=valid, valid_to=valid)
     said = said_in(bullet_of(record(value, concept, fact=fact, details=details), "h"), {keyword: concept})
     assert (said.concept, said.value) == (concept, value)
-
-
-VALUES: list[tuple[Any, Any]] = [
-    (int, 12),
-    (float, 1.0),
-    (float, 1e300),
-    (bool, True),
-    (dt.date, dt.date(2026, 5, 1)),
-    (dt.datetime, NOW),
-    (dt.timedelta, dt.timedelta(minutes=3)),
-    (bytes, b"\x00--><!--"),
-    (Colour, Colour.ONE),
-    (Colour, Colour.RED),
-    (Literal["1", "x"], "1"),
-    (list[str], ["a\nb", "<!-- c -->", '"']),
-    (dict[str, int], {"-->": 1}),
-    (Seat, Seat(3, "a\n```\nb")),
-    (object, "12"),
-    (object, 12),
-    (object, "plain text"),
-    (object, ""),
-    (object, '"quoted"'),
-    (object, None),
-    (str | int, "7"),
-    (str | int, 7),
-]
-
-
-@pytest.mark.parametrize(("value_type", "value"), VALUES, ids=repr)
-def test_a_typed_value_reads_back_as_it_was(value_type: Any, value: Any) -> None:
-    concept: Concept[Any, Any] = Concept.single("thing", "", value_type)
-    bullet = bullet_of(record(value, concept), "h")
-    read = said_in(bullet, {"thing": concept}).value
-    assert (read, type(read)) == (value, type(value))
-    assert "\n" not in bullet.text
 
 
 @given(typed_values(), st.booleans())

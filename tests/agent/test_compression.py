@@ -125,14 +125,6 @@ async def test_a_history_with_nothing_to_replace_stays_and_the_question_is_last(
     assert model.prompts == []
 
 
-async def test_any_error_of_a_detector_means_the_fallback() -> None:
-    class Broken:
-        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-            raise RuntimeError(conversation.messages[0].content)
-
-    assert await FactRetrievalCompression(Broken(), [CITY]).compress(LONG) == LONG
-
-
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [("detector", None), ("detector", "x"), ("concepts", []), ("concepts", ["city"]), ("subjects", ["user"])],

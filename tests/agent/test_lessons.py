@@ -47,16 +47,6 @@ async def known(memory: Memory) -> list[str]:
     return sorted(str(record.value) for record in await memory.list_records(concepts=[LESSON]))
 
 
-async def test_a_correction_is_applied_to_the_next_output_of_the_same_task() -> None:
-    async with memory_over() as memory:
-        lessons = Lessons(plugin(memory))
-        assert await lessons.recall("draft") == await lessons.recall("plan")
-        await lessons.learn("draft", OUTPUT, "Sign with my name, Ana.")
-        block = await lessons.recall("draft", "a mail about prices")
-        assert "Sign with my name, Ana.</lesson>" in block.text
-        assert not await lessons.recall("plan", "a mail about prices")
-
-
 async def test_the_decorator_tells_reviews_and_learns() -> None:
     async with memory_over() as memory:
         lessons = Lessons(plugin(memory))
@@ -148,12 +138,6 @@ async def test_praise_teaches_a_model_nothing_and_its_words_can_be_restored() ->
         assert [(record.value, record.state) for record in history] == [
             ("Very nice, thank you.", AssertionState.RETRACTED)
         ]
-
-
-async def test_the_words_are_kept_if_the_model_fails() -> None:
-    async with memory_over() as memory:
-        await Lessons(plugin(memory), model=failing()).learn("draft", OUTPUT, "Sign with my name.")
-        assert await known(memory) == ["Sign with my name."]
 
 
 async def test_the_words_are_on_disk_before_the_model_is_asked() -> None:
@@ -253,29 +237,6 @@ async def test_memory_blocks_and_tools_do_not_tell_lessons() -> None:
         with agent.run() as run:
             assert not await run.load([Message(content="Who is Ana, and how do you sign?")])
             assert "Ana" not in await run.tools.recall_memory("Sign with my name, Ana.")
-
-
-async def test_they_are_retracted_restored_updated_and_forgotten_like_any_record() -> None:
-    async with memory_over() as memory:
-        lessons = Lessons(plugin(memory))
-        (record,) = await lessons.learn("draft", OUTPUT, "Sign with my name, Ana.")
-        await memory.retract(record.id)
-        assert not await lessons.recall("draft")
-        await memory.restore(record.id)
-        await memory.update(record.id, value="Sign with Ana.")
-        assert "Sign with Ana." in (await lessons.recall("draft")).text
-        await memory.forget(sources=["feedback"])
-        assert not await lessons.recall("draft")
-        assert await memory.history(LESSON) == []
-
-
-async def test_a_newer_lesson_about_the_same_overtakes_an_older_one() -> None:
-    async with memory_over() as memory:
-        lessons = Lessons(plugin(memory))
-        await lessons.learn("draft", OUTPUT, "Always close letters to our customers in Japan with best regards.")
-        await lessons.learn("draft", OUTPUT, "Always close letters to our customers in Japan with kind regards.")
-        told = (await lessons.recall("draft")).text
-        assert ("best" in told, "kind" in told) == (False, True)
 
 
 async def test_others_words_are_not_applied_and_neither_are_attacks() -> None:

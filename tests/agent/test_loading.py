@@ -257,17 +257,6 @@ async def test_facts_in_the_conversation_are_not_rendered() -> None:
             assert "bees" in texts(await agent.load_all_facts_to_agent([user("What do I keep?")]))[0]
 
 
-async def test_quarantined_records_are_never_rendered() -> None:
-    async with memory_over() as memory:
-        await memory.remember(Message(content="The user lives in Paris.", role="tool"), subject=USER)
-        agent = plugin(memory)
-        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
-        (entry,) = await memory.inbox.quarantine.list()
-        await memory.inbox.quarantine.accept(entry.id)
-        (block, _) = await agent.load_all_facts_to_agent([ASKED])
-        assert 'by="tool"' in block["content"], "the speaker is rendered"
-
-
 async def test_the_budget_keeps_the_best_matches() -> None:
     """Records are ranked before the block is cut, and its text never exceeds the budget."""
     async with memory_over() as memory:

@@ -25,7 +25,6 @@ from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import CITY, PETS, SEATS, Gated, said, well
-from tests.narrowing import not_none
 
 ALICE = {"configurable": {"user_id": "alice", "thread_id": "monday"}}
 
@@ -66,13 +65,6 @@ async def test_loading_gives_an_update_of_the_state() -> None:
         everything = await load_all_facts_from_memory(agent)(state, ALICE)
         assert "seats" in everything["messages"][0]["content"]
         assert state == {"messages": [user("Where?")], "other": 1}
-
-
-async def test_a_run_tells_a_user_nothing_about_others() -> None:
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("carl"))
-        node = load_all_facts_from_memory(plugin(memory))
-        assert await node({"messages": [user("Where?")]}, ALICE) == {"messages": [user("Where?")]}
 
 
 async def test_saving_changes_nothing_of_the_state() -> None:
@@ -125,32 +117,6 @@ async def test_one_concept_and_one_subject_need_no_list() -> None:
         for shown in (update["messages"], loaded):
             assert "Oslo" in shown[0]["content"]
     assert DetectionRequest(subjects=USER, concepts=CITY) == DetectionRequest(subjects=[USER], concepts=[CITY])
-
-
-async def test_a_second_node_looks_for_something_else_in_the_same_history() -> None:
-    """Other concepts, an open search and other subjects are new work; the same again is not."""
-    state = {"messages": [user("I live in Oslo. We booked 12 seats. I have a cat.")]}
-    model, team = ScriptedModel(well), MemorySubject("team", "the user's team")
-    async with memory_over(model) as memory:
-        agent = plugin(memory, concepts=())
-        for node, found in (
-            (save_to_memory(agent, [CITY], wait=True), {"Oslo"}),
-            (save_to_memory(agent, [SEATS], wait=True), {"Oslo", 12}),
-            (save_to_memory(agent, [CITY], wait=True), {"Oslo", 12}),
-            (save_to_memory(agent, [CITY, SEATS, PETS], wait=True), {"Oslo", 12, "cat"}),
-            (save_to_memory(agent, [CITY], subjects=[USER, team], wait=True), {"Oslo", 12, "cat"}),
-        ):
-            await node(state, ALICE)
-            records = await memory.list_records(concepts=[CITY, SEATS, PETS])
-            assert {record.value for record in records} == found
-        assert len(model.prompts) == 4
-        request = DetectionRequest(concepts=[CITY])
-        saved = not_none(
-            await agent.save_facts_from_history(
-                state["messages"], looking_for=request, identity=RunIdentity(user_id="alice", session_id="monday")
-            )
-        )
-        assert saved.skipped == 1
 
 
 @pytest.mark.parametrize(

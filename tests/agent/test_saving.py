@@ -189,28 +189,6 @@ def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(sc
         AgentMemoryConfig(agent_name=" ")
 
 
-async def test_users_are_never_mixed() -> None:
-    """Users run concurrently in one installed memory; each is shown their own facts only."""
-    names = [f"user {number}" for number in range(6)]
-    async with memory_over(ScriptedModel(well)) as memory:
-        agent = plugin(memory, saving=Saving(private=True))
-
-        async def talks(number: int, name: str) -> None:
-            with agent.run(name, "monday"):
-                await saved(agent, [user(f"I live in City{number}.")])
-
-        async with anyio.create_task_group() as tasks:
-            for number, name in enumerate(names):
-                tasks.start_soon(talks, number, name)
-        for number, name in enumerate(names):
-            with agent.run(name, "tuesday"):
-                loaded = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
-            assert [other for other in range(6) if f"City{other}" in loaded] == [number]
-        assert await memory.list_records() == [], "private records have one viewer"
-    with agent.run("user 1") as run:
-        assert run.identity == RunIdentity(user_id="user 1")
-
-
 async def test_the_same_session_of_two_users_is_two_conversations() -> None:
     async with memory_over() as memory:
         agent = plugin(memory)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
-
-import pytest
 
 from factmem import Memory, MemoryScope, RecallSettings
 from factmem.abc.detector import Conversation, Message
 from factmem.agent import Loading
-from factmem.agent.config import USER, AgentMemoryConfig
+from factmem.agent.config import USER
 from factmem.agent.plugin import AgentMemory
-from factmem.errors import InvalidDataError
 from factmem.recall import Additive
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import BEGAN
@@ -84,15 +80,3 @@ async def test_the_weights_of_an_agent_hold_in_a_memory_that_has_others() -> Non
         tools = newest.for_run().tools
         assert "soup" in await tools.recall_memory("Which hall has 120 seats?", limit=1)
         assert (await memory.recall("Which hall has 120 seats?", limit=1))[0].record.value.startswith("The north hall")
-
-
-@pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan"), True, "0.3"])
-def test_an_impossible_minimum_score_is_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidDataError, match="min_score must be a number from 0 to 1"):
-        Loading(min_score=wrong)
-
-
-@pytest.mark.parametrize("wrong", ["additive", Additive(), {"half_life_days": 3}])
-def test_weights_are_recall_settings(wrong: Any) -> None:
-    with pytest.raises(InvalidDataError, match="recall"):
-        AgentMemoryConfig(store="none:", recall=wrong)

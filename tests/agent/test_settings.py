@@ -36,9 +36,9 @@ from factmem.memory.context import Policies
 from factmem.records import Origin
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.agent.installed import memory_over, plugin, texts, user
+from tests.agent.installed import memory_over, plugin, user
 from tests.memory.shelves import Shelf
-from tests.memory.telling import CITY, SEATS, said, well
+from tests.memory.telling import CITY, said, well
 from tests.narrowing import not_none
 
 WRONG: Any = "no such thing"
@@ -291,25 +291,6 @@ async def test_the_tools_over_four_verbs_keep_what_is_trusted_and_promise_no_way
             refused = await run.tools.forget_memory(ids)
             assert refused.startswith("Nothing was taken back: the store keeps all that was saved.")
             assert "forget that" not in refused
-
-
-async def test_found_facts_of_an_agent_over_four_verbs_are_typed() -> None:
-    shelf, alice = Shelf(), USER.individual("alice")
-    config = AgentMemoryConfig(
-        store=shelf,
-        agent_name="clerk",
-        concepts=(CITY, SEATS),
-        model=ScriptedModel(well),
-        embedder=HashEmbedder(),
-        saving=Saving(scope="/agent/clerk/bookings"),
-    )
-    async with AgentMemory(config) as agent:
-        node = save_to_memory(agent, [SEATS], wait=True)
-        await node({"messages": [user("We booked 12 seats.")]}, {"configurable": {"user_id": "alice"}})
-        assert not_none(await shelf.load(SEATS, alice, MemoryScope.agent("clerk") / "bookings")).value == 12
-        with agent.run("alice"):
-            for history in ([ASKED], []):  # a block for a question, and one for none
-                assert "12" in texts(await agent.load_facts_to_agent(history, [SEATS]))[0]
 
 
 def test_an_address_in_place_of_the_settings_is_refused_with_where_it_belongs() -> None:

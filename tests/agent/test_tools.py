@@ -137,20 +137,6 @@ async def test_a_model_cannot_retract_the_users_facts(model: ScriptedModel | Non
             assert await run.tools.forget_memory([known.id]) == "Taken back: 1."
 
 
-@pytest.mark.parametrize(
-    "where", [(BOB, SCOPE), (ALICE, MemoryScope.agent("other")), (ALICE, MemoryScope.CROSS_PRODUCT / "x")]
-)
-async def test_no_tool_reaches_beyond_its_run(where: tuple[object, MemoryScope]) -> None:
-    """Facts of other users and of other agents cannot be reached by id."""
-    subject, scope = where
-    async with memory_over() as memory:
-        (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=subject, scope=scope)  # type: ignore[call-overload]
-        with plugin(memory).run("alice") as run:
-            assert await run.tools.recall_memory("city") == "Nothing is known about that."
-            assert "names no memory" in await run.tools.forget_memory([record.id])
-        assert len(await memory.list_records()) == 1
-
-
 async def test_the_tools_of_a_read_only_memory_say_so() -> None:
     async with memory_over(read_only=True) as memory:
         tools = plugin(memory).for_run().tools

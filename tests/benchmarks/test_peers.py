@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,87 +87,6 @@ def test_factmem_keeps_what_it_is_handed_and_finds_by_meaning_what_the_scan_find
     assert [sorted(found) for found in everything] == [sorted(fact.id for fact in facts)] * 2
     assert len(seconds) == len(busy) == 2
     assert [set(found) for found in near] == [set(found) for found in exact]
-
-
-def test_a_missing_feature_of_a_peer_is_reported_with_its_reason(
-    part: Part, worker: Callable[[str], Any], vectors: Path, tmp_path: Path
-) -> None:
-    """Errors and sudden exits are both reported."""
-    failed = part("session").PeerFailedError
-    with worker("scan") as scan:
-        scan.open(tmp_path / "scan", vectors)
-        with pytest.raises(failed, match="search: KeyError"):
-            scan.search(["nobody embedded this"], 1, "semantic")
-    with worker("no_such_adapter") as nobody, pytest.raises(failed, match="no_such_adapter"):
-        nobody.open(tmp_path / "none", vectors)
-
-
-@pytest.mark.parametrize("script", ["exit 0", "read line; printf '{\"seconds'", "printf '{\"seconds'"])
-def test_a_worker_that_ends_has_failed_whenever_that_is(part: Part, tmp_path: Path, script: str) -> None:
-    """This covers an exit before reading the request, after it, and in the middle of the answer."""
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    python.chmod(0o755)
-    session = part("session")
-    with (
-        pytest.raises(session.PeerFailedError, match="ended without a word"),
-        session.Worker("scan", python, home=tmp_path / "home") as dead,
-    ):
-        dead.search(["more than a pipe holds" * 10_000], 1, "semantic")
-
-
-def test_an_installer_that_says_nothing_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
-    environments = part("environments")
-    monkeypatch.setattr(environments.venv, "create", lambda *given, **options: None)
-    silent = subprocess.CompletedProcess([], 137, stdout="", stderr="")
-    monkeypatch.setattr(environments.subprocess, "run", lambda *given, **options: silent)
-    with pytest.raises(environments.CannotInstallError, match="137"):
-        environments.python_of("chroma")
-
-
-def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An interrupted comparison resumes; with the option it starts anew."""
-    driving = part("driving")
-    monkeypatch.setattr(driving, "SHORT", driving.SHORT[:1])
-    file = tmp_path / "tiny.jsonl"
-    file.write_text(json.dumps(STORE) + "\n", encoding="utf-8")
-    plan = driving.Plan(peers=("scan",), sizes=(), files=(file,))
-    first = driving.drive(plan)
-    assert first["peers"]["scan"]["quality"]["semantic"].keys() >= {"LoCoMo R@5", "LoCoMo nDCG@10"}
-    assert first["peers"]["factmem"]["quality"]["hybrid"]["LoCoMo R@10"] == 1.0
-
-    def nobody(*given: object) -> None:
-        raise driving.PeerFailedError("a worker was started")
-
-    monkeypatch.setattr(driving.Worker, "__enter__", nobody)
-    assert driving.drive(plan)["peers"] == first["peers"]
-    again = driving.drive(driving.Plan(peers=("scan",), sizes=(), files=(file,), again=True))
-    assert "a worker was started" in again["peers"]["scan"]["quality"]["unavailable"]
-
-
-def test_a_peer_that_cannot_be_installed_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every peer is in the report."""
-    driving, page = part("driving"), part("page")
-    monkeypatch.setattr(driving, "SHORT", ())
-
-    def refuse(requirements: str | None) -> Path:
-        if requirements is None:
-            return Path(sys.executable)
-        raise driving.CannotInstallError("no wheel for this machine")
-
-    monkeypatch.setattr(driving, "python_of", refuse)
-    results = driving.drive(driving.Plan(peers=("chroma",), sizes=()))
-    assert page.unavailable(results) == ["Chroma is unavailable: no wheel for this machine"]
-
-
-def test_rounds_are_compared_with_their_neighbours(part: Part) -> None:
-    """A ratio is the median over the rounds, and says how many times faster factmem is."""
-    speed = part("speed")
-    own = [{"saves_per_second": rate, "hybrid p50_ms": 2.0, "semantic p50_ms": 1.0} for rate in (100.0, 300.0, 200.0)]
-    peer = [{"saves_per_second": rate, "semantic p50_ms": 4.0, "other p50_ms": 4.0} for rate in (50.0, 100.0, 100.0)]
-    found = speed.ratios_of({"factmem": own, "peer": peer})
-    assert found == {"saves_per_second": 2.0, "semantic p50_ms": 4.0, "other p50_ms": 2.0}
-    assert speed.medians_of(own)["saves_per_second"] == 200.0
 
 
 def test_the_made_up_facts_are_distinct_and_always_the_same(part: Part) -> None:

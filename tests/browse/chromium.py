@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-__all__ = ["chromium", "missing", "pages_of"]
 
 _FLAGS: Final = (
     "--no-sandbox",

@@ -131,15 +131,6 @@ async def test_pages_follow_another_process_and_leave_forms_alone(site: Site) ->
     assert await page.locator(".trail").get_by_text("another process").count() == 1
 
 
-async def test_quarantined_words_are_let_in(site: Site) -> None:
-    page = site.page
-    await page.get_by_role("link", name="Inbox").click()
-    await page.get_by_label("Choose: The palace has 900 seats.").check()
-    await page.get_by_role("button", name="Accept the chosen").click()
-    await site.sees("1 record accepted")
-    await site.sees("Nothing waits.")
-
-
 async def test_all_that_waits_is_chosen_with_one_box(site: Site) -> None:
     page = site.page
     async with Memory(f"sqlite-vec:{site.store}") as memory:
@@ -148,15 +139,6 @@ async def test_all_that_waits_is_chosen_with_one_box(site: Site) -> None:
     await page.get_by_label("Choose all 2").check()
     await page.get_by_role("button", name="Accept the chosen").click()
     await site.sees("2 records accepted")
-
-
-async def test_forgetting_asks_for_the_words(site: Site) -> None:
-    page = site.page
-    await site.open("/forget?keyword=languages")
-    await site.sees("2 records would go")
-    await page.get_by_label("Type forget 2 records").fill("forget 2 records")
-    await page.get_by_role("button", name="Erase for good").click()
-    await site.sees("Erased 2 records for good")
 
 
 BROKEN_WORDS: Final = """
@@ -245,15 +227,3 @@ async def test_the_keyboard_reaches_everything(site: Site) -> None:
     await page.keyboard.press("Tab")
     assert await page.evaluate("document.querySelector('main').contains(document.activeElement)")
     assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
-async def test_everything_can_be_read_and_changed_without_javascript(site: Site) -> None:
-    browser = not_none(site.context.browser)
-    context = await browser.new_context(java_script_enabled=False, storage_state=await site.context.storage_state())
-    page = await context.new_page()
-    for path in PAGES:
-        assert not_none(await page.goto(site.base + path)).status == 200
-    await page.goto(site.base + "/search?q=seats")
-    await page.get_by_role("link", name="seats 120").first.click()
-    await page.get_by_role("button", name="Retract").click()
-    await page.get_by_text("no longer loaded or recalled").wait_for(timeout=20_000)

@@ -31,7 +31,7 @@ from factmem.llm import InstructorModel
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Gated, log_of, opened, until, words
+from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Deciding, Gated, log_of, opened, until, words
 
 TEXT = "Ana launches alpha on 3 June."
 ANALYSIS: dict[str, Any] = {
@@ -133,20 +133,6 @@ OLD, NEW = "The project is led by Ana from Lyon.", "The project is led by Ana fr
 
 
 BATCH = ["Bees make honey in summer.", "Ships sail to Bergen.", "Nobody reads the manual."]
-
-
-@attrs.define
-class Deciding:
-    """A consolidator that decides the same about every known record, and records the questions."""
-
-    action: Action = Action.KEEP
-    insert: bool = True
-    asked: list[Novelty] = attrs.field(factory=list)
-
-    async def decide(self, novelty: Novelty) -> Verdicts:
-        self.asked.append(novelty)
-        verdict = Verdict(action=self.action, text=novelty.text if self.action is Action.UPDATE else None)
-        return Verdicts(insert=self.insert, known=dict.fromkeys(range(len(novelty.known)), verdict))
 
 
 class Failing(InMemoryProvider):

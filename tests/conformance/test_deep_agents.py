@@ -26,8 +26,7 @@ from langgraph.store.memory import InMemoryStore
 
 from factmem import Memory, MultipleFacts, Origin
 from factmem.agent.agents_md import AgentsMdFacts
-from factmem.agent.agents_md.sources import Limits
-from factmem.errors import InvalidDataError, MemoryFileError
+from factmem.errors import InvalidDataError
 from factmem.integrations.deepagents import EDITABLE_TEMPLATE, AgentsMdMiddleware
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
@@ -278,33 +277,6 @@ def test_it_has_the_names_of_the_middleware_that_it_replaces() -> None:
         assert name in (AgentsMdMiddleware.__doc__ or "")
     files = AgentsMdMiddleware(["b.md", "a.md", "b.md"])
     assert files.sources == ["b.md", "a.md"]
-
-
-def test_a_symbolic_link_is_a_clear_error_or_followed_where_allowed(
-    run: Callable[..., Any], ask: Ask, tmp_path: Path
-) -> None:
-    put(tmp_path, a="tea")
-    link = tmp_path / "CLAUDE.md"
-    link.symlink_to("a.md")
-    with pytest.raises(MemoryFileError, match=r"symbolic link, .* set follow_links"):
-        run(create_deep_agent(model(), middleware=[AgentsMdMiddleware([str(link)])]), ASKED)
-    assert "tea" in ask(AgentsMdMiddleware([str(link)], follow_links=True))[1].text
-
-
-def test_a_file_of_two_megabytes_is_cut_with_a_notice(ask: Ask, tmp_path: Path) -> None:
-    big = put(tmp_path, a="a line of it\n" * 160_000)
-    shown = ask(AgentsMdMiddleware(big))[1].text
-    assert len(shown) < 34_000
-    assert "[this file is too long (2,080,000 bytes)" in shown
-    assert "only the first 12 bytes are shown" in ask(AgentsMdMiddleware(big, limits=Limits(source=25)))[1].text
-
-
-def test_an_unclosed_comment_hides_the_rest_and_is_reported(ask: Ask, tmp_path: Path) -> None:
-    shown = ask(AgentsMdMiddleware(put(tmp_path, a="shown\n\n<!-- hidden\nand this\n")))[1].text
-    assert "shown" in shown
-    assert "hidden" not in shown
-    assert "and this" not in shown
-    assert "line 3 opens a comment that is never closed" in shown
 
 
 async def test_an_edit_of_several_lines_never_spans_a_hidden_comment(tmp_path: Path) -> None:

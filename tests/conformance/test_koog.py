@@ -29,8 +29,7 @@ from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
-from tests.memory.telling import BEGAN, CITY, opened, said, talk, well
-from tests.narrowing import not_none
+from tests.memory.telling import BEGAN, CITY, opened, said, talk
 
 AGENT = MemoryScope.agent("strategy")
 STYLE = Concept.single("coding-style", "How the user likes code to be written")
@@ -200,14 +199,6 @@ async def test_d13_29_what_stands_in_the_prompt_is_escaped(hostile: str) -> None
     assert hostile not in prompt.instructions
 
 
-async def test_d20_nothing_that_is_said_or_found_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    document = {"facts": [fact("tabs-0451", "indentation"), fact("elsewhere-0451", "x")]}
-    async with opened(InMemoryProvider(), answers(document)) as memory:
-        await read(memory, "I like tabs-0451.")
-    assert "-0451" not in caplog.text
-
-
 async def test_31_to_35_a_second_agent_knows_what_the_first_one_kept_for_the_product() -> None:
     """It finds no facts of the first agent's own scope."""
     async with memory_over() as memory:
@@ -236,13 +227,3 @@ def test_d21_a_scope_without_a_name_is_an_error_on_request() -> None:
     """Koog saves nothing, without an error."""
     with pytest.raises(InvalidDataError, match="feature"):
         AgentMemoryConfig(saving=Saving(scope=ScopeKind.FEATURE))
-
-
-async def test_d23_one_question_for_all_concepts() -> None:
-    model = ScriptedModel(well)
-    async with memory_over(model) as memory:
-        handle = not_none(
-            await plugin(memory).save_facts_from_history([user("I live in Oslo. We booked 12 seats. I have a cat.")])
-        )
-        await handle.wait()
-    assert len([prompt for prompt in model.prompts if "<conversation>" in prompt.content]) == 1

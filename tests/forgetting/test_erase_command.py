@@ -96,14 +96,6 @@ def test_words_to_look_for_need_verify(run: Run) -> None:
     assert run("forget", "--text", word("pin"))[0] == 1
 
 
-def test_it_asks_before_it_erases(run: Run) -> None:
-    run("save", "pin", word("pin"))
-    assert run("forget", "--concept", "pin", input="n\n")[0] == 1
-    assert run("load", "pin")[1]["value"] == word("pin")
-    assert run("forget", "--concept", "pin", input="y\n")[0] == 0
-    assert run("load", "pin")[0] == 1
-
-
 def test_a_refusal_is_an_error_as_json(run: Run, address: str) -> None:
     run("save", "pin", word("pin"))
     done = CliRunner().invoke(app, ["--store", address, "--json", "forget", "--concept", "pin"], input="")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, SingleFact
+from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
 from factmem.records import Evidence, FactDetails
 from tests.forgetting.stores import DenseEmbedder, likes, word
 
@@ -88,15 +88,6 @@ async def test_an_open_memory_forgets_with_another_process_without_a_look(
         with anyio.fail_after(60):
             while held(other, said()):  # noqa: ASYNC110 - no event tells of it
                 await anyio.sleep(0.05)
-
-
-async def test_a_store_in_memory_forgets() -> None:
-    async with InMemoryProvider() as provider:
-        memory = Memory(provider, embedder=DenseEmbedder())
-        id = await tell(memory)
-        await memory.recall(word("value"))
-        await memory.forget(id)
-        assert held(memory, said()) == []
 
 
 async def test_words_of_what_is_kept_are_still_found(provider: AgentMemoryProvider) -> None:

@@ -10,6 +10,12 @@ from factmem.testing.openai_server import LoopbackOpenAIServer, Responder
 from tests.integrations.openai_requests import Api
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Most hosts run on asyncio only."""
+    return "asyncio"
+
+
 @pytest.fixture(params=["chat", "responses"])
 def api(request: pytest.FixtureRequest) -> Api:
     found: Api = request.param

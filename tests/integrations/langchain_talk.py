@@ -10,7 +10,11 @@ from typing import Any
 from anyio import to_thread
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
 
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
+from factmem.integrations.langchain import memory_tools
 from tests.integrations.chat_model import NotingModel, answering, calling
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
@@ -43,6 +47,20 @@ async def talked(make: Callable[[NotingModel, BaseTool], Any], turns: Sequence[T
         await _asked(graph, turn, manner)
         shown.append(json.dumps([message.text for message in model.asked[-1]], ensure_ascii=False))
     return shown
+
+
+async def talked_with(
+    factory: Callable[..., Any], memory: AgentMemory, turns: Sequence[Turn], manner: Manner
+) -> list[str]:
+    """Run an agent that a factory makes with memory and its tools; see `talked`."""
+    make_agent = install(memory, into=factory)
+
+    def make(model: NotingModel, look_up: BaseTool) -> Any:
+        return make_agent(
+            model, [look_up, *memory_tools(memory)], checkpointer=InMemorySaver(), system_prompt="You are a clerk."
+        )
+
+    return await talked(make, turns, manner)
 
 
 async def _asked(graph: Any, turn: Turn, manner: Manner) -> None:

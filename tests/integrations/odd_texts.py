@@ -6,8 +6,6 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["ODD_TEXTS", "ODD_VALUES"]
-
 ODD_TEXTS: Final[Mapping[str, str]] = {
     "form feed": "page one\x0cpage two",
     "nul": "a\x00b",

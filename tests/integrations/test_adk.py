@@ -34,12 +34,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument:Deprecati
 ROME = SingleFact(CITY, "Rome")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """ADK supports asyncio only."""
-    return "asyncio"
-
-
 def config(**settings: Any) -> AgentMemoryConfig:
     given: dict[str, Any] = {"agent_name": "clerk", "embedder": HashEmbedder(), "concepts": (CITY,)}
     given["store"] = InMemoryProvider()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-import pytest
 from google.adk.events import Event
 from google.genai import types
 
@@ -18,12 +17,6 @@ from factmem.integrations.adk import ContentFormat, EventFormat
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import said
 from tests.memory.telling import CITY
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """ADK supports asyncio only."""
-    return "asyncio"
 
 
 def test_events_say_what_was_said_and_by_whom() -> None:

@@ -35,12 +35,6 @@ ALICE: dict[str, Any] = {"app_name": "fair", "user_id": "alice"}
 BOB: dict[str, Any] = {"app_name": "fair", "user_id": "bob"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """ADK supports asyncio only."""
-    return "asyncio"
-
-
 def agent_memory(**settings: Any) -> AgentMemory:
     given: dict[str, Any] = {"store": InMemoryProvider(), "embedder": HashEmbedder()}
     return AgentMemory(AgentMemoryConfig(**given | settings))

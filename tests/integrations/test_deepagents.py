@@ -29,17 +29,10 @@ from tests.memory.telling import CITY, PETS, SEATS
 ResultT = TypeVar("ResultT")
 
 ALICE: Any = {"user_id": "alice"}
-BOB: Any = {"user_id": "bob"}
 MINE = "/agent/clerk/user.md"
 ASKED: Any = {"messages": [HumanMessage("Where do I live?")]}
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*forked subagents.*:Warning")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """LangGraph needs asyncio."""
-    return "asyncio"
 
 
 @pytest.fixture
@@ -283,27 +276,6 @@ async def test_the_overview_keeps_to_its_budget_and_says_so() -> None:
         assert len(files["/AGENTS.md"]) < 1_500
         assert "more are too long, too many, flagged or small talk, and not shown here" in files["/AGENTS.md"]
         assert files[MINE].count("a pet") == 100
-
-
-async def test_an_agent_reads_edits_and_is_shown_its_own_edit_at_once(memory: AgentMemory) -> None:
-    edit = calling("edit_file", "2", file_path="/memories/AGENTS.md", **NOTED)
-    chat = model(calling("read_file", "1", file_path="/memories/AGENTS.md"), edit)
-    result = await agent_with(memory, chat).ainvoke(ASKED, context=ALICE)
-    first, second, third = chat.asked
-    assert ("Rome" in first[1].text, "Oslo" in first[1].text) == (True, False)
-    assert "**city**: Rome" in second[-1].text, "read_file shows it"
-    assert ("Rome" in third[1].text, "Oslo" in third[1].text) == (True, True)
-    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
-
-
-def test_the_same_without_an_event_loop() -> None:
-    memory = over()
-    chat = model(calling("write_file", "1", file_path="/memories/agent/clerk/user.md", content="- **city**: Oslo\n"))
-    agent = agent_with(memory, chat)
-    agent.invoke(ASKED, context=ALICE)
-    agent.invoke(ASKED, context=BOB)
-    assert ["Oslo" in asked[1].text for asked in chat.asked] == [False, True, False]
-    memory.close()
 
 
 async def test_an_edit_over_several_bullets_as_the_prompt_shows_them_works(memory: AgentMemory) -> None:

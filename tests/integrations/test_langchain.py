@@ -50,12 +50,6 @@ THREAD: Any = {"configurable": {"thread_id": "t"}}
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """LangGraph needs asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture
 def provider() -> InMemoryProvider:
     return InMemoryProvider()
 

@@ -45,12 +45,6 @@ class Record:
     other: str = "kept"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """LangGraph needs asyncio."""
-    return "asyncio"
-
-
 def opened() -> Memory:
     return Memory(InMemoryProvider(), embedder=HashEmbedder(), model=ScriptedModel(well))
 

@@ -335,67 +335,34 @@ def test_questions_stay_out_of_callbacks_and_counts_of_the_program(
 
 
 @pytest.mark.parametrize("opened", [False, True], ids=["own thread", "open memory"])
-def test_a_question_is_asked_in_the_loop_of_the_agent_and_inherits_nothing_of_its_run(
-    opened: bool, tmp_path: Path
-) -> None:
+def test_questions_are_asked_in_the_loop_of_the_agent_and_no_run_waits_for_them(opened: bool, tmp_path: Path) -> None:
+    """This covers what is found and its verification; neither inherits anything of the run."""
     pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed")
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
 
     of_run: ContextVar[str | None] = ContextVar("of_run", default=None)
-    seen: list[tuple[bool, str | None, asyncio.AbstractEventLoop]] = []
+    ended = asyncio.Event()
+    seen: list[tuple[str, str | None, asyncio.AbstractEventLoop]] = []
 
     async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.append((bool(info.output_tools), of_run.get(), asyncio.get_running_loop()))
-        if not info.output_tools:
-            return ModelResponse(parts=[TextPart("Very well.")])
         document = str(getattr(messages[-1].parts[-1], "content", ""))
+        kind = "run" if not info.output_tools else "verify" if "<claim" in document else "find"
+        if kind == "verify":
+            await ended.wait()
+        seen.append((kind, of_run.get(), asyncio.get_running_loop()))
+        if kind == "run":
+            return ModelResponse(parts=[TextPart("Very well.")])
         (tool,) = info.output_tools
-        return ModelResponse(parts=[ToolCallPart(tool.name, answer_to(document, tool.name))])
+        claims = {"claims": [{"number": 1, "answer": "yes"}]}
+        answer = claims if kind == "verify" else answer_to(document, tool.name)
+        return ModelResponse(parts=[ToolCallPart(tool.name, answer)])
 
     model = FunctionModel(respond)
 
     async def talk(memory: AgentMemory) -> asyncio.AbstractEventLoop:
         run, _ = _pydantic_ai_agent(memory, model)
         of_run.set("a run's own")
-        await run("I live in Oslo.")
-        await memory.aclose()
-        return asyncio.get_running_loop()
-
-    async def talk_in_open_memory() -> asyncio.AbstractEventLoop:
-        async with Memory(f"{tmp_path}/facts.db", model=model, concepts=[CITY], embedder=HashEmbedder()) as memory:
-            return await talk(AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", concepts=[CITY])))
-
-    loop = asyncio.run(talk_in_open_memory() if opened else talk(memory_with(model, tmp_path)))
-    assert seen[0] == (False, "a run's own", loop)
-    assert {*seen[1:]} == {(True, None, loop)}
-    assert told(tmp_path) == ["Oslo"]
-
-
-@pytest.mark.parametrize("opened", [False, True], ids=["own thread", "open memory"])
-def test_a_hosts_model_verifies_in_the_loop_of_the_agent_and_no_run_waits_for_it(opened: bool, tmp_path: Path) -> None:
-    pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed")
-    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-    from pydantic_ai.models.function import AgentInfo, FunctionModel
-
-    ended = asyncio.Event()
-    verified: list[asyncio.AbstractEventLoop] = []
-
-    async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if not info.output_tools:
-            return ModelResponse(parts=[TextPart("Very well.")])
-        document = str(getattr(messages[-1].parts[-1], "content", ""))
-        (tool,) = info.output_tools
-        if "<claim" not in document:
-            return ModelResponse(parts=[ToolCallPart(tool.name, answer_to(document, tool.name))])
-        await ended.wait()
-        verified.append(asyncio.get_running_loop())
-        return ModelResponse(parts=[ToolCallPart(tool.name, {"claims": [{"number": 1, "answer": "yes"}]})])
-
-    model = FunctionModel(respond)
-
-    async def talk(memory: AgentMemory) -> asyncio.AbstractEventLoop:
-        run, _ = _pydantic_ai_agent(memory, model)
         await run("As they say: I live in Oslo, right?")
         ended.set()
         await memory.aclose()
@@ -406,5 +373,5 @@ def test_a_hosts_model_verifies_in_the_loop_of_the_agent_and_no_run_waits_for_it
             return await talk(AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", concepts=[CITY])))
 
     loop = asyncio.run(talk_in_open_memory() if opened else talk(memory_with(model, tmp_path)))
-    assert verified == [loop]
+    assert seen == [("run", "a run's own", loop), ("find", None, loop), ("verify", None, loop)]
     assert told(tmp_path) == ["Oslo"]

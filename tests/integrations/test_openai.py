@@ -36,6 +36,12 @@ from tests.integrations.openai_requests import (
 from tests.memory.telling import words
 
 
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """OpenAI's client runs on both event loops."""
+    return str(request.param)
+
+
 async def test_what_is_known_stands_before_the_users_last_message_in_the_request_alone(
     api: Api, serving: Serving
 ) -> None:

@@ -40,12 +40,6 @@ from tests.integrations.agents_sdk import ANSWER, ASKED, answering, knowing, run
 from tests.memory.telling import words
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """The framework runs on asyncio only."""
-    return "asyncio"
-
-
 async def test_what_is_known_stands_before_the_users_last_message_in_the_request_alone() -> None:
     model = answering()
     history: list[TResponseInputItem] = [

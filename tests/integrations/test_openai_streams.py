@@ -37,6 +37,12 @@ from tests.memory.telling import words
 pytestmark = LEAVES_GENERATORS
 
 
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """OpenAI's client runs on both event loops."""
+    return str(request.param)
+
+
 async def test_an_answer_that_is_streamed_is_learnt_from_when_it_is_whole(api: Api, serving: Serving) -> None:
     server = serving(answering(ANSWER))
     async with memory_over() as memory, client_of(server) as given:

@@ -45,12 +45,6 @@ ALICE = SimpleNamespace(user_id="alice", session_id="monday")
 ASKED = "Where do I live?"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """The framework runs on asyncio only."""
-    return "asyncio"
-
-
 class Heard:
     """A model that answers and records its requests."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import pytest
 from pydantic_graph import GraphBuilder
 
 from factmem import InMemoryProvider, Memory, SingleFact
@@ -14,12 +13,6 @@ from factmem.agent.config import USER, AgentMemoryConfig
 from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, SEATS, well
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Its graphs run on asyncio."""
-    return "asyncio"
 
 
 @attrs.define

@@ -34,12 +34,6 @@ MINE = "/agent/clerk/user.md"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """LangGraph needs asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture
 def store() -> Iterator[FactMemStore]:
     with FactMemStore(lambda: Memory(InMemoryProvider(), embedder=HashEmbedder())) as made:
         yield made

@@ -70,12 +70,6 @@ in_every_manner = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Most hosts run on asyncio only."""
-    return "asyncio"
-
-
-@pytest.fixture
 def converse(host: str) -> Converse:
     need_packages_of(FOLDER / f"{host}.py")
     found: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse

@@ -19,8 +19,6 @@ from factmem.providers.sql_rows import checksum, partial_checksum, unpack_id, un
 from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
 from tests.postgres import connected, postgres_address, schema_of
 
-__all__ = ["DAMAGES", "Damage", "Files", "raw"]
-
 Files: TypeAlias = dict[str, bytes]
 """The files of a store by their path below its folder."""
 

@@ -17,8 +17,6 @@ import attrs
 
 from factmem.errors import FactMemError
 
-__all__ = ["fed", "fed_async", "peak_memory"]
-
 _LONGEST_SECONDS: Final = 20
 _LONGEST_MESSAGE: Final = 5_000
 _MOST_BYTES: Final = 1_000_000_000

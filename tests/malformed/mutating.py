@@ -8,8 +8,6 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-__all__ = ["deep", "hostile", "hostile_text", "mutated_bytes", "mutated_json", "mutated_text", "torn_json", "written"]
-
 Json: TypeAlias = Any
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -29,8 +29,6 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["DOCUMENTS", "NOW", "TYPES", "Colour", "Pet", "assertions"]
-
 NOW: Final = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 
 

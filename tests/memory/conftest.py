@@ -7,14 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from factmem_file import LocalFileMemoryProvider
-from factmem_postgres import PostgresMemoryProvider
-from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import AgentMemoryProvider, InMemoryProvider, Memory
+from factmem import AgentMemoryProvider, Memory
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import two_of
-from tests.postgres import postgres_address
+from tests.stores import STORES
 
 
 @pytest.fixture
@@ -28,17 +25,7 @@ async def provider(
     request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
 ) -> AsyncIterator[AgentMemoryProvider]:
     """Every store that keeps history, two of them by default."""
-    opened: AgentMemoryProvider
-    match request.param:
-        case "file":
-            opened = LocalFileMemoryProvider(tmp_path / "facts", clock=clock)
-        case "postgres":
-            opened = PostgresMemoryProvider(postgres_address(tmp_path), clock=clock)
-        case "sqlite-vec":
-            opened = SqliteVecMemoryProvider(tmp_path / "facts.db", clock=clock)
-        case _:
-            opened = InMemoryProvider(clock=clock)
-    async with opened:
+    async with STORES[request.param](tmp_path, clock) as opened:
         yield opened
 
 

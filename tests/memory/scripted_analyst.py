@@ -16,8 +16,6 @@ from factmem.recall import DeepSettings
 from factmem.recall.results import DeepRecall
 from factmem.testing import FakeClock, HashEmbedder
 
-__all__ = ["ALWAYS", "NOW", "ScriptedAnalyst", "deeply", "parts", "remembering", "values"]
-
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 ALWAYS: Final = DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=0.5)
 """Settings that always analyse the question, and look for gaps as they do with many records."""

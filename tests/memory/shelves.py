@@ -10,8 +10,6 @@ import pytest
 from factmem import AgentMemoryProvider, Concept, Fact, MemoryScope, MemorySubject, MultipleFacts
 from factmem.facts import FactT
 
-__all__ = ["Shelf", "two_of"]
-
 
 def two_of(stores: Iterable[str]) -> list[Any]:
     """Return stores as parameters of tests: the one in memory and the default one run always, others with ``--big``.

@@ -15,6 +15,7 @@ import attrs
 from factmem import AgentMemoryProvider, Background, Concept, Conversation, Memory, MemorySubject, Message, Policies
 from factmem.abc import Prompt
 from factmem.abc.capabilities import KeepsLog
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.abc.model import LanguageModel
 from factmem.facts import STATEMENT
 from factmem.fold import states_of
@@ -134,6 +135,27 @@ class Gated:
             return await ScriptedModel(self.script).ask(prompt, answer)
         finally:
             self.under_way -= 1
+
+
+@attrs.define
+class Deciding:
+    """A consolidator that decides the same about every known record, and records its questions.
+
+    Attributes:
+        action: what to do with a known record; an update takes the new text.
+        insert: whether the new text is kept as a record of its own.
+        asked: the questions.
+    """
+
+    action: Action = Action.KEEP
+    insert: bool = True
+    asked: list[Novelty] = attrs.field(factory=list)
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        """Answer a question."""
+        self.asked.append(novelty)
+        verdict = Verdict(action=self.action, text=novelty.text if self.action is Action.UPDATE else None)
+        return Verdicts(insert=self.insert, known=dict.fromkeys(range(len(novelty.known)), verdict))
 
 
 async def until(true: Callable[[], bool]) -> None:

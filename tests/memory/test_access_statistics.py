@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from factmem_encrypted import EncryptedMemoryProvider
-from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
-from factmem_file import LocalFileMemoryProvider
-from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope, MultipleFacts, NoMemory, SingleFact
+from factmem.abc import system_clock
 from factmem.abc.capabilities import Access, KeepsFiles, KeepsLog
-from factmem.crypto import SecretKey
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import two_of
 from tests.memory.telling import CITY, PETS, SEATS
+from tests.stores import STORES
 
-KEY = SecretKey(b"k" * 32)
-Opener = Callable[[Path], AgentMemoryProvider]
-STORES: Mapping[str, Opener] = {
-    "file": lambda path: LocalFileMemoryProvider(path / "facts"),
-    "sqlite-vec": lambda path: SqliteVecMemoryProvider(path / "facts.db"),
-    "encrypted": lambda path: EncryptedMemoryProvider(path / "sealed", KEY),
-    "encrypted-sqlite": lambda path: EncryptedSqliteMemoryProvider(path / "sealed.db", KEY),
-    "memory": lambda path: InMemoryProvider(),
-}
-DURABLE = [name for name in STORES if name != "memory"]
+DURABLE = [name for name in STORES if name not in ("memory", "postgres")]
 
 
-@pytest.fixture(params=two_of(STORES))
+def opened_at(path: Path, store: str) -> AgentMemoryProvider:
+    """Return a store that keeps access statistics."""
+    provider: AgentMemoryProvider = STORES[store](path, system_clock)
+    return provider
+
+
+@pytest.fixture(params=two_of(["memory", *DURABLE]))
 async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
     """Every store that keeps access statistics."""
-    async with STORES[request.param](tmp_path) as opened:
+    async with opened_at(tmp_path, request.param) as opened:
         yield opened
 
 
@@ -105,18 +100,18 @@ async def test_a_full_batch_is_written_in_the_background(
 @pytest.mark.parametrize("store", DURABLE)
 async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -> None:
     """This holds for two open at once, as in two processes, and for one opened later."""
-    stores = STORES[store](tmp_path), STORES[store](tmp_path)
+    stores = opened_at(tmp_path, store), opened_at(tmp_path, store)
     async with stores[0], stores[1], counting(stores[0]) as mine, counting(stores[1]) as theirs:
         (record,) = await mine.save(SingleFact(SEATS, 5))
         for _ in range(3):
             await mine.recall("seats")
             await theirs.view(viewer="bob").recall("seats")
-    async with STORES[store](tmp_path) as again, counting(again) as memory:
+    async with opened_at(tmp_path, store) as again, counting(again) as memory:
         await memory.recall("seats")
         assert (await memory.admin.accesses(record.id))[record.id].count == 7
 
 
-@pytest.mark.parametrize("provider", STORES, indirect=True)
+@pytest.mark.parametrize("provider", ["memory", *DURABLE], indirect=True)
 async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
     """The sums are the same however a store groups the batches."""
     assert isinstance(provider, KeepsLog)
@@ -150,7 +145,7 @@ async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryPr
 @pytest.mark.parametrize("store", DURABLE)
 async def test_no_file_holds_the_counts_of_a_forgotten_record(store: str, tmp_path: Path) -> None:
     """Its id is in no file of counts; only its tombstone remains of its bytes."""
-    async with STORES[store](tmp_path) as provider:
+    async with opened_at(tmp_path, store) as provider:
         assert isinstance(provider, KeepsFiles)
         async with counting(provider) as memory:
             cat, dog = await memory.save(MultipleFacts(PETS, ("cat", "dog")))
@@ -167,7 +162,7 @@ async def test_no_file_holds_the_counts_of_a_forgotten_record(store: str, tmp_pa
 @pytest.mark.parametrize("store", ["encrypted", "encrypted-sqlite"])
 async def test_counts_are_sealed(store: str, tmp_path: Path) -> None:
     """No record id and no name of a place is in clear in any file."""
-    async with STORES[store](tmp_path) as provider:
+    async with opened_at(tmp_path, store) as provider:
         assert isinstance(provider, KeepsFiles)
         async with counting(provider) as memory:
             (record,) = await memory.save(SingleFact(SEATS, 5), scope=MemoryScope.product("orchard"))
@@ -186,28 +181,31 @@ async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvid
         assert await memory.admin.accesses(record.id) == {record.id: Access()}
 
 
+class Failing(InMemoryProvider):
+    """A store that writes no counts while it has an error to raise."""
+
+    error: Exception | None = None
+
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        if self.error is not None:
+            raise self.error
+        await super().add_accesses(tenant, accesses)
+
+
 async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A store that is unavailable for a while loses no count and fails no recall."""
-
-    class Away(InMemoryProvider):
-        away = True
-
-        async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-            if self.away:
-                raise StoreUnavailableError("it is away")
-            await super().add_accesses(tenant, accesses)
-
-        async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-            return await super().accesses(tenant, record_ids)
-
-    provider = Away()
+    """A store that is away fails neither a recall nor the closing; an error of its own is raised. No count is lost."""
+    provider = Failing()
     async with provider, counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
+        provider.error = StoreUnavailableError("it is away")
         with caplog.at_level(logging.WARNING, logger="factmem"):
             await memory.aclose()
         assert "StoreUnavailableError" in caplog.text
-        provider.away = False
+        provider.error = OverflowError()
+        with pytest.raises(OverflowError):
+            await memory.aclose()
+        provider.error = None
         await memory.recall("seats")
         await memory.aclose()
         assert (await provider.accesses(None, [record.id]))[record.id].count == 2
@@ -229,26 +227,6 @@ async def test_a_cancelled_write_keeps_the_counts(provider: AgentMemoryProvider)
             await anyio.sleep_forever()
     async with counting(provider, access_statistics=False) as memory:
         assert (await memory.admin.accesses(record.id))[record.id].count == 2
-
-
-async def test_what_a_store_fails_to_write_in_its_own_way_is_counted_on() -> None:
-    class Broken(InMemoryProvider):
-        broken = True
-
-        async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-            if self.broken:
-                raise OverflowError
-            await super().add_accesses(tenant, accesses)
-
-    provider = Broken()
-    async with counting(provider) as memory:
-        (record,) = await memory.save(SingleFact(SEATS, 5))
-        await memory.recall("seats")
-        with pytest.raises(OverflowError):
-            await memory.aclose()
-        provider.broken = False
-        await memory.aclose()
-        assert (await memory.admin.accesses(record.id))[record.id].count == 1
 
 
 async def test_counting_without_the_capability_is_an_error() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.abc.capabilities import EraseReceipt
-from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError, ReadOnlyError
+from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError
 from factmem.facts import STATEMENT
 from factmem.memory.exports import Exchange
 from factmem.records import AssertionState, FactDetails, Origin
@@ -74,16 +74,6 @@ async def test_a_concept_is_renamed_and_joins_facts_of_the_new_name(memory: Memo
     await memory.admin.convert("pets", animals)
     assert set(not_none(await memory.load(animals, subject=USER)).values) == {"cat", "dog", "newt"}
     assert await memory.history("pets", subject=USER) == []
-
-
-async def test_what_was_retracted_or_waits_stays_so(memory: Memory) -> None:
-    (gone,) = await memory.save(MultipleFacts(PETS, ("cat",)), subject=USER)
-    await memory.save(MultipleFacts(PETS, ("dog",)), subject=USER)
-    await memory.retract(gone.id)
-    animals = Concept.multiple("animals", "Animals that they keep")
-    await memory.admin.convert("pets", animals)
-    states = {record.value: record.state for record in await memory.history(animals, subject=USER)}
-    assert states == {"cat": AssertionState.RETRACTED, "dog": AssertionState.ACTIVE}
 
 
 @pytest.mark.parametrize("way", ["convert", "merge", "import"])
@@ -170,14 +160,6 @@ async def test_a_conversion_that_fails_takes_back_its_own_writes_alone(
     with pytest.raises(OSError):  # noqa: PT011 - it has no message
         await memory.admin.convert("seats", places)
     assert [record.value for record in await memory.history("places")] == ["9"]
-    assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
-
-
-async def test_a_read_only_memory_converts_nothing(memory: Memory, clock: FakeClock) -> None:
-    await _two_seats(memory, clock)
-    for view in (memory.view(read_only=True), memory.view(as_of=clock())):
-        with pytest.raises(ReadOnlyError):
-            await view.admin.convert("seats", NUMBER, _number)
     assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
 
 

@@ -21,7 +21,7 @@ from factmem.recall import CallableEmbedder
 from factmem.recall.results import RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import Shelf, two_of
-from tests.walls.stores import STORES
+from tests.stores import STORES
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CITY = Concept.single("city", "Where the user lives")

@@ -9,7 +9,7 @@ import pytest
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, Submission
 from factmem.abc.detector import MEMORY_ROLE
-from factmem.errors import CapabilityError, InvalidDataError, ModelUnavailableError, ReadOnlyError
+from factmem.errors import InvalidDataError, ModelUnavailableError
 from factmem.memory import Trigger
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
@@ -181,16 +181,6 @@ async def test_malformed_events_are_refused_and_nothing_is_kept(
         assert (await log_of(provider))[0] == []
         await (await add_events(memory, OSLO)).wait()
         assert await known(memory) == ["Oslo"]
-
-
-async def test_a_read_only_or_unopened_memory_takes_no_events() -> None:
-    provider = InMemoryProvider()
-    with pytest.raises(CapabilityError):
-        await add_events(opened(provider, ScriptedModel(well)), OSLO)
-    async with opened(provider, ScriptedModel(well), read_only=True) as memory:
-        with pytest.raises(ReadOnlyError):
-            await add_events(memory, OSLO)
-    assert (await log_of(provider))[0] == []
 
 
 async def test_without_a_model_events_are_kept_as_they_are(provider: AgentMemoryProvider) -> None:

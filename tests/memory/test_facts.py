@@ -16,6 +16,7 @@ from factmem import (
     Memory,
     MemoryScope,
     MemorySubject,
+    Message,
     MultipleFacts,
     SingleFact,
 )
@@ -159,23 +160,28 @@ async def test_a_program_that_does_not_know_a_class_writes_values_of_it(
 
 async def test_a_read_only_memory_refuses_every_write(provider: AgentMemoryProvider, memory: Memory) -> None:
     (record,) = await memory.remember("The key is under the mat.")
-    reader = Memory(provider, read_only=True, embedder=HashEmbedder())
-    writes = [
-        reader.save(SingleFact(SEATS, 5)),
-        reader.remember("More."),
-        reader.update(record.id, importance=1.0),
-        reader.retract(record.id),
-        reader.restore(record.id),
-        reader.forget(record.id),
-        reader.rollback(record),
-        reader.admin.expire(),
-        reader.admin.reembed(),
-        reader.admin.import_("nowhere.jsonl"),
-    ]
-    for write in writes:
-        with pytest.raises(ReadOnlyError):
-            await write
-    assert len(await reader.list_records()) == 1
+    async with Memory(provider, read_only=True, embedder=HashEmbedder()) as reader:
+        writes = [
+            reader.save(SingleFact(SEATS, 5)),
+            reader.remember("More."),
+            reader.update(record.id, importance=1.0),
+            reader.retract(record.id),
+            reader.restore(record.id),
+            reader.forget(record.id),
+            reader.rollback(record),
+            reader.admin.expire(),
+            reader.admin.reembed(),
+            reader.admin.import_("nowhere.jsonl"),
+            reader.admin.convert("places", SEATS),
+            reader.admin.merge("user", into="guest"),
+            reader.generate([SingleFact(SEATS, 5)]),
+            reader.remember_many(["More."]),
+            reader.inbox.ingest_events("chat", [Message(content="More.")]),
+        ]
+        for write in writes:
+            with pytest.raises(ReadOnlyError):
+                await write
+        assert len(await reader.list_records()) == 1
 
 
 async def test_no_memory_keeps_nothing_and_says_what_it_cannot_keep() -> None:
@@ -185,8 +191,9 @@ async def test_no_memory_keeps_nothing_and_says_what_it_cannot_keep() -> None:
         assert await memory.recall("seats") == []
         with pytest.raises(CapabilityError):
             await memory.save(SingleFact(SEATS, 5), details=FactDetails(importance=1.0))
-        with pytest.raises(CapabilityError):
-            await memory.remember("Something with evidence.")
+        for kept in (memory.remember("Something with evidence."), memory.remember_many(["Something with evidence."])):
+            with pytest.raises(CapabilityError):
+                await kept
         with pytest.raises(CapabilityError):
             await memory.forget(concepts=[SEATS])
 

@@ -97,15 +97,6 @@ async def test_a_failing_model_costs_its_findings_and_not_the_words() -> None:
     assert (placed.failure, said(placed.records)) == ("ModelError", ["The roof leaks."])
 
 
-async def test_a_failing_detector_of_ones_own_costs_no_words_either() -> None:
-    class Broken:
-        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Any:
-            raise RuntimeError(conversation.messages[0].content)
-
-    outcome = await over(Shelf(), detector=Broken()).remember(talk("I live in Oslo."), subject=USER, scope=ALPHA)
-    assert (outcome.failure, said(outcome.records)) == ("ModelError", ["I live in Oslo."])
-
-
 async def test_a_fact_that_its_place_cannot_take_costs_no_other() -> None:
     class Picky(Shelf):
         async def save(self, fact: Any, subject: Any, scope: Any) -> None:

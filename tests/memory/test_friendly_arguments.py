@@ -68,13 +68,6 @@ async def test_messages_may_be_dicts(memory: Memory) -> None:
     assert [record.value for record in await memory.remember([Message(content="And a bird.")])] == ["And a bird."]
 
 
-async def test_a_reset_erases_a_scope_and_its_subtree(memory: Memory) -> None:
-    await memory.save_many([(SingleFact(CITY, "Oslo"), None, "/product/alpha/plan"), SingleFact(CITY, "Rome")])
-    assert len(await memory.admin.reset("/product/alpha")) == 1
-    assert [record.value for record in await memory.list_records()] == ["Rome"]
-    assert (await memory.admin.reset()).erased == 1
-
-
 async def test_a_reset_for_a_user_erases_what_is_theirs_and_leaves_what_is_shared(memory: Memory) -> None:
     nora, bo = memory.for_user("nora"), memory.for_user("bo")
     await memory.save(SingleFact(CITY, "Rome"))

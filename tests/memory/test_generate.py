@@ -20,7 +20,7 @@ from factmem import (
     TtlPolicy,
 )
 from factmem.abc import DetectionRequest, Prompt
-from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
+from factmem.abc.consolidator import Action
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import STATEMENT
@@ -35,6 +35,7 @@ from tests.memory.telling import (
     PETS,
     SEATS,
     USER,
+    Deciding,
     Gated,
     log_of,
     opened,
@@ -55,17 +56,6 @@ CITY_FACT = CITY.fact(["Oslo"], timestamp=BEGAN)
 
 def statement(text: str, minute: int = 0) -> Any:
     return STATEMENT.fact([text], timestamp=BEGAN + dt.timedelta(minutes=minute))
-
-
-class Merging:
-    """A consolidator that replaces each similar record by the candidate."""
-
-    def __init__(self) -> None:
-        self.asked: list[Novelty] = []
-
-    async def decide(self, novelty: Novelty) -> Verdicts:
-        self.asked.append(novelty)
-        return Verdicts(insert=False, known={0: Verdict(action=Action.UPDATE, text=novelty.text)})
 
 
 async def generated(memory: Memory, source: Any, **options: Any) -> tuple[Remembered, ...]:
@@ -165,7 +155,7 @@ async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryPr
 async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_created(
     provider: AgentMemoryProvider,
 ) -> None:
-    merging = Merging()
+    merging = Deciding(Action.UPDATE, insert=False)
     async with opened(provider, consolidator=merging) as memory:
         await generated(memory, [statement(OLD)])
         (outcome,) = await generated(memory, [statement(NEW, 1)])
@@ -189,7 +179,7 @@ async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_cre
 )
 async def test_metadata_joins_as_was_said(merge: MetadataMerge, metadata: dict[str, int] | None) -> None:
     """Without the required exact match, the record is unchanged and the new one is created."""
-    async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
+    async with opened(InMemoryProvider(), consolidator=Deciding(Action.UPDATE, insert=False)) as memory:
         await generated(memory, [statement(OLD)], metadata={"a": 1, "b": 1})
         (outcome,) = await generated(memory, [statement(NEW, 1)], metadata={"b": 2, "c": 3}, merge=merge)
         (change,) = outcome.changes
@@ -200,16 +190,8 @@ async def test_metadata_joins_as_was_said(merge: MetadataMerge, metadata: dict[s
             assert (change.kind, change.record.details.metadata) == (ChangeKind.UPDATED, metadata)
 
 
-async def test_an_exact_match_of_metadata_lets_the_record_be_updated() -> None:
-    exact: dict[str, Any] = {"metadata": {"a": 1}, "merge": MetadataMerge.REQUIRE_EXACT_MATCH}
-    async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
-        await generated(memory, [statement(OLD)], **exact)
-        (outcome,) = await generated(memory, [statement(NEW, 1)], **exact)
-        assert [change.kind for change in outcome.changes] == [ChangeKind.UPDATED]
-
-
 async def test_labels_belong_to_the_revisions_that_this_makes() -> None:
-    async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
+    async with opened(InMemoryProvider(), consolidator=Deciding(Action.UPDATE, insert=False)) as memory:
         await generated(memory, [statement(OLD)], labels={"run": "1"})
         await generated(memory, [statement(NEW, 1)], labels={"run": "2"})
         for label, value, state in (("1", OLD, AssertionState.SUPERSEDED), ("2", NEW, AssertionState.ACTIVE)):
@@ -227,7 +209,7 @@ async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClo
     clock.set(BEGAN + 24 * HOUR)
     async with opened(
         InMemoryProvider(clock=clock),
-        consolidator=Merging(),
+        consolidator=Deciding(Action.UPDATE, insert=False),
         policies=attrs.evolve(FOUND_ALONE, ttl=policy),
         clock=clock,
     ) as memory:

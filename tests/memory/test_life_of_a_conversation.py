@@ -7,13 +7,12 @@ import json
 from typing import Any
 
 import attrs
-import pytest
 
 from factmem import AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin, Policies
 from factmem.abc import Prompt
 from factmem.abc.detector import DropReason
 from factmem.detection import OriginPolicy, Treatment
-from factmem.errors import ModelUnavailableError, RecordNotFoundError
+from factmem.errors import ModelUnavailableError
 from factmem.facts import STATEMENT
 from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
@@ -31,7 +30,6 @@ from tests.memory.telling import (
     said,
     talk,
     well,
-    words,
 )
 
 FIRST = talk("I live in Oslo.", "I have a cat and 12 seats.", "Remember that tea is good.", id="first")
@@ -243,35 +241,3 @@ async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: A
         stored = repr([entry.assertion.data for entry in (await log_of(provider))[0]])
         assert "Kyiv" not in stored
         assert "Bonn" not in stored
-
-
-async def test_quarantined_words_are_accepted_or_rejected(provider: AgentMemoryProvider) -> None:
-    async with opened(provider, ScriptedModel(well)) as memory:
-        await memory.remember(SPOKEN, subject=USER)
-        tool, page, stranger = await memory.inbox.quarantine.list()
-        (accepted,) = await memory.inbox.quarantine.accept(tool.id, reason="checked by hand")
-        await memory.inbox.quarantine.reject(page.id, stranger.id)
-        assert accepted.kind is ChangeKind.CREATED
-        (match, *_) = await memory.recall("Paris")
-        assert match.record.value == tool.value
-        assert await memory.inbox.quarantine.list() == ()
-        assert [item.value for item in await memory.inbox.quarantine.list(rejected=True)] == [
-            page.value,
-            stranger.value,
-        ]
-        with pytest.raises(RecordNotFoundError):
-            await memory.inbox.quarantine.accept("no such id")
-        await memory.inbox.quarantine.accept(page.id)
-        assert page.value in words(await memory.list_records())
-
-
-async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMemoryProvider) -> None:
-    async with opened(provider, ScriptedModel(well)) as memory:
-        for _ in range(3):
-            await memory.remember(SPOKEN, subject=USER)
-        assert len(await memory.inbox.quarantine.list()) == 3
-        rejected = [record.id for record in await memory.inbox.quarantine.list()]
-        await memory.inbox.quarantine.reject(*rejected)
-        await memory.remember(SPOKEN, subject=USER)
-        assert await memory.inbox.quarantine.list() == ()
-        assert words(await memory.list_records()) == []

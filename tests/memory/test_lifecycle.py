@@ -14,13 +14,11 @@ from factmem import (
     FactRecord,
     Memory,
     MemorySubject,
-    MultipleFacts,
     SingleFact,
 )
-from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.providers.memory import NoMemory
+from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.records import MetadataMerge
-from factmem.testing import FakeClock, HashEmbedder
+from factmem.testing import FakeClock
 from factmem.values import Json
 
 CITY = Concept.single("city", "Where the user lives")
@@ -97,20 +95,7 @@ async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: Fake
     assert await city(memory) == "Faro"
 
 
-async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:
-    async with Memory(NoMemory(), embedder=HashEmbedder()) as memory:
-        with pytest.raises(InvalidDataError, match="empty"):
-            await memory.forget(dry_run=True)
-        with pytest.raises(CapabilityError, match="history"):
-            await memory.rollback(1)
-        with pytest.raises(CapabilityError, match="cannot erase"):
-            await memory.forget(concepts=[CITY])
-
-
 # History: as-of, known-at, retract and restore, forget.
-
-MARCH = dt.datetime(2025, 3, 1, tzinfo=dt.UTC)
-JUNE = dt.datetime(2025, 6, 1, tzinfo=dt.UTC)
 
 
 async def test_a_time_without_a_zone_is_refused(memory: Memory) -> None:
@@ -118,30 +103,3 @@ async def test_a_time_without_a_zone_is_refused(memory: Memory) -> None:
         memory.view(as_of=dt.datetime(2025, 1, 1))
     with pytest.raises(InvalidDataError, match="zone"):
         await memory.recall("x", since=dt.datetime(2025, 1, 1))
-
-
-async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory: Memory) -> None:
-    words = Concept.multiple("words", "Words")
-    await memory.save(MultipleFacts(words, ("old",), timestamp=MARCH), scope="/product/a")
-    await memory.save(MultipleFacts(words, ("new",), timestamp=JUNE), scope="/product/a")
-    await memory.save(MultipleFacts(words, ("old",), timestamp=MARCH), scope="/product/ab")
-    await memory.forget(scope="/product/a", until=MARCH + DAY)
-    assert {(record.value, str(record.scope)) for record in await memory.list_records()} == {
-        ("new", "/product/a"),
-        ("old", "/product/ab"),
-    }
-    for nothing in (memory.forget(), memory.forget(exact=True), memory.forget(concepts=[])):
-        with pytest.raises(InvalidDataError, match="what to forget"):
-            await nothing
-    assert len(await memory.list_records()) == 2
-
-
-async def test_what_would_be_forgotten_is_what_is_forgotten_whatever_its_state(memory: Memory) -> None:
-    (kept,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    (taken_back,) = await memory.remember("We meet at the harbour.")
-    await memory.retract(taken_back.id)
-    doomed = await memory.forget(concepts=["statement"], dry_run=True)
-    assert [(record.id, record.state.value) for record in doomed] == [(taken_back.id, "retracted")]
-    assert (await memory.forget(concepts=["statement"])).erased == 1
-    assert not await memory.forget(concepts=["statement"], dry_run=True)
-    assert [record.id for record in await memory.list_records()] == [kept.id]

@@ -113,25 +113,6 @@ def test_tenants_in_any_order_under_any_limit_answer_as_without_one(
     anyio.run(check)
 
 
-async def test_concurrent_reads_of_many_tenants_do_not_disturb_each_other(provider: AgentMemoryProvider) -> None:
-    expected = {}
-    for tenant in TENANTS:
-        free = of(provider, tenant, None)
-        await tell(free)
-        expected[tenant] = await answers(free)
-    memories = {tenant: of(provider, tenant) for tenant in TENANTS}
-    wrong: list[str] = []
-
-    async def read(tenant: str) -> None:
-        for _ in range(5):
-            wrong.extend([tenant] * (await answers(memories[tenant]) != expected[tenant]))
-
-    async with anyio.create_task_group() as tasks:
-        for tenant in (*TENANTS, *TENANTS):
-            tasks.start_soon(read, tenant)
-    assert wrong == []
-
-
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_event_loops_drop_each_others_mirrors(tmp_path: Path, anyio_backend: str) -> None:
     """Each blocking memory has an event loop of its own, in a thread of its own."""

@@ -18,7 +18,7 @@ from factmem.llm import InstructorModel
 from factmem.records import AssertionState
 from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.memory.telling import CITY, SEATS, SOON, USER, log_of, opened, over_the_wire, said, talk, words
+from tests.memory.telling import CITY, SEATS, USER, log_of, opened, over_the_wire, said, talk, words
 
 TEXTS = ["We booked 12 seats.", "I live in Oslo."]
 SEATS_ITEM: dict[str, Any] = {"quote": "12 seats", "message": 1, "value": 12}
@@ -92,18 +92,6 @@ async def test_a_refused_connection_keeps_the_words_in_every_store(provider: Age
     await kept_and_made_good(provider, "ModelUnavailableError")
 
 
-async def test_in_the_background_an_absent_model_costs_so_many_requests() -> None:
-    """Each attempt is one question with one retry; then the words become a dead letter."""
-    provider = InMemoryProvider()
-    with LoopbackOpenAIServer(answering(error_answer(503))) as server:
-        async with opened(provider, model_at(server.base_url)) as memory:
-            submission = await memory.remember_many([talk(*TEXTS)], subject=USER)
-            (outcome,) = await submission.wait()
-    assert (outcome.failure, submission.failures) == ("ModelUnavailableError", ("ModelUnavailableError",))
-    assert len(server.requests) == SOON.attempts * 2
-    await kept_and_made_good(provider, "ModelUnavailableError")
-
-
 @pytest.mark.parametrize("importance", [1.2, -1, "very", None])
 async def test_an_analysis_out_of_range_is_no_analysis(importance: object) -> None:
     """The text is kept at its default place, with the defaults, and can be analysed later."""
@@ -145,36 +133,6 @@ async def test_a_model_that_obeys_the_injection_changes_nothing_known() -> None:
             assert (city := await memory.load(CITY, subject=USER)) is not None
             assert (city.value, said(await memory.list_records())) == ("Oslo", [12, "Oslo", "Tea is good."])
     assert outcome.dropped == {DropReason.QUOTE_NOT_FOUND: 2}
-
-
-KNOWN = [f"The launch of the new product is planned for room {number}." for number in range(4)]
-NEW = "The launch of the new product is planned for room 9."
-ITEM: dict[str, Any] = {"text": None, "reason": "so"}
-GIVEN: dict[str, Any] = {"subject": USER, "scope": "/product/alpha", "importance": 0.5, "categories": ["plan"]}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"known": [ITEM | {"number": number, "action": "delete"} for number in range(-1, 50)], "insert": False},
-        {"known": [ITEM | {"number": 0, "action": action} for action in ("delete", "keep")], "insert": True},
-        error_answer(500),
-    ],
-    ids=["all", "contradiction", "unavailable"],
-)
-async def test_a_hostile_consolidation_costs_nothing_known(answer: Said | Answer) -> None:
-    """Known facts stay, and new ones are added; plans are tested in ``tests/consolidation/test_hostile_plans.py``."""
-    provider = InMemoryProvider()
-    async with opened(provider) as memory:
-        for text in KNOWN:
-            await memory.remember(text, **GIVEN)
-    with LoopbackOpenAIServer(answering(answer)) as server:
-        async with opened(provider, model_at(server.base_url)) as memory:
-            outcome = await memory.remember(NEW, **GIVEN)
-            known = words(await memory.list_records())
-    assert 0 < len(server.requests) <= 2
-    assert outcome.failure is None
-    assert known == sorted([*KNOWN, NEW])
 
 
 async def test_a_dead_letter_says_which_field_of_the_answer_was_wrong_and_holds_no_value(

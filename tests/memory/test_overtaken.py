@@ -122,16 +122,6 @@ async def test_another_speaker_another_origin_and_another_place_overtake_nothing
     assert await newer(memory) is None
 
 
-async def test_a_private_statement_is_shown_to_its_owner_alone(memory: Memory) -> None:
-    await memory.remember(OLD, private=True)
-    await memory.remember(NEW, private=True)
-    assert await newer(memory) == NEW
-    assert await memory.view(viewer="bo").recall(OLD) == []
-    bo = memory.view(viewer="bo")
-    await bo.remember(OLD)
-    assert await newer(bo) is None
-
-
 async def test_the_newer_record_lies_in_the_view_and_no_filter_hides_it(memory: Memory) -> None:
     await memory.remember(OLD, scope="/product/alpha", categories=["home"])
     await memory.remember(NEW, scope="/product/alpha")
@@ -223,14 +213,6 @@ async def test_a_statement_whose_fact_was_retracted_overtakes_nothing(memory: Me
     assert await newer(memory) == NEW
     await memory.retract(fact.id)
     assert await newer(memory) is None
-
-
-async def test_a_private_fact_marks_public_words_for_its_owner_alone(memory: Memory, clock: FakeClock) -> None:
-    text = "Oslo it is, for me."
-    await memory.remember(talk(text, id="talk", at=clock()))
-    (fact,) = await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is", private=True)
-    await memory.retract(fact.id)
-    assert [(await found(seen, text)).retracted for seen in (memory, memory.view(viewer="bo"))] == [True, False]
 
 
 async def test_a_fact_outside_of_the_view_marks_nothing(memory: Memory, clock: FakeClock) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,11 +11,11 @@ import pytest
 from factmem import AgentMemoryProvider, ChangeKind, InMemoryProvider, Memory
 from factmem.abc import Prompt
 from factmem.abc.analyst import Analysis, AnalysisRequest
-from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
+from factmem.abc.consolidator import Action
 from factmem.errors import CapabilityError, InvalidDataError, ModelRefusedError, ModelUnavailableError
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.values import Json
-from tests.memory.telling import USER, Gated, opened, until, words
+from tests.memory.telling import USER, Deciding, Gated, opened, until, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,18 +58,6 @@ class Counting:
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.calls.append(len(texts))
         return await self.embedder.embed(texts)
-
-
-@attrs.define
-class Deciding:
-    """A consolidator with scripted answers that records its questions."""
-
-    answer: Callable[[Novelty], Verdicts] = lambda novelty: Verdicts()
-    asked: list[Novelty] = attrs.field(factory=list)
-
-    async def decide(self, novelty: Novelty) -> Verdicts:
-        self.asked.append(novelty)
-        return self.answer(novelty)
 
 
 async def test_what_is_left_open_is_found_out_in_one_call(provider: AgentMemoryProvider) -> None:
@@ -201,21 +189,10 @@ async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) ->
     assert embedder.calls == [3]
 
 
-async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() -> None:
-    texts = [*BATCH, "Room 12 is booked.", "Room 13 is booked."]
-    async with opened(InMemoryProvider(), consolidator=Deciding()) as memory:
-        await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
-        assert words(await memory.list_records()) == sorted(texts)
-
-
 async def test_a_batch_is_consolidated_against_the_store() -> None:
     """A known text is kept once; a text that changes a record updates it, and the previous revision is returned."""
     old, new = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
-
-    def update(novelty: Novelty) -> Verdicts:
-        return Verdicts(insert=False, known={0: Verdict(action=Action.UPDATE, text=novelty.text)})
-
-    deciding = Deciding(update)
+    deciding = Deciding(Action.UPDATE, insert=False)
     async with opened(InMemoryProvider(), consolidator=deciding) as memory:
         (first,) = await memory.remember(old, subject=USER, **ALL)
         submission = await memory.remember_many([BATCH[0], new], subject=USER, **ALL)

@@ -15,8 +15,6 @@ from factmem import (
     Background,
     BlockingMemory,
     InMemoryProvider,
-    Memory,
-    NoMemory,
     Remembered,
     Submission,
 )
@@ -26,7 +24,6 @@ from factmem.errors import (
     InvalidDataError,
     ModelAnswerError,
     ModelUnavailableError,
-    ReadOnlyError,
 )
 from factmem.memory.background import MemoryEvent, SubmissionFailed, SubmissionFinished
 from factmem.records import AssertionState, LogEntry
@@ -168,18 +165,6 @@ async def test_a_closed_memory_releases_waiting_callers_and_the_next_one_resumes
         assert said(await memory.list_records()) == FOUND
 
 
-async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: AgentMemoryProvider) -> None:
-    """The next memory to open the store has them read, but only the owner sees the results and events."""
-    async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
-        await memory.remember_many(TALKS, subject=USER, private=True)
-    heard: list[MemoryEvent] = []
-    async with opened(provider, ScriptedModel(well), viewer="bob", on_event=heard.append) as bobs:
-        assert await (await bobs.inbox.resume()).wait() == ()
-        assert heard == []
-        assert await bobs.list_records() == []
-        assert said(await bobs.view(viewer="alice").list_records()) == FOUND
-
-
 async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider) -> None:
     """Pending words stay pending and readable until a memory with a model opens the store."""
     async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
@@ -210,6 +195,8 @@ async def test_submitting_needs_an_open_memory() -> None:
     for call in ("remember_many", "generate"):
         with pytest.raises(CapabilityError, match="async with"):
             await getattr(opened(provider, ScriptedModel(well)), call)(TALKS[:1])
+    with pytest.raises(CapabilityError, match="async with"):
+        await opened(provider, ScriptedModel(well)).inbox.ingest_events("chat", TALKS[0].messages)
     assert not (await log_of(provider))[0]
     closed = opened(provider, ScriptedModel(well))
     async with closed:
@@ -231,15 +218,6 @@ async def test_one_bad_item_keeps_nothing_of_the_batch() -> None:
         with pytest.raises(InvalidDataError):
             await memory.remember_many(["fine"], importance=5.0)
     assert not (await log_of(provider))[0]
-
-
-async def test_a_read_only_memory_and_one_that_keeps_nothing_refuse_the_words() -> None:
-    async with opened(InMemoryProvider(), read_only=True) as memory:
-        with pytest.raises(ReadOnlyError):
-            await memory.remember_many(TALKS)
-    async with Memory(NoMemory()) as memory:
-        with pytest.raises(CapabilityError):
-            await memory.remember_many(["a text"])
 
 
 async def test_an_error_in_the_body_comes_out_as_it_is() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, SingleFact
+from factmem import Memory, SingleFact
 from factmem.records import AssertionState, FactDetails, Origin
-from tests.memory.telling import BEGAN, CITY, USER, opened, said
+from tests.memory.telling import BEGAN, CITY, USER, said
 
 
 async def test_what_is_saved_into_quarantine_is_handed_back_as_such(memory: Memory) -> None:
@@ -37,19 +36,6 @@ async def test_an_untrusted_update_can_be_rejected_and_undone(memory: Memory, va
     change = await memory.update(city.id, importance=0.1, origin=Origin.DOCUMENT, **given)
     await memory.undo([change])
     assert [(item.value, item.importance) for item in await memory.list_records()] == [("Oslo", 0.5)]
-
-
-async def test_what_was_accepted_stands_after_an_export_and_an_import(memory: Memory, tmp_path: Path) -> None:
-    await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
-    await memory.save(SingleFact(CITY, "Rome"), details=FactDetails(origin=Origin.DOCUMENT))
-    await memory.inbox.quarantine.accept((await memory.inbox.quarantine.list())[0].id)
-    await memory.admin.export(tmp_path / "facts.jsonl")
-    async with opened(InMemoryProvider()) as other:
-        receipt = await other.admin.import_(tmp_path / "facts.jsonl", trust=True)
-        assert (receipt.imported, receipt.quarantined, receipt.accepted) == (2, 0, 0)
-        assert said(await other.list_records()) == said(await memory.list_records()) == ["Rome"]
-        again = await other.admin.import_(tmp_path / "facts.jsonl", trust=True)
-        assert (again.imported, again.accepted) == (0, 0)
 
 
 async def test_counts_can_be_narrowed_to_subjects(memory: Memory) -> None:

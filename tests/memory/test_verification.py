@@ -101,15 +101,6 @@ async def test_a_doubted_finding_that_is_confirmed_is_a_fact() -> None:
     assert (claim.concept, claim.value, claim.removal) == (CITY.description, "Oslo", False)
 
 
-async def test_a_finding_that_is_refuted_is_dropped_and_counted_and_its_words_stay_recallable() -> None:
-    async with memory_of(Finding(CITY, ("Oslo",)), Answering(NO)) as memory:
-        outcome = await told(memory)
-        assert outcome.dropped == {DropReason.NOT_CONFIRMED: 1}
-        assert await memory.load(CITY) is None
-        assert not await memory.inbox.quarantine.list()
-        assert (await memory.recall("Oslo"))[0].record.value == "Places: Oslo, Bergen."
-
-
 @pytest.mark.parametrize(
     "verifier",
     [False, Answering(UNCLEAR), Answering(ModelUnavailableError("away")), Answering(RuntimeError("any"))],
@@ -462,44 +453,6 @@ async def test_another_model_is_asked_over_the_wire_and_its_cost_is_reported() -
             await told(memory)
             assert await memory.load(CITY) is not None
     assert costs.by_operation[Operation.VERIFY].requests == 1
-
-
-JAPANESE: Final = {
-    "私は大阪に住んでいます。": ("city", "大阪"),
-    "来年、パリに引っ越すかもしれません。": ("city", "パリ"),
-    "好きなもの:\n- 寿司\n- ラーメン": ("likes", "ラーメン"),
-    "コーヒーは好きですか？": ("likes", "コーヒー"),
-    "私は紅茶が好きです。": ("likes", "紅茶"),
-}
-
-
-def heard_in(talk: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """Return the findings of a talk as a model answers them."""
-    found: dict[str, Any] = {"city": [], "likes": []}
-    for number, (said, (name, value)) in enumerate(talk.items(), 1):
-        quote = next(line for line in said.splitlines() if value in line)
-        found[name].append(
-            {"quote": quote, "message": number, **({"value": value} if name == "city" else {"values": [value]})}
-        )
-    return found
-
-
-async def test_no_finding_of_a_japanese_talk_is_lost() -> None:
-    unclear = {"claims": [{"number": number, "answer": "unclear"} for number in range(1, 9)]}
-    with LoopbackOpenAIServer(answering(heard_in(JAPANESE), unclear)) as server:
-        model = InstructorModel("m", base_url=server.base_url, api_key="k", tries=1, retries=0, pause=0.0)
-        async with Memory("memory:", model=model, clock=lambda: NOON, concepts=[CITY, LIKES]) as memory:
-            outcome = await memory.remember(
-                [Message(content=text, id=str(number), timestamp=NOON) for number, text in enumerate(JAPANESE)],
-                looking_for=DetectionRequest(concepts=[CITY, LIKES]),
-            )
-            assert outcome.dropped == {}
-            believed = {record.value for record in await memory.list_records(concepts=[CITY, LIKES])}
-            waiting = {record.value: record.quarantine_reason for record in outcome.waiting}
-    assert believed == {"大阪", "紅茶"}
-    assert waiting.keys() == {value for _, value in JAPANESE.values()} - believed
-    assert all(waiting.values())
-    assert len(server.requests) == 2, "one question more than without a verifier"
 
 
 def test_what_is_no_verifier_is_refused() -> None:

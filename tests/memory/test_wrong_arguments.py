@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,6 @@ from factmem import (
     AgentMemoryConfig,
     Background,
     BlockingMemory,
-    FactDetails,
     InMemoryProvider,
     Memory,
     MemorySubject,
@@ -239,13 +238,6 @@ async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: st
         with pytest.raises(InvalidDataError, match="list"):
             await call(**wrong)
     assert said(await memory.list_records(sources=["mill"])) == ["The mill is old."]
-
-
-async def test_what_was_saved_is_not_changed_through_the_details_that_were_given(memory: Memory) -> None:
-    given = FactDetails()
-    (saved,) = await memory.save(SingleFact(CITY, "Rome"), details=given)
-    cast("dict[str, Any]", given.metadata)["later"] = True
-    assert (await memory.get(saved.id)).details.metadata == {}
 
 
 @pytest.mark.parametrize(

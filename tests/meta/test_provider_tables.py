@@ -11,9 +11,8 @@ import pytest
 
 import tests.conftest
 import tests.forgetting.stores
-import tests.models.stores
 import tests.reliability.stores
-import tests.walls.stores
+import tests.stores
 import tests.walls.surface
 import tests.walls.test_every_path
 from tests.own_providers import own_packages, own_providers
@@ -28,12 +27,11 @@ NEEDS_A_CIPHER = set() if hasattr(apsw, "mc_version") else {"encrypted-sqlite"}
 TABLES: dict[str, tuple[Collection[str], Collection[str]]] = {
     "OTHER_STORES of tests/conftest.py": (tests.conftest.OTHER_STORES, KEEPS_NO_FILES),
     "STORES of tests/forgetting/stores.py": (tests.forgetting.stores.STORES, KEEPS_NO_FILES),
-    "STORES of tests/models/stores.py": ([store.name for store in tests.models.stores.STORES], NEEDS_A_CIPHER),
     "EVERY_STORE of tests/reliability/stores.py": (
         [store.name for store in tests.reliability.stores.EVERY_STORE],
         KEEPS_NO_FILES,
     ),
-    "STORES of tests/walls/stores.py": (tests.walls.stores.STORES, NEEDS_A_CIPHER),
+    "STORES of tests/stores.py": (tests.stores.STORES, NEEDS_A_CIPHER),
     "WORLDS of tests/walls/test_every_path.py": (tests.walls.test_every_path.WORLDS, ()),
 }
 """The names in each table, and the providers that it leaves out on purpose."""

@@ -12,8 +12,6 @@ from factmem.records import Assertion, LogEntry, Recorded, StateChange, Tombston
 from tests.models.plain_store import Gone, Moved, Said, Standing
 from tests.models.plain_values import as_json, exact
 
-__all__ = ["PlainFact", "comparable", "expected_entry", "fact_of", "seen", "tenant_of"]
-
 
 @attrs.frozen
 class PlainFact:

@@ -16,8 +16,6 @@ from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from tests.models.plain_values import TYPES, Mood, MoreMoods, Pet
 
-__all__ = ["BASE", "OWNERS", "TENANTS", "World", "at", "times", "values", "worlds"]
-
 BASE: Final = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 TENANTS: Final = (None, "acme")
 OWNERS: Final = (None, None, None, "alice", "bob")

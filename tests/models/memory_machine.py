@@ -30,8 +30,6 @@ from tests.models.plain_store import PlainStore, Words, readable
 from tests.models.plain_values import TYPES, as_json, exact
 from tests.models.stores import FullProvider, Store
 
-__all__ = ["MemoryMachine"]
-
 T = TypeVar("T")
 
 Who: TypeAlias = tuple[str | None, str | None, int, bool]

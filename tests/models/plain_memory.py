@@ -16,8 +16,6 @@ from factmem.subjects import MemorySubject
 from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words
 from tests.models.plain_values import exact, same
 
-__all__ = ["PlainMemory", "Shown", "individuals_in", "shown"]
-
 _KINDS = (ScopeKind.AGENT, ScopeKind.FEATURE, ScopeKind.PRODUCT, ScopeKind.CROSS_PRODUCT)
 _HEARD = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
 _TRUSTED = (Origin.USER, Origin.ASSISTANT)

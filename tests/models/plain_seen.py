@@ -12,8 +12,6 @@ from factmem.scopes import MemoryScope
 from tests.models.plain_memory import Shown
 from tests.models.plain_values import as_json, exact
 
-__all__ = ["below", "counts_in", "in_order", "json_of", "seen", "sums_of"]
-
 
 def json_of(value: Any) -> Any:
     return value.isoformat() if isinstance(value, dt.date) else as_json(value)

@@ -13,12 +13,10 @@ from typing import Any
 
 import attrs
 
-from factmem.errors import ConceptConflictError, FactMemError, RecordNotFoundError, StateConflictError
+from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import FactType
 from factmem.records import Assertion, AssertionState, Origin
 from tests.models.plain_values import joins, reads, same
-
-__all__ = ["Gone", "Moved", "PlainStore", "Said", "Standing", "Words", "outcome_of", "plain_text", "readable"]
 
 _TRUSTED = (Origin.USER, Origin.ASSISTANT)
 
@@ -281,12 +279,3 @@ def readable(standing: Sequence[Standing], kind: str, many: bool) -> bool:
 def plain_text(text: str) -> str:
     """Return a text in its form for look-ups: case-folded, NFKC, without blanks at its ends."""
     return unicodedata.normalize("NFKC", text).casefold().strip()
-
-
-def outcome_of(work: Callable[[], object]) -> type[FactMemError] | None:
-    """Run a function, and return the type of error it raised, or None."""
-    try:
-        work()
-    except FactMemError as error:
-        return type(error)
-    return None

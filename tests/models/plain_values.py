@@ -11,8 +11,6 @@ import attrs
 
 from factmem.facts import Concept
 
-__all__ = ["TYPES", "Kind", "Mood", "MoreMoods", "Pet", "as_json", "exact", "joins", "reads", "same"]
-
 
 class Mood(enum.Enum):
     GOOD = "good"

@@ -32,8 +32,6 @@ from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words, p
 from tests.models.plain_values import TYPES, as_json, exact
 from tests.models.stores import FullProvider, Store
 
-__all__ = ["ProviderMachine"]
-
 _STATES = [state for state in AssertionState if state is not AssertionState.SUPERSEDED]
 _DESCRIPTIONS = ("Where the person lives", "where The PERSON ﬂies", "Ünrelated", "")
 _QUERIES = ("person", " LIVES", "flies", "ünrelated", "city", "e", "café", "%", "ss", " ")

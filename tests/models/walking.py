@@ -10,8 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.models.stores import Store
 
-__all__ = ["walked"]
-
 _STEPS_A_RUN: Final = 40
 _RUNS_AT_A_TIME: Final = 100
 

@@ -37,8 +37,6 @@ from factmem.abc.capabilities import EmbedderIdentity
 from factmem.abc.detector import DropReason
 from factmem.abc.observer import Effect, Operation
 from factmem.agent.config import AgentMemoryConfig
-from factmem.errors import RecordNotFoundError
-from factmem.llm import InstructorModel
 from factmem.memory.admin import Admin
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.filters import RecordOrder
@@ -47,10 +45,8 @@ from factmem.memory.quarantine import Quarantine
 from factmem.observing import current_call
 from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel
-from factmem.testing.chat_answers import chat_answer
-from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.memory.scripted_analyst import deeply
-from tests.memory.telling import CITY, SEATS, USER, Gated, opened, over_the_wire, talk, until, well
+from tests.memory.telling import CITY, SEATS, USER, Gated, opened, talk, until, well
 from tests.observing.watching import Watcher
 from tests.walls.leaves import text_of
 
@@ -64,16 +60,6 @@ def watcher() -> Watcher:
 def watched(watcher: Watcher, **options: Any) -> Memory:
     """A memory with an observer."""
     return opened(InMemoryProvider(), observers=[watcher], **options)
-
-
-async def test_what_happens_within_an_operation_names_it_as_its_parent(watcher: Watcher) -> None:
-    """Embedding and writing are children of a save, and so on down the tree."""
-    async with watched(watcher) as memory:
-        await memory.save(SingleFact(SEATS, 5))
-    (saved,) = watcher.started(Operation.SAVE)
-    assert watcher.within(saved) == [Operation.EMBED, Operation.COMMIT]
-    order = [type(event).__name__.removeprefix("Operation") for event in watcher.events[:6]]
-    assert order == ["Started", "Started", "Completed", "Started", "Completed", "Completed"]
 
 
 async def test_operations_that_run_side_by_side_keep_their_own_parts(watcher: Watcher) -> None:
@@ -120,16 +106,6 @@ async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) 
         await memory.view(viewer="bob").load(SEATS)
         await memory.view(actor="bot").load(SEATS)
     assert [event.records_out for event in watcher.completed(Operation.LOAD)] == [1, None, 1, 1]
-
-
-async def test_a_failure_has_the_type_of_the_error_and_no_message(watcher: Watcher) -> None:
-    """The message of an error may contain a user's words."""
-    async with watched(watcher) as memory:
-        with pytest.raises(RecordNotFoundError):
-            await memory.get("nobody knows")
-    (failed,) = watcher.failed(Operation.GET)
-    assert failed.error == "RecordNotFoundError"
-    assert "nobody knows" not in repr(watcher.events)
 
 
 async def test_what_is_cancelled_has_failed(watcher: Watcher) -> None:
@@ -211,22 +187,6 @@ async def test_content_of_another_viewer_is_never_included(watcher: Watcher) -> 
         assert await memory.load(CITY) is not None
 
 
-async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher: Watcher) -> None:
-    """The submission is over by then; the model's questions are children of the reading."""
-    async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
-        submission = await memory.remember_many([talk("I live in Lima"), "There is a bar."], subject=USER)
-        await submission.wait()
-    (handed,) = watcher.completed(Operation.REMEMBER_MANY)
-    assert (handed.records_in, handed.records_out) == (2, 2)
-    (read,) = watcher.completed(Operation.READ)
-    assert read.parent_id == handed.id
-    within = watcher.within(read)
-    assert {Operation.DETECT, Operation.ANALYSE, Operation.CONSOLIDATE, Operation.COMMIT} <= set(within)
-    (detected,) = watcher.completed(Operation.DETECT)
-    assert watcher.within(detected) == [Operation.ASK]
-    assert (detected.records_in, detected.records_out) == (1, 1)
-
-
 async def test_a_commit_names_its_effects_and_a_reading_what_it_dropped(watcher: Watcher) -> None:
     """Words wait, are read, and leave findings; a page's words are held back; the same again is nothing."""
 
@@ -254,18 +214,6 @@ async def test_a_commit_names_its_effects_and_a_reading_what_it_dropped(watcher:
             {Effect.ACCEPTED: 1},
             {Effect.RETRACTED: 1},
         ]
-
-
-async def test_a_question_has_its_model_and_tokens(watcher: Watcher) -> None:
-    """The figures are the endpoint's, summed over all attempts of one question."""
-    with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
-        model = InstructorModel("tiny", base_url=server.base_url)
-        async with opened(InMemoryProvider(), model, observers=[watcher]) as memory:
-            await memory.remember(talk("I live in Lima"), subject=USER)
-    asked = watcher.completed(Operation.ASK)
-    assert asked
-    assert all(isinstance(event.input_tokens, int) and event.output_tokens for event in asked)
-    assert all(event.model for event in asked)
 
 
 async def test_what_deep_recall_finds_is_counted(watcher: Watcher) -> None:
@@ -299,15 +247,6 @@ async def test_where_nobody_observes_nothing_is_under_way() -> None:
         await memory.recall("Lima")
     assert len(set(map(id, seen))) == 1
     assert type(seen[0]).__name__ == "Call"
-
-
-def test_the_blocking_twin_is_observed(watcher: Watcher) -> None:
-    """Events come from the thread of its event loop."""
-    with BlockingMemory(watched(watcher)) as memory:
-        memory.save(SingleFact(SEATS, 5))
-    assert [type(event) for event in watcher.events[:1]] == [OperationStarted]
-    assert isinstance(watcher.events[-1], OperationCompleted)
-    assert watcher.events[-1].operation is Operation.CLOSE
 
 
 # Observers are notified of every async method of a memory, including future ones.

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted
 from factmem.abc.observer import Operation
 
-__all__ = ["Watcher"]
-
 
 class Watcher:
     """An observer that records every event."""

@@ -12,8 +12,6 @@ import anyio
 from factmem.crypto.keys import Keyring, KeySource
 from tests.providers.sealed import append, opened_sealed
 
-__all__ = ["Saving"]
-
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.providers.children"])
 

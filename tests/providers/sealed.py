@@ -23,21 +23,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import unit_vector
 
-__all__ = [
-    "KEY",
-    "PLACES",
-    "Answers",
-    "answers_of",
-    "append",
-    "files_of",
-    "fill",
-    "numbers_in",
-    "opened",
-    "opened_sealed",
-    "refused",
-    "secrets",
-]
-
 KEY: Final = SecretKey(bytes(range(32)))
 LIKES: Final = Concept.multiple("xylobeverages", "What somebody quaffsalot")
 NOON: Final = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

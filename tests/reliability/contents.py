@@ -14,8 +14,6 @@ from factmem.records import AssertionState, LogEntry, Place, Recorded, assertion
 from factmem.scopes import MemoryScope
 from tests.reliability.stores import CITY, NOON, PLANNER, USER
 
-__all__ = ["WAS_REFUSED", "Answers", "answers", "fill", "save_more", "wrong"]
-
 Answers: TypeAlias = Mapping[str, Any]
 ERRORS: Final = (ProviderError, CodecError)
 WAS_REFUSED: Final = "a typed error"

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["cut", "mounted", "new_disk", "reason_not_to_mount", "stopped"]
-
 _MEGABYTES = 48
 
 

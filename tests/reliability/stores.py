@@ -19,21 +19,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from tests.postgres import postgres_address
 
-__all__ = [
-    "CITY",
-    "EVERY_STORE",
-    "NOON",
-    "NUMBERS",
-    "PLANNER",
-    "STORES",
-    "USER",
-    "DurableStore",
-    "durable_stores",
-    "every_store",
-    "loaded_city",
-    "numbers_in",
-]
-
 CITY: Final = Concept.single("city", "Where the person lives")
 NUMBERS: Final = Concept.multiple("numbers", "Two values a save, so that half a save would show")
 USER: Final = MemorySubject("user")

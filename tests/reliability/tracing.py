@@ -14,8 +14,6 @@ from pathlib import Path
 import attrs
 import pytest
 
-__all__ = ["CHANGES", "FLUSHES", "READS", "WRITES", "Fault", "Traced", "read_trace", "reason_not_to_trace", "traced"]
-
 FLUSHES = ("fsync", "fdatasync")
 CHANGES = ("write", "pwrite64", "ftruncate", "rename", "unlink", "mkdir", "rmdir", "openat")
 READS = ("read", "pread64")

@@ -16,8 +16,6 @@ from typing import IO, Any
 
 import pytest
 
-__all__ = ["Workers", "workers_running"]
-
 
 class Workers:
     """The process that forks the workers; see `working_processes.py` for its commands and reports."""

@@ -28,8 +28,6 @@ import attrs
 
 from factmem.validators import check_number
 
-__all__ = ["CallKind", "DiskCall", "SimulatedDisk"]
-
 _SECTOR: Final = 512
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BrokenPromiseError", "Lives", "SimulatedStore", "play"]
 
 _WORDS: Final = Concept.multiple("words", "Words that were said")
 _USER: Final = MemorySubject("user")

@@ -22,8 +22,6 @@ import anyio.to_thread
 
 from tests.simulation.disk import SimulatedDisk
 
-__all__ = ["intercepted"]
-
 T = TypeVar("T")
 
 _AnyPath: TypeAlias = str | os.PathLike[str]

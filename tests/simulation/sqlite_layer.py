@@ -13,8 +13,6 @@ import apsw
 
 from tests.simulation.disk import SimulatedDisk
 
-__all__ = ["layer_over"]
-
 _SYSTEM: Final = "unix"
 _ENCRYPTING: Final = "multipleciphers-"
 """Beginning of the name of the layer that encrypts, in builds of SQLite that have it; one is made over any other."""

@@ -176,29 +176,6 @@ def test_the_order_of_the_log_makes_no_difference(log: list[LogEntry], moment: M
     assert revisions(shuffled, moment) == revisions(log, moment)
 
 
-@given(st.lists(says, max_size=8, unique_by=lambda say: (say.concept, say.minute)), st.randoms(use_true_random=False))
-def test_the_order_of_arrival_makes_no_difference(steps: list[Say], chance: Any) -> None:
-    """This holds if no two assertions have the same time."""
-    shuffled = list(steps)
-    chance.shuffle(shuffled)
-    assert values(log_of(shuffled)) == values(log_of(steps))
-
-
-@given(st.lists(says, max_size=8), st.lists(st.integers(0, 7), max_size=8))
-def test_retries_make_no_difference(steps: list[Say], again: list[int]) -> None:
-    repeated = [*steps, *(steps[index] for index in again if index < len(steps))]
-    assert values(log_of(repeated)) == values(log_of(steps))
-
-
-@given(st.lists(st.one_of(says, says, turns.filter(lambda turn: turn.state is not None)), max_size=10))
-def test_what_was_known_is_what_the_shorter_log_said(steps: list[Say | Turn]) -> None:
-    """No later entry changes the state recorded by a time, except an erasure."""
-    log = log_of(steps)
-    for seq in range(len(steps) + 1):
-        earlier = [entry for entry in log if entry.seq <= seq]
-        assert values(log, attrs.evolve(LATE, known_at=at(seq))) == values(earlier)
-
-
 @given(logs, moments)
 def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Moment) -> None:
     shown = revisions(log, moment)
@@ -207,13 +184,6 @@ def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Mo
     assert order == sorted(order)
     standing = {item.recorded.id for item in fold(log, moment)}
     assert standing <= {recorded.id for recorded, state in shown if recorded.assertion.counts(state)}
-
-
-def test_expiry_is_judged_at_the_time_that_is_looked_at() -> None:
-    log = log_of([Say("Oslo", 1, details=FactDetails(expires_at=at(10)))])
-    assert values(log, Moment(now=at(9))) == {"city": ["Oslo"]}
-    assert values(log, Moment(now=at(10))) == {}
-    assert values(log, Moment(now=at(99), as_of=at(5))) == {"city": ["Oslo"]}
 
 
 def test_equal_assertions_are_evidence_of_one_record() -> None:
@@ -225,11 +195,6 @@ def test_equal_assertions_are_evidence_of_one_record() -> None:
     ]
     (current,) = fold(log_of(steps), LATE)
     assert current.details.evidence == (quotes[0], quotes[2])
-
-
-def test_owners_have_folds_of_their_own() -> None:
-    steps = [Say("Oslo", 1), Say("Rome", 2, details=FactDetails(owner="ann"))]
-    assert values(log_of(steps)) == {"city": ["Oslo", "Rome"]}
 
 
 def test_the_assistants_value_stands_beside_the_users_in_the_history() -> None:

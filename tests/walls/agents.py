@@ -23,19 +23,6 @@ from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, 
 from tests.walls.worlds import MANY, NOW, SHARED, SUBJECTS, Caller, Plant, below
 from tests.walls.writing import MARK
 
-__all__ = [
-    "AGENTS_MD",
-    "AGENT_MEMORY",
-    "LESSONS",
-    "MEMORY_FILES",
-    "MEMORY_RUN",
-    "MEMORY_TOOLS",
-    "SAVED_HISTORY",
-    "agent_caller",
-    "agent_over",
-    "of_run",
-]
-
 _NAME: Final = "a"
 
 

@@ -18,8 +18,6 @@ from factmem.records import Place
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each
 from tests.walls.worlds import MANY, NOW, SHARED, Plant
 
-__all__ = ["CAPABILITIES", "OWN"]
-
 
 def _place(asked: Asked) -> Place:
     return Place(asked.subject, asked.scope.within(asked.caller.tenant))

@@ -16,8 +16,6 @@ from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes
 from tests.walls.worlds import NOW, Caller, Plant, below
 from tests.walls.writing import MARK
 
-__all__ = ["COMMANDS", "Terminal"]
-
 
 @attrs.frozen
 class Terminal:

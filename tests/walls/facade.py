@@ -18,8 +18,6 @@ from tests.walls.stores import EARLY
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each
 from tests.walls.worlds import KEYWORDS, MANY, SHARED, Plant, below
 
-__all__ = ["READING", "WAITING", "Household", "at_other_moments"]
-
 
 @attrs.frozen
 class Household:

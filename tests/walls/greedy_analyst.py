@@ -12,8 +12,6 @@ from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, Ques
 from factmem.recall import DeepSettings
 from tests.walls.worlds import SCOPES
 
-__all__ = ["GREEDY_ANALYST", "GreedyAnalyst"]
-
 
 @attrs.define
 class GreedyAnalyst:

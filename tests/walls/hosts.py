@@ -11,8 +11,6 @@ from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes, ea
 from tests.walls.worlds import Plant
 from tests.walls.writing import MARK
 
-__all__ = ["ASKS_A_RUN", "BACKEND", "LANGGRAPH_STORE", "MEMORY_SERVICE"]
-
 _TWIN: Final = "is the same without an event loop; CapabilityError with an open Memory"
 
 

@@ -36,21 +36,6 @@ from tests.walls.ways import EMBEDDER, Asked, Door, Reads, Shows, Step, Way, Wri
 from tests.walls.worlds import SUBJECTS, Caller
 from tests.walls.writing import WRITING
 
-__all__ = [
-    "AGENT",
-    "CONFINED",
-    "MEMORY",
-    "PAGES",
-    "SERVER",
-    "Leak",
-    "LeakReport",
-    "Tables",
-    "call_reads",
-    "call_writes",
-    "served_steps",
-    "steps_of",
-]
-
 Doors = Mapping[str, Door]
 
 MEMORY: Final = {"Memory": {**READING, **WAITING}, "Quarantine": QUARANTINE, "DeadLetters": DEAD_LETTERS}

@@ -13,8 +13,6 @@ import attrs
 import numpy as np
 from pydantic import BaseModel
 
-__all__ = ["Leaf", "leaves", "text_of", "unnamed"]
-
 Leaf: TypeAlias = tuple[str, object]
 """The path of a value in an answer, and the value: a text, a number, a truth value or None."""
 

@@ -16,7 +16,6 @@ from tests.walls.writing import ALONE, MARK, OPENLY
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["meddling_answers", "mixed"]
 
 _MESSAGE: Final = re.compile(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', re.DOTALL)
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes, each
 
-__all__ = ["DEAD_LETTERS", "QUARANTINE", "SUBMISSION"]
-
 
 async def _decided(done: Callable[[str], Awaitable[object]], ids: list[str]) -> object:
     return await each(ids, done)

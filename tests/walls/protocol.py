@@ -13,8 +13,6 @@ from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes
 from tests.walls.worlds import NOW, Plant, below
 from tests.walls.writing import MARK
 
-__all__ = ["PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS"]
-
 
 def _tool(name: str, *arguments: Mapping[str, Any]) -> Any:
     async def call(asked: Asked) -> object:

@@ -1,51 +1,24 @@
-"""The stores for the tests of the walls, and planting of a world in one. Another store needs one more line."""
+"""Planting of a world in a store."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
-import apsw
 import attrs
-from factmem_encrypted import EncryptedMemoryProvider
-from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
-from factmem_file import LocalFileMemoryProvider
-from factmem_postgres import PostgresMemoryProvider
-from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import InMemoryProvider
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
-from factmem.crypto import SecretKey
 from factmem.memory.journal import Job, JobKind, job_json
 from factmem.records import Assertion, AssertionState, Place, assertions_of
 from factmem.testing import FakeClock
-from tests.postgres import postgres_address
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
-
-__all__ = ["EARLY", "LATE", "STORES", "FilledStore", "planted"]
 
 EARLY: Final = BEGAN + dt.timedelta(days=1)
 """Time at which the first assertions were recorded."""
 
 LATE: Final = BEGAN + dt.timedelta(days=2)
 """Time at which their successors and changes of state were recorded."""
-
-Opened: TypeAlias = Any
-"""A provider with every capability; no static type combines all of them."""
-
-_KEY: Final = SecretKey(bytes(range(32)))
-
-STORES: Final[dict[str, Callable[[Path, FakeClock], Opened]]] = {
-    "memory": lambda path, clock: InMemoryProvider(clock=clock),
-    "sqlite-vec": lambda path, clock: SqliteVecMemoryProvider(path / "facts.db", clock=clock),
-    "encrypted": lambda path, clock: EncryptedMemoryProvider(path / "vault", _KEY, clock=clock),
-    "file": lambda path, clock: LocalFileMemoryProvider(path / "facts", clock=clock),
-    "postgres": lambda path, clock: PostgresMemoryProvider(postgres_address(path), clock=clock),
-}
-if hasattr(apsw, "mc_version"):  # without it this environment's SQLite cannot encrypt
-    STORES["encrypted-sqlite"] = lambda path, clock: EncryptedSqliteMemoryProvider(path / "vault.db", _KEY, clock=clock)
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +35,7 @@ class FilledStore:
     """
 
     world: World
-    provider: Opened
+    provider: Any
     clock: FakeClock
     records: Mapping[str, str]
     entries: Mapping[str, str]
@@ -74,7 +47,7 @@ class FilledStore:
         return {self.revisions[token]: token for token in here}
 
 
-async def planted(world: World, provider: Opened, clock: FakeClock) -> FilledStore:
+async def planted(world: World, provider: Any, clock: FakeClock) -> FilledStore:
     """Plant a world in an empty store."""
     first = [plant for plant in world.plants if not _successors(world).get(plant.token)]
     clock.set(EARLY)

@@ -23,8 +23,6 @@ from tests.walls.pending import DEAD_LETTERS, QUARANTINE, SUBMISSION
 from tests.walls.ways import Door
 from tests.walls.writing import WRITING
 
-__all__ = ["CLASSES", "classes", "commands", "paths_of", "unlisted_classes"]
-
 _EVERY: Final[Mapping[str, Door]] = {**READING, **WAITING, **WRITING}
 _INBOX: Final = {"reads_words", "quarantine", "dead_letters", "ingest_events", "flush", "resume", "extract"}
 _ADMIN: Final = {

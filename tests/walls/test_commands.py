@@ -13,11 +13,12 @@ from anyio import to_thread
 
 from factmem import BlockingMemory
 from factmem.testing import FakeClock
+from tests.stores import STORES
 from tests.walls.commands import COMMANDS, Terminal
 from tests.walls.facade import READING, WAITING
 from tests.walls.leak_search import LeakReport, hidden_log, steps_of
 from tests.walls.pending import DEAD_LETTERS, QUARANTINE
-from tests.walls.stores import STORES, FilledStore, planted
+from tests.walls.stores import FilledStore, planted
 from tests.walls.ways import EMBEDDER, Asked, Reads, Shows, Writes, answer_of, memory_at
 from tests.walls.worlds import NOW, Caller, callers, world
 

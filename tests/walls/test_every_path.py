@@ -14,10 +14,11 @@ from mcp import Client
 from factmem import InMemoryProvider, Memory
 from factmem.mcp import make_server
 from factmem.testing import FakeClock
+from tests.stores import STORES
 from tests.walls.commands import COMMANDS
 from tests.walls.leak_search import LeakReport, Tables, call_reads, call_writes
 from tests.walls.protocol import PROMPTS, RESOURCES, TEMPLATES, TOOLS
-from tests.walls.stores import STORES, planted
+from tests.walls.stores import planted
 from tests.walls.surface import CLASSES, classes, commands, paths_of, unlisted_classes
 from tests.walls.ways import EMBEDDER, Door
 from tests.walls.worlds import NOW, callers, world

@@ -16,13 +16,14 @@ from factmem import Memory
 from factmem.consolidation import ConsolidationPolicy
 from factmem.memory.context import Policies
 from factmem.testing import FakeClock, ScriptedModel
+from tests.stores import STORES
 from tests.walls.agents import agent_caller
 from tests.walls.capabilities import CAPABILITIES
 from tests.walls.facade import READING, WAITING, at_other_moments
 from tests.walls.leak_search import AGENT, CONFINED, MEMORY, PAGES, SERVER, Tables, served_steps, steps_of
 from tests.walls.leaves import Leaf, unnamed
 from tests.walls.meddling_model import meddling_answers
-from tests.walls.stores import STORES, FilledStore, planted
+from tests.walls.stores import FilledStore, planted
 from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, memory_at, plain
 from tests.walls.worlds import NOW, SUBJECTS, Caller, World, callers, world
 from tests.walls.writing import WRITING

@@ -10,7 +10,7 @@ import pytest
 
 from factmem import Background, Concept, Evidence, InMemoryProvider, Memory, SingleFact
 from factmem.abc.capabilities import Append, Statement, StateRequest
-from factmem.errors import ConceptConflictError, InvalidDataError, ModelUnavailableError, ReadOnlyError
+from factmem.errors import InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.facts import STATEMENT
 from factmem.memory.background import MemoryEvent
 from factmem.memory.journal import STREAM, Job, JobKind, job_json
@@ -60,13 +60,6 @@ async def test_an_observer_is_not_notified_of_private_words_of_others() -> None:
             await (await memory.view(viewer="alice").remember_many([talk("I have a hen.")], private=True)).wait()
         assert len(shown) == 1
         assert not [word for word in ("lynx", "hen") if word in text_of(shown)]
-
-
-async def test_embedding_anew_counts_what_is_seen() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)
-        await memory.save(SingleFact(Concept.single("pet", ""), "cat"))
-        assert (await memory.admin.reembed(), await memory.view(viewer="bob").admin.reembed()) == (2, 1)
 
 
 def _from_talk(owner: str | None) -> FactDetails:
@@ -121,26 +114,6 @@ async def test_pending_words_are_not_read_by_a_read_only_memory() -> None:
     async with opened(provider, ScriptedModel(well), background=PATIENT) as memory:
         with pytest.raises(ReadOnlyError):
             await memory.scope("/product/a", read_only=True).inbox.resume()
-
-
-async def test_a_private_keyword_does_not_reveal_its_type() -> None:
-    """A keyword that alice keeps privately as a single number can be a multiple text for others; hers is unchanged."""
-    number, texts = Concept.single("code", "", int), Concept.multiple("code", "", str)
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(number, 7), private=True)
-        bobs = memory.view(viewer="bob")
-        for private in (True, False):
-            await bobs.save(texts.fact([f"private: {private}"], timestamp=BEGAN), private=private)
-            assert (await bobs.load(texts)) is not None
-        assert (await memory.load(number)) is not None
-        with pytest.raises(ConceptConflictError):
-            await memory.save(SingleFact(Concept.single("code", "", str), "x"), private=True)
-
-
-async def test_a_memory_without_a_viewer_owns_nothing() -> None:
-    memory = Memory(InMemoryProvider())
-    with pytest.raises(InvalidDataError, match="needs an owner"):
-        await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)
 
 
 @pytest.mark.parametrize("trust", [False, True])

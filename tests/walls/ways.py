@@ -20,22 +20,6 @@ from tests.walls.leaves import Leaf, leaves, text_of
 from tests.walls.stores import FilledStore
 from tests.walls.worlds import SCOPES, SUBJECTS, Caller, Fate, Plant
 
-__all__ = [
-    "Asked",
-    "Door",
-    "Neither",
-    "Reads",
-    "Shows",
-    "Step",
-    "Way",
-    "Writes",
-    "answer_of",
-    "leaked",
-    "logged_messages",
-    "memory_at",
-    "plain",
-]
-
 T = TypeVar("T")
 EMBEDDER: Final = HashEmbedder(64)
 

@@ -16,23 +16,6 @@ from factmem.details import UNREVIEWED
 from factmem.facts import STATEMENT
 from factmem.records import Evidence, FactDetails, Origin
 
-__all__ = [
-    "BEGAN",
-    "KEYWORDS",
-    "MANY",
-    "NOW",
-    "SCOPES",
-    "SHARED",
-    "SUBJECTS",
-    "Caller",
-    "Fate",
-    "Plant",
-    "World",
-    "below",
-    "callers",
-    "world",
-]
-
 BEGAN: Final = dt.datetime(2024, 3, 2, 9, tzinfo=dt.UTC)
 NOW: Final = BEGAN + dt.timedelta(days=30)
 USER: Final = MemorySubject("user", "who speaks", priority_level=1)

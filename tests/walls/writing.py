@@ -31,8 +31,6 @@ from tests.walls.facade import Household
 from tests.walls.ways import Asked, Door, Shows, Way, Writes, each, outcome, plain, unnamed_scope
 from tests.walls.worlds import MANY, NOW, SHARED, Plant
 
-__all__ = ["ALONE", "MARK", "OPENLY", "WRITING"]
-
 MARK: Final = "owned"
 """Mark of all texts that a caller writes itself."""
 

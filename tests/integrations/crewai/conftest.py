@@ -44,9 +44,3 @@ def memory() -> Iterator[AgentMemory]:
     made = AgentMemory(config)
     yield made
     made.close()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """CrewAI supports asyncio only."""
-    return "asyncio"

@@ -17,8 +17,6 @@ from factmem.records import Place
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.worlds import DIMENSION, LIKES, PLACES, Files, opened, remembering, statements
 
-__all__ = ["LOOKS", "Answers", "Attacks", "Verdict", "answers_of", "judged", "judged_save"]
-
 Answers: TypeAlias = Mapping[str, Any]
 Look: TypeAlias = Callable[[EncryptedMemoryProvider], Awaitable[Any]]
 REFUSALS: Final = (CorruptStoreError, WrongKeyError, NewerVersionError, StoreUnavailableError)

@@ -25,26 +25,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
 
-__all__ = [
-    "DIMENSION",
-    "KEY",
-    "LIKES",
-    "NOON",
-    "PLACES",
-    "Files",
-    "fill",
-    "filling",
-    "framed",
-    "frames_of",
-    "listing_of",
-    "opened",
-    "remembering",
-    "save",
-    "save_fact",
-    "statements",
-    "vector_of",
-]
-
 KEY: Final = SecretKey(bytes(range(32)))
 NOON: Final = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 LIKES: Final = Concept.multiple("beverages", "What somebody quaffs")
