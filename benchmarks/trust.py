@@ -119,6 +119,12 @@ BY_MODEL = (
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
+        "AES-GCM vectors",
+        "all 66 of Wycheproof, all 34 of chunked-encryption",
+        ["tests/crypto/test_vectors.py"],
+        figures=["AES-GCM vectors"],
+    ),
+    Promise(
         "bit flips and truncations of an encrypted store",
         "each a typed error, 0 accepted",
         [f"{ENCRYPTED}/test_encrypted_damage.py", f"{SEALED}/test_changed_files.py"],
@@ -183,7 +189,7 @@ PROMISES = (
         "power cuts",
         "500 a store: 0 lost, 0 corrupt",
         [f"{RELIABILITY}/test_power_cuts.py"],
-        figures=each("power cuts"),
+        figures=[*each("power cuts"), *each("power cuts while erasing")],
     ),
     Promise(
         "I/O faults at every call",

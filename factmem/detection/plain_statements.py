@@ -390,7 +390,7 @@ class Reading:
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
         named = any(at < place[0] for at in subject)
-        before = named or any(at < place[0] for at in related - verbs)
+        before = named or self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
 
     def _subject(self, clause: Found) -> set[int]:

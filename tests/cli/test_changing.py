@@ -96,6 +96,13 @@ def test_a_negative_value_follows_two_dashes(cli: CommandLine) -> None:
     assert cli.data("load", "offset")["value"] == -5
 
 
+def test_private_facts_are_their_viewers(cli: CommandLine) -> None:
+    (record,) = cli.data("save", "pet", "cat", "--private", "--viewer", "maya")
+    assert record["private"]
+    assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
+    assert cli.error("load", "pet")["type"] == "RecordNotFoundError"
+
+
 def test_a_subject_keeps_the_priority_it_is_known_with(cli: CommandLine) -> None:
     """Otherwise the new value would lose against a weaker subject's."""
     maya = MemorySubject("user", "Who talks to the agent", priority_level=1).individual("maya")
@@ -172,6 +179,12 @@ def test_a_dry_run_of_forget_shows_the_records_and_erases_nothing(cli: CommandLi
     assert "Nothing matches" in cli.run("forget", "--concept", "stage", "--dry-run").out
     assert cli.error("forget", "--dry-run")["type"] == "InvalidDataError"
     assert cli.data("info")["records"] == 2
+
+
+def test_what_another_viewer_keeps_is_not_forgotten(cli: CommandLine) -> None:
+    cli.data("save", "pet", "cat", "--private", "--viewer", "maya")
+    assert cli.data("forget", "--concept", "pet", "--yes")["records"] == 0
+    assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
 
 
 def test_what_was_retracted_is_brought_back_by_undo(cli: CommandLine) -> None:

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
 
 
+def test_tree_counts_the_records_of_each_scope(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--scope", "/product/fair")
+    cli.data("save", "stage", "big", "--scope", "/product/fair/tech")
+    root = cli.data("tree")
+    (product,) = root["children"]
+    (fair,) = product["children"]
+    assert (root["records"], product["name"], fair["scope"], fair["records"]) == (2, "product", "/product/fair", 2)
+    assert [child["scope"] for child in fair["children"]] == ["/product/fair/tech"]
+    assert "fair  2" in cli.run("tree").out
+
+
 def test_info_sums_up_a_scope_with_what_lies_below(cli: CommandLine) -> None:
     cli.data("save", "seats", "120", "--scope", "/product/fair", "--timestamp", "2026-01-01")
     cli.data("save", "stage", "big", "--scope", "/product/fair/tech", "--subject", "user:maya", "--category", "tech")
@@ -186,6 +197,11 @@ def test_importing_something_else_is_an_error(cli: CommandLine, tmp_path: Path) 
     file.write_text("[]\n")
     assert cli.error("import", str(file))["type"] == "CodecError"
     assert cli.error("import", str(tmp_path / "missing"))["type"] == "StoreUnavailableError"
+
+
+def test_reembed_reports_the_number_of_records(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120")
+    assert cli.data("reembed") == {"reembedded": 1}
 
 
 @pytest.mark.parametrize("name", ["wordllama", "minilm", "multilingual"])

@@ -60,6 +60,13 @@ def test_the_subject_may_be_one_individual(cli: CommandLine, talk: Talk) -> None
     assert cli.matches("tea", "--subject", "user") == []
 
 
+def test_private_conversations_are_seen_by_their_viewer_alone(cli: CommandLine, talk: Talk) -> None:
+    cli.data("--viewer", "maya", "ingest", str(talk("I like tea.")), "--private")
+    assert len(cli.matches("tea", "--viewer", "maya")) == 1
+    assert cli.matches("tea") == []
+    assert cli.matches("tea", "--viewer", "bob") == []
+
+
 def test_a_private_conversation_needs_a_viewer(cli: CommandLine, talk: Talk) -> None:
     done = cli.run("ingest", str(talk("I like tea.")), "--private")
     assert done.code == 2

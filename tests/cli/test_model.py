@@ -43,6 +43,15 @@ def test_a_conversation_gives_typed_facts_with_their_source(cli: CommandLine, ta
     assert "Rust-4nd" not in json.dumps(requests)
 
 
+def test_a_conversation_ingested_twice_is_stored_once_without_another_request(
+    cli: CommandLine, talk: Talk, concepts: Path
+) -> None:
+    assert len(ingested(cli, talk(SAID), "--concepts", str(concepts))[1]) == 1
+    summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts))
+    assert (summary["conversations"], summary["created"], requests) == (1, 0, [])
+    assert cli.data("info")["records"] == 2
+
+
 def test_the_summary_reports_known_words_and_how_to_read_them_again(
     cli: CommandLine, talk: Talk, concepts: Path
 ) -> None:

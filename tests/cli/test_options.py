@@ -36,6 +36,11 @@ def help_of(cli: CommandLine, *words: str) -> str:
     return re.sub(r"\x1b\[[\d;]*m", "", done.out)
 
 
+def test_help_mentions_every_command(cli: CommandLine) -> None:
+    page = help_of(cli)
+    assert [name for name in COMMANDS if f" {name} " not in page] == []
+
+
 @pytest.mark.parametrize(
     "name",
     [name for name in COMMANDS if name not in GROUPS]

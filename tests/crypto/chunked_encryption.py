@@ -1,7 +1,7 @@
 """C2SP's chunked-encryption (https://c2sp.org/chunked-encryption) with AES-256-GCM, written from the specification, for
 any hash.
 
-It shares only the primitives with the implementation under test.
+It shares only the primitives with the implementation under test; those have vectors of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+__all__ = ["CHUNK", "HEADER", "SALT", "TAG", "RefusedError", "decrypted", "derived", "encrypted"]
 
 CHUNK: Final = 16 * 1024
 TAG: Final = 16
@@ -37,6 +39,17 @@ def derived(key: bytes, salt: bytes, context: bytes, *, hash: str) -> tuple[byte
         block = hmac.new(key, block + _INFO + salt + context + bytes([counter]), hash).digest()
         output += block
     return output[:_KEY], output[_KEY : _KEY + _NONCE], output[_KEY + _NONCE : wanted]
+
+
+def encrypted(key: bytes, salt: bytes, context: bytes, message: bytes, *, hash: str) -> bytes:
+    """Return the encryption of a message with a given salt."""
+    message_key, base, commitment = derived(key, salt, context, hash=hash)
+    chunks = [message[at : at + CHUNK] for at in range(0, len(message), CHUNK)]
+    if not chunks or len(chunks[-1]) == CHUNK:
+        chunks.append(b"")
+    aead = AESGCM(message_key)
+    sealed = (aead.encrypt(nonce, chunk, None) for nonce, chunk in zip(_nonces(base), chunks, strict=False))
+    return salt + commitment + b"".join(sealed)
 
 
 def decrypted(key: bytes, context: bytes, sealed: bytes, *, hash: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Helpers for the tests of the server: a client of it, and its answers."""
+"""Helpers for the tests of the server: a client of it, and a store with facts on both sides of a wall."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import attrs
 from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
-from factmem import Concept, InMemoryProvider, Memory, MemorySubject
+from factmem import Concept, InMemoryProvider, Memory, MemorySubject, SingleFact
 from factmem.mcp import make_server
 from factmem.mcp.access import ServedMemory
 from factmem.testing import HashEmbedder
@@ -72,3 +73,39 @@ async def prompted(client: Client, prompt: str, **arguments: str) -> str:
     assert message.role == "user"
     assert isinstance(message.content, TextContent)
     return message.content.text
+
+
+@attrs.frozen
+class Walled:
+    """A memory with facts inside and outside a client's view.
+
+    Attributes:
+        memory: the memory.
+        seen: the id of Oslo, which lies in ``/product/alpha`` and is about maya.
+        hidden: the ids of facts in another scope, about another subject, or of another owner.
+    """
+
+    memory: Memory
+    seen: str
+    hidden: dict[str, str]
+
+
+HIDDEN_VALUES: Final = ("Hiddenburg", "Othertown", "Privatheim", "Allover")
+
+
+@asynccontextmanager
+async def walled() -> AsyncIterator[Walled]:
+    """A memory to be confined to ``/product/alpha``, maya and her private facts."""
+    provider = InMemoryProvider()
+    async with opened(provider) as memory, opened(provider, "noah") as noahs:
+        (seen,) = await memory.save(SingleFact(CITY, "Oslo"), subject=MAYA, scope="/product/alpha")
+        hidden = {}
+        for value, subject, scope in (
+            ("Hiddenburg", MAYA, "/product/alphabet"),
+            ("Allover", MAYA, "/cross-product"),
+            ("Othertown", NOAH, "/product/alpha"),
+        ):
+            (record,) = await memory.save(SingleFact(CITY, value), subject=subject, scope=scope)
+            hidden[value] = record.id
+        (record,) = await noahs.save(SingleFact(CITY, "Privatheim"), subject=MAYA, scope="/product/alpha", private=True)
+        yield Walled(memory, seen.id, hidden | {"Privatheim": record.id})

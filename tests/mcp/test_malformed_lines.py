@@ -21,10 +21,12 @@ SURROGATE: Final = rb'"\ud800"'
 NO_JSON: Final = [
     (b"this is no JSON", None),
     (b"", None),
+    (b"   ", None),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping"', None),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}', None),
     (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"ping"}', None),
     (b'{"jsonrpc":"2.0","id":1,"method":"\xff\xfe"}', 1),
+    (b'{"jsonrpc":"2.0","id":1,"method":"\x00"}', 1),
     (b'{"jsonrpc":"2.0","id":1,"method":%b}' % SURROGATE, 1),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{%b:1}}' % SURROGATE, 1),
     (b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % SURROGATE, None),
@@ -35,15 +37,21 @@ NO_JSON: Final = [
 ]
 NO_REQUEST: Final = [
     (b"null", None),
+    (b"5", None),
+    (b'"ping"', None),
     (b"[]", None),
     (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None),
     (b"{}", None),
     (b'{"id":3,"method":"ping"}', 3),
     (b'{"jsonrpc":"1.0","id":"three","method":"ping"}', "three"),
     (b'{"jsonrpc":"2.0","id":3}', 3),
+    (b'{"jsonrpc":"2.0","id":3,"method":5}', 3),
     (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[1]}', 3),
+    (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":"x"}', 3),
     (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
     (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None),
     (b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * LONGEST_LINE + b'"}', None),
 ]
 REFUSED: Final = [
@@ -93,6 +101,11 @@ def test_every_malformed_line_is_answered_before_the_next_one_is_read(
     (answer,) = server.answers(line)
     assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", id, code)
     assert len(answer["error"]["message"]) < 200
+
+
+def test_malformed_lines_in_a_row_are_answered_in_their_order(server: Server) -> None:
+    answers = server.answers(*(line for line, _, _ in REFUSED))
+    assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(id, code) for _, id, code in REFUSED]
 
 
 def test_the_end_of_a_line_that_is_too_long_is_not_taken_for_a_message(server: Server) -> None:

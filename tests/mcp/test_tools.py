@@ -163,6 +163,14 @@ async def test_another_type_for_a_known_concept_is_refused() -> None:
         assert "many" not in message
 
 
+async def test_several_values_stand_beside_each_other() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await answer(client, "save_fact", keyword="pets", value="cat", multiple=True)
+        await answer(client, "save_fact", keyword="pets", value="dog")
+        assert [fact["value"] for fact in (await answer(client, "load", keyword="pets"))["facts"]] == ["cat", "dog"]
+        assert all(fact["multiple"] for fact in (await answer(client, "list"))["facts"])
+
+
 async def test_a_list_is_several_values_of_a_multiple_concept() -> None:
     """Whether it is the first value or a later one; a list that the type holds is one value."""
     async with opened() as memory, connected(memory, trust=True) as client:

@@ -1,8 +1,8 @@
 """Power cuts at any moment: acknowledged saves are on the disk, and the store opens.
 
 The store is on a file system in a file. The writing process is stopped with all its threads, the file is copied, and
-the copy is mounted: it holds all flushed data, and nothing that the kernel has yet to write. Cuts while erasing are
-simulated.
+the
+copy is mounted: it holds all flushed data, and nothing that the kernel has yet to write.
 """
 
 from __future__ import annotations
@@ -84,3 +84,36 @@ def test_no_acknowledged_save_is_lost_to_a_power_cut(
         f"power cuts, {store}",
         f"{cuts} cuts, {acknowledged:,} acknowledged (up to {most:,} facts in a store): 0 lost, 0 corrupt",
     )
+
+
+@durable_stores
+def test_a_power_cut_while_erasing_brings_nothing_back(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Acknowledged erasures survive the power cut, and other facts are kept."""
+    chance = random.Random(13)
+    cuts, gone = 50 if big else 2, 0
+    for _ in range(cuts):
+        workers.forget()
+        disk = new_disk(tmp_path / "disk")
+        with mounted(disk, tmp_path / "mount") as root:
+            workers.start("save", store.address(root / "store"), count=30)
+            workers.wait()
+            (pid,) = workers.start("erase", store.address(root / "store"), count=20)
+            with at_work(workers, pid):
+                workers.wait_for_first("gone")
+                time.sleep(chance.random() * 0.1)
+                with power_cut(pid, disk, workers) as after:
+                    erased = workers.reported("gone")
+                    found = anyio.run(numbers_in, store, after / "store")
+                    remains = _words(after)
+        assert not erased & found
+        assert set(range(20, 30)) <= found
+        assert len(found) >= 30 - len(erased) - 1
+        assert not [number for number in erased if f'"{number} a"'.encode() in remains]
+        gone += len(erased)
+    promise(f"power cuts while erasing, {store}", f"{cuts} cuts, {gone} erased: 0 came back, 0 others lost")
+
+
+def _words(folder: Path) -> bytes:
+    return b"\n".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
