@@ -164,37 +164,45 @@ class Recaller(ReadingPart):
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
-        wide = attrs.evolve(search, limit=max(search.limit, top, COMPARED))
+        limit = max(search.limit, top, COMPARED)
+        wide = search if limit == search.limit else attrs.evolve(search, limit=limit)
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
-        def rank(corpus: Corpus) -> _Found:
+        def begin(corpus: Corpus) -> Callable[[], _Found]:
             whole = search.whole_query(corpus, query, happened, vectors)
             linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))
 
-            def best(search: Search) -> list[RecallMatch]:
-                matches = linked.among(
+            def ranking(search: Search, wanted: RecallFilter) -> Callable[[], list[RecallMatch]]:
+                return ranked(
                     corpus,
-                    lambda wanted: ranked(
-                        corpus,
-                        whole,
-                        wanted=wanted,
-                        limit=search.limit,
-                        min_score=search.min_score,
-                        concepts=search.concepts,
-                        beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
-                    ),
+                    whole,
+                    wanted=wanted,
+                    limit=search.limit,
+                    min_score=search.min_score,
+                    concepts=search.concepts,
+                    beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
+                )
+
+            def best(search: Search) -> list[RecallMatch]:
+                return linked.among(
+                    corpus,
+                    lambda wanted: ranking(search, wanted)(),
                     sight=search.sight,
                     wanted=search.wanted,
                     limit=search.limit,
                     min_score=search.min_score,
                 )
-                return search.marked(corpus, matches)
 
-            matches = best(wide)
-            pool = matches[:top] if search.keeps_all else best(whole_pool) if top else []
-            return matches, pool, search.number_seen(corpus)
+            begun = functools.partial(best, wide) if linked.matches else ranking(wide, wide.wanted)
 
-        return await self._reader.of_corpus(rank, embedded=embedded)
+            def finish() -> _Found:
+                matches = search.marked(corpus, begun())
+                read = matches if search.keeps_all or not top else search.marked(corpus, best(whole_pool))
+                return matches, read[:top], search.number_seen(corpus)
+
+            return finish
+
+        return await self._reader.found_in_corpus(begin, embedded=embedded)
 
     def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
@@ -349,7 +357,7 @@ class Search:
             return self.query(corpus, text, vectors.get(text))
 
         def telling(phrase: str) -> list[RecallMatch]:
-            return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)
+            return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)()
 
         query = timed(asked(text), happened, telling, vectors, self.now)
         return less_named(corpus, query, text, vectors.get(nameless(text)))
@@ -379,7 +387,8 @@ class Search:
         dated = query.at(times, rest)
         words = [term.number for term in query.terms if term not in dated.terms]
         # April and June are no times where they are people.
-        return query if corpus.shown(self.sight).named(words, {}, self.sight)[0] else dated
+        shown = corpus.shown(self.sight)
+        return query if shown.named(words, {}, shown.seen(self.sight))[0] else dated
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:
@@ -476,7 +485,7 @@ class Searches:
         query = self.search.whole_query(corpus, look.text, self.search.events(look.text), self._vectors)
         most = max(self.search.limit, COMPARED)
         limit = most if look.hint is None else len(look.hint.record_ids) or most
-        matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)
+        matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)()
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]

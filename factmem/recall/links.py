@@ -25,6 +25,7 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
+from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall import scoring
@@ -244,6 +245,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     corpus = corpus.shown(asking.sight)
     if not corpus.kinds_held & Kind.PERSON:
         return Linked()
+    may_wait()
     plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
     words = [_Word(word, frozenset(analyse(word))) for word in plain]
     search = _Links(corpus, asking, words)
@@ -256,7 +258,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
     """Begin with the subjects that the question names, as far as any of them is named."""
     numbers = term_numbers([term for word in words for term in sorted(word.terms)])
-    found, _ = corpus.named(numbers, {}, sight, speakers=False)
+    found, _ = corpus.named(numbers, {}, corpus.seen(sight), speakers=False)
     paths: list[_Path] = []
     for number in dict.fromkeys(found):
         subject = subject_of_text(corpus.columns.subjects.texts[number])
@@ -405,7 +407,7 @@ class _Links:
     def _matches(self, path: _Path, text: str) -> Iterator[RecallMatch]:
         query = self._asking.query(text, self._vectors[text])
         wanted = RecallFilter(subject=path.subject)
-        for match in ranked(self._corpus, query, wanted=wanted, limit=_EACH, concepts=self._asking.concepts):
+        for match in ranked(self._corpus, query, wanted=wanted, limit=_EACH, concepts=self._asking.concepts)():
             yield self._raised(match, path, query)
 
     def _asked_again(self, path: _Path) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 import numpy as np
 
+from factmem.event_loops import may_wait
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
@@ -56,6 +57,9 @@ _BLOCK: Final = 128
 
 _HIDDEN: Final = -1.0
 """Approximate score of a row that the caller does not see or that a filter leaves out."""
+
+_FEW_RESULTS: Final = 100
+"""Number of results that are made in a fraction of a millisecond."""
 
 _POOL: Final = 8
 """Initial size of the pool for diverse results, as a multiple of the limit."""
@@ -294,9 +298,9 @@ def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Score
     groups = seen.overtaken.at(slice(0, 0 if query.times else None))
     if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
         chosen, scored = keep, groups.whole(keep)
-        asked = CorpusQuery.of(corpus, query, among=corpus.around(scored))
+        asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))
     else:
-        asked = CorpusQuery.of(corpus, query, among=None)
+        asked = CorpusQuery.of(corpus, query, seen, among=None)
         (scores, error), mask = _first_pass(corpus, asked), seen.mask
         best = scores[groups.older]
         if keep is not None:
@@ -380,8 +384,8 @@ def ranked(
     min_score: float = 0.0,
     concepts: Mapping[str, Concept[Any, Any]],
     beside: Callable[[Rows], Sequence[int]] | None = None,
-) -> list[RecallMatch]:
-    """Return the exact best of all records that the caller sees and the filter keeps, best first.
+) -> Callable[[], list[RecallMatch]]:
+    """Search for the exact best of all records that the caller sees and the filter keeps; read them when called.
 
     Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
     same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
@@ -394,25 +398,41 @@ def ranked(
         min_score: The least score.
         concepts: The declared concepts by keyword.
         beside: Returns further rows that will be read for some results; a store that is far is asked for both at once.
+
+    Returns:
+        A function that returns the results, best first.
     """
-    corpus = corpus.shown(query.sight)
+    corpus, diversity = corpus.shown(query.sight), query.settings.diversity
+    if limit > _FEW_RESULTS or diversity:
+        may_wait()
     beside = beside if corpus.documents.far else None
-    best = functools.partial(_best, corpus, query, kept_rows(corpus, query.sight, wanted), min_score, beside)
-    diversity = query.settings.diversity
-    ranking = _diverse(corpus, best, limit, diversity) if diversity else best(limit)
-    return [] if ranking is None else _matches(ranking, concepts)
+    keep = kept_rows(corpus, query.sight, wanted)
+    scored = None if diversity else search(corpus, query, keep, limit)
+
+    def read(limit: int, scored: Scored | None) -> _Ranking | None:
+        return _read(corpus, query, keep, min_score, beside, limit, scored)
+
+    def matches() -> list[RecallMatch]:
+        if diversity:
+            ranking = _diverse(corpus, lambda size: read(size, search(corpus, query, keep, size)), limit, diversity)
+        else:
+            ranking = read(limit, scored)
+        return [] if ranking is None else _matches(ranking, concepts)
+
+    return matches
 
 
-def _best(
+def _read(
     corpus: Corpus,
     query: Query,
     keep: Rows | None,
     min_score: float,
     beside: Callable[[Rows], Sequence[int]] | None,
     limit: int,
+    scored: Scored | None,
 ) -> _Ranking | None:
-    """Return the best of some rows; None if there are none."""
-    while (scored := search(corpus, query, keep, limit)) is not None:
+    """Read the best of the rows that a search has scored; None if there are none."""
+    while scored is not None:
         best = scored.at(_top(scored, limit, min_score))
         if not len(best.rows):
             return None
@@ -424,6 +444,7 @@ def _best(
         # Some were erased since the corpus was made: others take their places.
         left = corpus.seen(query.sight).rows if keep is None else keep
         keep = left[~among(left, best.rows[[current is None for current in read]])]
+        scored = search(corpus, query, keep, limit)
     return None
 
 
@@ -452,25 +473,21 @@ def _in_order(best: Scored, currents: Sequence[Current], limit: int) -> _Ranking
 
 def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> list[RecallMatch]:
     scored = ranking.scored
-    columns = [getattr(scored, name).tolist() for name in _PARTS]
-    parts = [ScoreParts(**dict(zip(_PARTS, of_one, strict=True))) for of_one in zip(*columns, strict=True)]
-    held = np.array(
-        [
-            scored.lexical > 0,
-            scored.cosine >= 0.3,
-            scored.named > 0,
-            scored.dated == 1,
-            scored.recency > 0.5,
-            scored.importance > 0.5,
-            scored.newest,
-        ]
-    )
-    return [
-        RecallMatch(record=hydrate(current, concepts), score=score, parts=of_one, reasons=_reasons(*reasons))
-        for current, score, of_one, reasons in zip(
-            ranking.currents, scored.score.tolist(), parts, held.T.tolist(), strict=True
+    columns = [getattr(scored, name).tolist() for name in ("score", "newest", *_PARTS)]
+    found: list[RecallMatch] = []
+    for current, score, newest, *values in zip(ranking.currents, *columns, strict=True):
+        parts = ScoreParts(**dict(zip(_PARTS, values, strict=True)))
+        reasons = _reasons(
+            parts.lexical > 0,
+            parts.cosine >= 0.3,
+            parts.named > 0,
+            parts.dated == 1,
+            parts.recency > 0.5,
+            parts.importance > 0.5,
+            newest,
         )
-    ]
+        found.append(RecallMatch(record=hydrate(current, concepts), score=score, parts=parts, reasons=reasons))
+    return found
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
+from factmem.event_loops import may_wait
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
@@ -162,16 +163,23 @@ class Store:
             return answer
 
         answer = self._unchanged_answer(name)
-        return self.read(remember) if answer is None else answer
+        if answer is None:
+            may_wait()
+            return self.read(remember)
+        return answer
 
     def _unchanged_answer(self, name: str) -> int | None:
         """Return the answer to a query if nobody has written since; None if that is not known."""
         of, seen, answer = self._answers.get(name, (None, 0, 0))
-        with self._pool:
+        if not self._pool.acquire(blocking=False):  # another thread may migrate a copy meanwhile
+            return None
+        try:
             if of is None or of not in self._idle:
                 return None
             self._idle.remove(of)
             self._lent += 1
+        finally:
+            self._pool.release()
         try:
             unchanged = _data_version(of) == seen
         except apsw.Error:  # a read finds out why

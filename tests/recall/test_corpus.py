@@ -56,7 +56,7 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
         def best(diversity: float) -> list[str]:
             settings = RecallSettings(diversity=diversity)
             query = Query(terms=terms, vector=None, sight=Sight(), now=NOW.timestamp(), settings=settings)
-            matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})
+            matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})()
             return [match.record.value for match in matches]
 
         expected = best(1.0)

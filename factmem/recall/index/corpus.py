@@ -213,6 +213,8 @@ class Seen:
         concepts: Whether any visible fact is of each concept, by its number.
         facts: The heads of visible facts; see `Columns.of_heads`.
         overtaken: The statements that others overtake.
+        others: A cache of which heads are about others than a query asks about that names nobody, by whether it asks
+            for what is the speaker's own.
     """
 
     key: Hashable
@@ -225,6 +227,7 @@ class Seen:
     concepts: Mask
     facts: NDArray[np.integer[Any]]
     overtaken: Overtaken
+    others: dict[bool, Mask] = attrs.field(factory=dict, init=False)
 
     @property
     def rows(self) -> Rows:
@@ -412,17 +415,17 @@ class Corpus:
         )
 
     def named(
-        self, terms: Sequence[int], people: Mapping[int, int], sight: Sight, *, speakers: bool = True
+        self, terms: Sequence[int], people: Mapping[int, int], seen: Seen, *, speakers: bool = True
     ) -> tuple[list[int], dict[int, int]]:
         """Return the people of what a caller sees that a query names; see `SubjectIndex.named`.
 
         Args:
             terms: The numbers of the query's terms.
             people: See `SubjectIndex.named`.
-            sight: What the caller sees.
+            seen: What the caller sees.
             speakers: Whether who says a statement is named, too, beside whom records are about.
         """
-        columns, seen = self.columns, self.seen(sight)
+        columns = self.columns
         visible = seen.people if speakers else seen.subjects
         return columns.subject_index.named(columns.subjects.texts, terms, people, visible)
 

@@ -53,6 +53,8 @@ T = TypeVar("T")
 _BATCH: Final = 1024
 """Number of texts that are embedded, and whose vectors are stored, at a time."""
 
+_AT_ONCE: Final = 16_384
+"""Number of assertions up to which a search takes about a millisecond, and hardly longer than the way to a thread."""
 
 _LOG: Final = logging.getLogger("factmem")
 
@@ -63,8 +65,8 @@ class Glance:
 
     Attributes:
         corpus: The records.
-        holds: Tells, after they were read, whether they were all that the store had when the glance began. Blocks: for
-            worker threads only.
+        holds: Tells, after they were read, whether they were all that the store had when the glance began. Blocks, as
+            `Mirror.glance`.
     """
 
     corpus: Corpus
@@ -173,8 +175,15 @@ class Mirror:
         """Whether something new is expected in the store, so that `glance` returns None."""
         return self._source.behind
 
+    @property
+    def is_small(self) -> bool:
+        """Whether a search of what is in memory takes about a millisecond, and the store is near."""
+        return self._outlines is not None and not self._outlines.far and 0 < self._log.size <= _AT_ONCE
+
     def glance(self, *, embedded: bool) -> Glance | None:
-        """Return the current records if these are likely to be all; None if not. Blocks: for worker threads only.
+        """Return the current records if these are likely to be all; None if not.
+
+        Blocks: for worker threads, and for `factmem.event_loops.at_once`.
 
         Args:
             embedded: See `corpus`.

@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
+from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
@@ -197,6 +198,8 @@ def _drop_unsatisfying(
     columns: Columns, rows: NDArray[Any], keep: Mask, condition: Satisfies, documents: Documents
 ) -> None:
     """Unset the rows to keep that do not meet a condition; none if it is on tracks."""
+    if condition.facet is not Facet.SCOPE:
+        may_wait()
     match condition.facet:
         case Facet.METADATA:
             left = np.flatnonzero(keep)
@@ -228,6 +231,7 @@ def _in_microseconds(condition: Between) -> Between:
 
 def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
     """Keep the strongest of the typed facts; see `factmem.recall.strongest.strongest`."""
+    may_wait()
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
     free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)

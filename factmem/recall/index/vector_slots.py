@@ -17,6 +17,7 @@ import numpy as np
 import simsimd
 
 from factmem.abc.capabilities import ScansVectors
+from factmem.event_loops import may_wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +125,7 @@ class _StoredView(VectorsView):
 
     def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         """See `VectorsView.dots`."""
+        may_wait()
         found = np.zeros(len(self.seqs), np.float32)
         numbers, products = self.store.products(self.tenant, query)
         order = self._order
@@ -134,6 +136,7 @@ class _StoredView(VectorsView):
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
+        may_wait()
         return self.store.vectors_of(self.tenant, self.seqs[slots], self.dimension)
 
     @functools.cached_property
@@ -182,6 +185,7 @@ class _Block:
         """Encode the vectors if they are many and were searched before; return whether that took any work."""
         if self._codes is not None or not self._searched or len(self.rows) < _CODED or self.room:
             return False
+        may_wait()
         with self._lock:
             self._codes = self._codes or _Codes(self.rows)
         return True
