@@ -26,16 +26,14 @@ from factmem.recall import DeepSettings, RecallFilter
 from factmem.recall.deep import Hint, Look, Results, explored
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.mirror import Mirror
-from factmem.recall.index.names_in_query import people_terms
 from factmem.recall.index.selection import selected
 from factmem.recall.links import Asking, followed
 from factmem.recall.marks import marked, rows_of_marks
-from factmem.recall.queries import Query, less_named
+from factmem.recall.queries import Query, less_named, read_query
 from factmem.recall.ranking import ranked
 from factmem.recall.results import COMPARED, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.signs import Kind, asks_for_assistant, asks_for_own, asks_whom, kinds_asked, nameless
+from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
@@ -269,7 +267,6 @@ class Recaller(ReadingPart):
         self._reader.look_in(wanted)
         calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
         return Search(
-            mirror=self._backend.mirror,
             sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
             wanted=wanted,
@@ -294,7 +291,6 @@ class Recaller(ReadingPart):
 class Search:
     """A checked search, which shallow and deep recall make in the same way."""
 
-    mirror: Mirror
     sight: Sight
     now: dt.datetime
     wanted: RecallFilter
@@ -369,13 +365,8 @@ class Search:
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. This is slow: for worker threads only."""
         query = Query(
-            terms=self.mirror.terms(text) if self.lexical else (),
+            **(read_query(text) if self.lexical else {}),
             vector=vector,
-            asks_assistant=self.lexical and asks_for_assistant(text),
-            kinds=kinds_asked(text) if self.lexical else Kind.NONE,
-            people=people_terms(text) if self.lexical else {},
-            asks_whom=self.lexical and asks_whom(text),
-            asks_for_own=self.lexical and asks_for_own(text),
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights,

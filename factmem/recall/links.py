@@ -235,6 +235,10 @@ def _scored(match: RecallMatch, factor: float) -> RecallMatch:
     return attrs.evolve(match, score=match.score * factor, parts=parts)
 
 
+_PERSON: Final = int(Kind.PERSON)
+_NOT_LINKED: Final = Linked()
+
+
 def followed(corpus: Corpus, asking: Asking) -> Linked:
     """Return the records that links lead to.
 
@@ -243,8 +247,8 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
         asking: The question, and what its search needs.
     """
     corpus = corpus.shown(asking.sight)
-    if not corpus.kinds_held & Kind.PERSON:
-        return Linked()
+    if not corpus.kinds_held & _PERSON:
+        return _NOT_LINKED
     may_wait()
     plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
     words = [_Word(word, frozenset(analyse(word))) for word in plain]
@@ -252,7 +256,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     for beginnings in (_named(corpus, asking.sight, words), _own(corpus, asking.sight)):
         if reached := search.reached(beginnings):
             return search.results(reached)
-    return Linked()
+    return _NOT_LINKED
 
 
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:

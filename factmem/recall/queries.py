@@ -12,14 +12,24 @@ import numpy as np
 from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Seen
-from factmem.recall.index.names_in_query import relation_terms
-from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.names_in_query import people_terms, relation_terms
+from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.index.postings import Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Kind, asking_words, capitalized, naming_words
+from factmem.recall.text.signs import (
+    Kind,
+    asking_words,
+    asks_for_assistant,
+    asks_for_own,
+    asks_whom,
+    capitalized,
+    kinds_asked,
+    naming_words,
+)
 from factmem.recall.text.times import TimeSpan
+from factmem.sentences import forgettable
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
-__all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named"]
+__all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named", "read_query"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -51,7 +61,7 @@ class Query:
         calibration: How cosines are read.
     """
 
-    terms: Sequence[Term]
+    terms: Sequence[Term] = ()
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
     timed: float = 0.0
@@ -82,6 +92,20 @@ class Query:
         timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
         seconds = (*self.times, *(span.seconds for span in times))
         return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
+
+
+@forgettable
+@functools.lru_cache(64)
+def read_query(text: str) -> Mapping[str, Any]:
+    """Return the attributes of a `Query` that its text decides, once for all searches of it."""
+    return {
+        "terms": tuple(map(query_term, dict.fromkeys(analyse(text)))),
+        "asks_assistant": asks_for_assistant(text),
+        "kinds": kinds_asked(text),
+        "people": people_terms(text),
+        "asks_whom": asks_whom(text),
+        "asks_for_own": asks_for_own(text),
+    }
 
 
 def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.float32] | None) -> Query:
@@ -224,7 +248,6 @@ class _Asking:
         query: The query.
         seen: What its caller sees of the corpus.
         found: The occurrences of the terms of the query.
-        heads: The heads of the corpus, all of one length while others append.
         people: The persons whom the query names.
         names: The terms that name them; see `SubjectIndex.named`.
     """
@@ -233,16 +256,19 @@ class _Asking:
     query: Query
     seen: Seen
     found: Occurrences
-    heads: Mapping[str, NDArray[Any]]
     people: Sequence[int]
     names: Mapping[int, int]
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _Asking:
         """Look up the people of a query."""
-        heads = corpus.columns.all_of_heads()
         people, names = corpus.named([term.number for term in query.terms], query.people, seen)
-        return cls(corpus=corpus, query=query, seen=seen, found=found, heads=heads, people=people, names=names)
+        return cls(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
+
+    @functools.cached_property
+    def heads(self) -> Mapping[str, NDArray[Any]]:
+        """The heads of the corpus, all of one length while others append."""
+        return self.corpus.columns.all_of_heads()
 
     def concepts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return by head how far the query asks for its concept, and how far it names it."""

@@ -295,7 +295,7 @@ def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Score
     """
     seen = corpus.seen(query.sight)
     keep = seen.few if keep is None else keep
-    groups = seen.overtaken.at(slice(0, 0 if query.times else None))
+    groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
     if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
         chosen, scored = keep, groups.whole(keep)
         asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))

@@ -52,7 +52,7 @@ _KNOWN_TERMS: Final = 4096
 """Number of terms whose figures are cached, and of queries whose occurrences are."""
 
 _KNOWN_ROWS: Final = 250_000
-"""Number of rows, of 12 bytes each, that the cached occurrences of queries hold."""
+"""Number of rows, of 20 bytes each, that the cached occurrences of queries hold."""
 
 _KNOWN_QUERY: Final = 4000
 """Typical bytes of the cached occurrences of a query, without their rows."""
@@ -280,7 +280,7 @@ class _Known:
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        return 12 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * len(self.figures)
+        return 20 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * len(self.figures)
 
     def keep(self, key: tuple[Hashable, tuple[int, ...]], found: Occurrences) -> None:
         """Keep the terms of a query."""

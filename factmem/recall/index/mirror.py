@@ -29,12 +29,11 @@ from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
-from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of, query_term
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
-from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.related_words import Term
+from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -272,10 +271,6 @@ class Mirror:
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion of the mirror, or None."""
         return self._log.vector(assertion_id)
-
-    def terms(self, text: str) -> list[Term]:
-        """Return the distinct terms of a query, with their related terms and topics."""
-        return list(map(query_term, dict.fromkeys(analyse(text))))
 
     async def _compare(self, identity: EmbedderIdentity) -> None:
         """Check that the store's vectors are our embedder's; write nothing."""

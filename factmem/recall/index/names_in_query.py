@@ -174,6 +174,8 @@ class SubjectIndex:
             for number, words in self._related.get(people[term], ())
         ]
         called = [(number, words) for number, words in found if number < len(visible) and visible[number]]
+        if not called:
+            return [], {}
         names = {words for _, words in called}
         whole = {words for words in names if not any(words < others for others in names)}
         sizes = {term: len(words) for words in sorted(whole, key=len) for term in words}

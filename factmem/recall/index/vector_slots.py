@@ -44,6 +44,9 @@ _AT_ONCE: Final = 1024
 """Number of vectors that are encoded at once, so that they stay in the processor's cache."""
 
 
+_TINY: Final = np.finfo(np.float32).tiny
+
+
 class VectorsView(abc.ABC):
     """A snapshot of vectors. Methods block: for worker threads only."""
 
@@ -58,7 +61,8 @@ class VectorsView(abc.ABC):
     def exact(self, slots: NDArray[np.int32], query: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return inner products in double precision, each a function of its vector and the query alone."""
         rows = self.take(slots).astype(np.float64)
-        products: NDArray[np.float64] = np.einsum("ij,j->i", rows, query.astype(np.float64))
+        rows *= query
+        products: NDArray[np.float64] = np.add.reduce(rows, axis=1)
         return products
 
 
@@ -241,11 +245,11 @@ class _Codes:
 
 def _encoded(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], float]:
     """Return the codes and scales of vectors, and the largest length of what any of them leaves out."""
-    scales = np.maximum(rows.max(1), -rows.min(1)) / 127
-    np.maximum(scales, np.finfo(np.float32).tiny, out=scales)
+    scales = np.maximum.reduce(np.abs(rows), axis=1) / 127
+    np.maximum(scales, _TINY, out=scales)
     wholes = np.rint(rows / scales[:, None])
     left_out = rows - wholes * scales[:, None]
-    return wholes.astype(np.int8), scales, float(np.add.reduce(left_out * left_out, axis=1).max()) ** 0.5
+    return wholes.astype(np.int8), scales, float(np.maximum.reduce(np.add.reduce(left_out * left_out, axis=1))) ** 0.5
 
 
 def _rounding(query: NDArray[np.float32]) -> float:
