@@ -40,7 +40,7 @@ from factmem.recall.index.mirror import Glance
 from factmem.recall.index.names_in_query import people_terms, subject_of_text
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
-from factmem.recall.results import RecallMatch, hydrate
+from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
@@ -225,7 +225,7 @@ class Reader(Part):
             return _in_full(corpus, taken), next_page
 
         taken, next_page = await self.of_visible(wanted, listed)
-        return RecordPage([hydrate(row, self._context.concepts) for row in taken], next_page=next_page)
+        return RecordPage(hydrated(taken, self._context.concepts), next_page=next_page)
 
     async def info(
         self,
@@ -261,7 +261,7 @@ class Reader(Part):
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
             raise RecordNotFoundError("no record that is current and visible has this id")
-        return [hydrate(found[id], self._context.concepts) for id in ids]
+        return hydrated([found[id] for id in ids], self._context.concepts)
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:
         """Return the current, visible records that pass a filter."""
@@ -357,6 +357,8 @@ class Reader(Part):
 
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
+        if not self._backend.four_verbs_only:
+            return
         view = self._context.view
         within = view.scopes if wanted.scope is None else (wanted.scope,)
         scopes = tuple(scope for scope in within if not scope.is_branch)

@@ -36,7 +36,7 @@ from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numb
 from factmem.recall.index.selection import selected
 from factmem.recall.queries import Query
 from factmem.recall.ranking import ranked
-from factmem.recall.results import RecallMatch, hydrate
+from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import topics_of
 from factmem.recall.text.signs import Kind, asking_words, kinds_asked, relation
@@ -427,7 +427,7 @@ class _Links:
         left = [phrase for phrase in self._phrases if path.taken.isdisjoint(phrase.words)]
         fit = max((self._likeness(phrase, names) for phrase in left), default=0.0)
         similarity = scoring.raised(scoring.raised(match.parts.similarity, fit, _RAISE), path.fit, _RAISE)
-        links: tuple[FactRecord[Any], ...] = tuple(hydrate(link, self._asking.concepts) for link in path.links)
+        links: tuple[FactRecord[Any], ...] = tuple(hydrated(path.links, self._asking.concepts))
         return attrs.evolve(
             match,
             score=scoring.composite(similarity, match.parts.recency, match.parts.importance, query.settings),

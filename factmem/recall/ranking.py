@@ -31,7 +31,7 @@ from factmem.recall.index.corpus import Corpus, RowWeights
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
-from factmem.recall.results import RecallMatch, ScoreParts, hydrate
+from factmem.recall.results import RecallMatch, ScoreParts, hydrated
 from factmem.recall.scoring import Evidence
 
 if TYPE_CHECKING:
@@ -475,7 +475,7 @@ def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> li
     scored = ranking.scored
     columns = [getattr(scored, name).tolist() for name in ("score", "newest", *_PARTS)]
     found: list[RecallMatch] = []
-    for current, score, newest, *values in zip(ranking.currents, *columns, strict=True):
+    for record, score, newest, *values in zip(hydrated(ranking.currents, concepts), *columns, strict=True):
         parts = ScoreParts(**dict(zip(_PARTS, values, strict=True)))
         reasons = _reasons(
             parts.lexical > 0,
@@ -486,7 +486,7 @@ def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> li
             parts.importance > 0.5,
             newest,
         )
-        found.append(RecallMatch(record=hydrate(current, concepts), score=score, parts=parts, reasons=reasons))
+        found.append(RecallMatch(record=record, score=score, parts=parts, reasons=reasons))
     return found
 
 

@@ -15,7 +15,16 @@ from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
 from factmem.sentences import QUESTION_MARKS, tells
 
-__all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "confidence_in", "hydrate"]
+__all__ = [
+    "COMPARED",
+    "DeepRecall",
+    "RecallMatch",
+    "RecallMatches",
+    "ScoreParts",
+    "confidence_in",
+    "hydrate",
+    "hydrated",
+]
 
 COMPARED: Final = 10
 """Number of first results that the confidence is computed from."""
@@ -207,7 +216,15 @@ def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
     """Return a current record as users see it, read as its declared concept if that fits."""
-    recorded = current.recorded
-    alone = len(current.said) == 1 and recorded.assertion.keyword not in concepts
-    shared = recorded.shared_record if alone else None
-    return shown_record(recorded, concepts, details=current.details) if shared is None else shared
+    return hydrated([current], concepts)[0]
+
+
+def hydrated(several: Sequence[Current], concepts: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
+    """Return current records as users see them; see `hydrate`."""
+    found: list[FactRecord[Any]] = []
+    for current in several:
+        recorded = current.recorded
+        alone = len(current.said) == 1 and recorded.assertion.keyword not in concepts
+        shared = recorded.shared_record if alone else None
+        found.append(shown_record(recorded, concepts, details=current.details) if shared is None else shared)
+    return found
