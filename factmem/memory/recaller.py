@@ -195,7 +195,7 @@ class Recaller(ReadingPart):
 
             def finish() -> _Found:
                 matches = search.marked(corpus, begun())
-                read = matches if search.keeps_all or not top else search.marked(corpus, best(whole_pool))
+                read = matches if not top or search.keeps_all else search.marked(corpus, best(whole_pool))
                 return matches, read[:top], search.number_seen(corpus)
 
             return finish
@@ -258,8 +258,10 @@ class Recaller(ReadingPart):
         Raises:
             InvalidDataError: An argument is out of range.
         """
-        settings = self._context.settings if settings is None else settings
-        check_instance(settings, "settings", RecallSettings)
+        if settings is None:
+            settings = self._context.settings
+        else:
+            check_instance(settings, "settings", RecallSettings)
         check_query(query, limit, min_score)
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")

@@ -221,11 +221,11 @@ _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts) if field.
 def _first_pass(corpus: Corpus, asked: CorpusQuery) -> tuple[NDArray[np.float32], float]:
     """Return approximate scores of all rows, and the largest error of any of them."""
     query, weights = asked.query, corpus.short_weights
-    evidence = _evidence(corpus, asked, None, weights)
-    alike = scoring.similarity(evidence, query.lexical_weight)
+    evidence, by_words = _evidence(corpus, asked, None, weights), query.lexical_weight
+    alike = scoring.similarity(evidence, by_words)
     recency = corpus.recency(query.settings.half_life_days, query.now)
     scores: Any = scoring.composite(alike, recency, weights.importance, query.settings)
-    steepness = scoring.steepness(evidence, query.lexical_weight, query.settings)
+    steepness = scoring.steepness(evidence, by_words, query.settings)
     return scores, steepness * asked.error + 6e-6 + 1e-6 * len(asked.terms)
 
 

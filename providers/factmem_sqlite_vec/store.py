@@ -420,7 +420,8 @@ class Store:
             if connection is not None:
                 self._idle.append(connection)
             self._lent -= 1
-            self._pool.notify_all()
+            if self._closed:
+                self._pool.notify_all()
 
     def _another(self) -> apsw.Connection:
         return self.codec.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
