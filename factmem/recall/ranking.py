@@ -407,35 +407,38 @@ def ranked(
         may_wait()
     beside = beside if corpus.documents.far else None
     keep = kept_rows(corpus, query.sight, wanted)
-    scored = None if diversity else search(corpus, query, keep, limit)
-
-    def read(limit: int, scored: Scored | None) -> _Ranking | None:
-        return _read(corpus, query, keep, min_score, beside, limit, scored)
+    best = functools.partial(_best, corpus, query, min_score)
+    read = functools.partial(_read, corpus, query, keep, best, beside)
+    first = None if diversity else best(keep, limit)
 
     def matches() -> list[RecallMatch]:
         if diversity:
-            ranking = _diverse(corpus, lambda size: read(size, search(corpus, query, keep, size)), limit, diversity)
+            ranking = _diverse(corpus, lambda size: read(size, best(keep, size)), limit, diversity)
         else:
-            ranking = read(limit, scored)
+            ranking = read(limit, first)
         return [] if ranking is None else _matches(ranking, concepts)
 
     return matches
+
+
+def _best(corpus: Corpus, query: Query, min_score: float, keep: Rows | None, limit: int) -> Scored | None:
+    """Search for the best rows, in order, with all that equal the last of them; None if there are none."""
+    scored = search(corpus, query, keep, limit)
+    best = None if scored is None else scored.at(_top(scored, limit, min_score))
+    return best if best is not None and len(best.rows) else None
 
 
 def _read(
     corpus: Corpus,
     query: Query,
     keep: Rows | None,
-    min_score: float,
+    again: Callable[[Rows | None, int], Scored | None],
     beside: Callable[[Rows], Sequence[int]] | None,
     limit: int,
-    scored: Scored | None,
+    best: Scored | None,
 ) -> _Ranking | None:
-    """Read the best of the rows that a search has scored; None if there are none."""
-    while scored is not None:
-        best = scored.at(_top(scored, limit, min_score))
-        if not len(best.rows):
-            return None
+    """Read the best rows that a search has found; None if there are none."""
+    while best is not None:
         found = CurrentRows(best.rows, best.rows, counts=best.counts)
         read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
         currents = [current for current in read if current is not None]
@@ -444,7 +447,7 @@ def _read(
         # Some were erased since the corpus was made: others take their places.
         left = corpus.seen(query.sight).rows if keep is None else keep
         keep = left[~among(left, best.rows[[current is None for current in read]])]
-        scored = search(corpus, query, keep, limit)
+        best = again(keep, limit)
     return None
 
 
