@@ -1,4 +1,7 @@
-"""The open file: one connection that writes and several that read. It blocks: for worker threads only."""
+"""The open file: one connection that writes and several that read. It blocks: for worker threads.
+
+What `Store.remembered` has in memory is for the event loop as well.
+"""
 
 from __future__ import annotations
 
