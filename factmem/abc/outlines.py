@@ -67,7 +67,8 @@ class Outlined:
 class KeepsOutlines(Protocol):
     """Keeps outlines beside assertions.
 
-    The methods that are not ``async`` block; they are for worker threads.
+    The methods that are not ``async`` block; they are for worker threads, and `newest` is for the event loop as well
+    where the store is not far.
 
     Attributes:
         far: Whether each call takes a round trip over a network. Recall then reads at once all that its results may
@@ -89,7 +90,10 @@ class KeepsOutlines(Protocol):
         ...
 
     def newest(self, tenant: str | None) -> int:
-        """Return the newest sequence number of a tenant, as `KeepsLog.version` does."""
+        """Return the newest sequence number of a tenant, as `KeepsLog.version` does.
+
+        A store that is not far calls `factmem.event_loops.may_wait` before it reads a disk.
+        """
         ...
 
     def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:

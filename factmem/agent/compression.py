@@ -21,7 +21,7 @@ from factmem.fold import Moment, fold
 from factmem.hidden_characters import escaped
 from factmem.memory.argument_checks import check_parts
 from factmem.recall.index.source import outside_log
-from factmem.recall.results import hydrate
+from factmem.recall.results import hydrated
 from factmem.records import Assertion, FactRecord, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -141,7 +141,7 @@ class FactRetrievalCompression:
             log += [outside_log(assertion, len(log) + number) for number, assertion in enumerate(said, start=1)]
         now = max((recorded.recorded_at for recorded in log), default=dt.datetime.now(dt.UTC))
         concepts = {concept.keyword: concept for concept in self.concepts}
-        return [hydrate(row, concepts) for row in fold(log, Moment(now=now))]
+        return hydrated(fold(log, Moment(now=now)), concepts)
 
     def _summary(self, records: Sequence[FactRecord[Any]], tool_results: int) -> str:
         parts = []

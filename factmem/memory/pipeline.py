@@ -55,7 +55,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import outside_log
-from factmem.recall.results import hydrate
+from factmem.recall.results import hydrate, hydrated
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
     Assertion,
@@ -504,7 +504,7 @@ class Pipeline(WritingPart):
             for row in visible
             if row.recorded.record_id in ready or any(item.message in messages for item in row.details.evidence)
         ]
-        return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
+        return Remembered(records=tuple(hydrated(rows, self._context.concepts)))
 
     async def _applied_or_single(
         self, found: Sequence[ReadUnit], *, tries: int = 5

@@ -9,8 +9,10 @@ from typing import Any, Final, TypeVar
 
 import attrs
 from anyio import to_thread
+from anyio.lowlevel import checkpoint
 
 from factmem.errors import RecordNotFoundError, SeveralIndividualsError
+from factmem.event_loops import at_once
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
@@ -30,10 +32,11 @@ from factmem.providers import fact_of
 from factmem.recall import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.mirror import Glance
 from factmem.recall.index.names_in_query import people_terms, subject_of_text
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
-from factmem.recall.results import RecallMatch, hydrate
+from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
@@ -202,7 +205,7 @@ class Reader(Part):
             return _in_full(corpus, taken), next_page
 
         taken, next_page = await self.of_visible(self.wanted(filters, strongest=strongest), listed)
-        return RecordPage([hydrate(row, self._context.concepts) for row in taken], next_page=next_page)
+        return RecordPage(hydrated(taken, self._context.concepts), next_page=next_page)
 
     async def info(
         self,
@@ -228,7 +231,7 @@ class Reader(Part):
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
             raise RecordNotFoundError("no record that is current and visible has this id")
-        return [hydrate(found[id], self._context.concepts) for id in ids]
+        return hydrated([found[id] for id in ids], self._context.concepts)
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:
         """Return the current, visible records that pass a filter."""
@@ -240,29 +243,49 @@ class Reader(Part):
         self.look_in(wanted)
         return await self.of_corpus(lambda corpus: derive(corpus, selected(corpus, sight, wanted)))
 
-    async def of_corpus(self, derive: Callable[[Corpus], T], *, embedded: bool = False) -> T:
-        """Derive something from the records that are current at the context's moment, in a worker thread.
+    async def of_corpus(self, derive: Callable[[Corpus], T]) -> T:
+        """Return what a function derives from the records that are current at the context's moment."""
+        return await self.found_in_corpus(lambda corpus: functools.partial(derive, corpus), small=False)
 
-        The records in memory are used while the store has nothing newer; else it is derived once more.
+    async def found_in_corpus(
+        self, search: Callable[[Corpus], Callable[[], T]], *, embedded: bool = False, small: bool = True
+    ) -> T:
+        """Return what a search finds in the records that are current at the context's moment.
+
+        The records in memory are used while the store has nothing newer; else they are searched once more. A search
+        runs in a worker thread, unless it takes about a millisecond there and back: then it begins on the event loop,
+        and goes on in a thread if it has to wait.
 
         Args:
-            derive: The function; it may be called twice.
+            search: Searches a corpus, and returns a function that returns what was found, and may read it first. Both
+                may be called twice, and call `factmem.event_loops.may_wait` before they wait.
             embedded: See `corpus`.
+            small: Whether the search takes no longer than one by words and meaning.
         """
         mirror = self._backend.mirror
+        begun: tuple[Glance, Callable[[], T]] | None = None
 
-        def at_once() -> tuple[T] | None:
-            glance = mirror.glance(embedded=embedded)
-            if glance is None:
-                return None
-            derived = derive(glance.corpus)
-            return (derived,) if glance.holds() else None
+        def glanced() -> tuple[T] | None:
+            nonlocal begun
+            if begun is None:
+                glance = mirror.glance(embedded=embedded)
+                if glance is None:
+                    return None
+                begun = glance, search(glance.corpus)
+            glance, finish = begun
+            found = finish()
+            return (found,) if glance.holds() else None
 
         if self._context.past is None and not mirror.behind:
-            found = await to_thread.run_sync(at_once)
+            found = None
+            if small and mirror.is_small:
+                await checkpoint()
+                found = at_once(glanced)
+            found = found or await to_thread.run_sync(glanced)
             if found is not None:
                 return found[0]
-        return await to_thread.run_sync(derive, await self.corpus(embedded=embedded))
+        corpus = await self.corpus(embedded=embedded)
+        return await to_thread.run_sync(lambda: search(corpus)())
 
     async def corpus(self, *, embedded: bool = False) -> Corpus:
         """Return the records that are current at the context's moment.
@@ -279,7 +302,7 @@ class Reader(Part):
 
         def named(corpus: Corpus) -> list[MemorySubject]:
             shown = corpus.shown(sight)
-            numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), sight, speakers=False)
+            numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), shown.seen(sight), speakers=False)
             return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
 
         return await self.of_corpus(named)
@@ -313,6 +336,8 @@ class Reader(Part):
 
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
+        if not self._backend.four_verbs_only:
+            return
         view = self._context.view
         within = view.scopes if wanted.scope is None else (wanted.scope,)
         scopes = tuple(scope for scope in within if not scope.is_branch)

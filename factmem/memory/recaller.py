@@ -26,16 +26,14 @@ from factmem.recall import DeepSettings, RecallFilter
 from factmem.recall.deep import Hint, Look, Results, explored
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.mirror import Mirror
-from factmem.recall.index.names_in_query import people_terms
 from factmem.recall.index.selection import selected
 from factmem.recall.links import Asking, followed
 from factmem.recall.marks import marked, rows_of_marks
-from factmem.recall.queries import Query, less_named
+from factmem.recall.queries import Query, less_named, read_query
 from factmem.recall.ranking import ranked
 from factmem.recall.results import COMPARED, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.signs import Kind, asks_for_assistant, asks_for_own, asks_whom, kinds_asked, nameless
+from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
@@ -164,37 +162,45 @@ class Recaller(ReadingPart):
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
-        wide = attrs.evolve(search, limit=max(search.limit, top, COMPARED))
+        limit = max(search.limit, top, COMPARED)
+        wide = search if limit == search.limit else attrs.evolve(search, limit=limit)
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
-        def rank(corpus: Corpus) -> _Found:
+        def begin(corpus: Corpus) -> Callable[[], _Found]:
             whole = search.whole_query(corpus, query, happened, vectors)
             linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))
 
-            def best(search: Search) -> list[RecallMatch]:
-                matches = linked.among(
+            def ranking(search: Search, wanted: RecallFilter) -> Callable[[], list[RecallMatch]]:
+                return ranked(
                     corpus,
-                    lambda wanted: ranked(
-                        corpus,
-                        whole,
-                        wanted=wanted,
-                        limit=search.limit,
-                        min_score=search.min_score,
-                        concepts=search.concepts,
-                        beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
-                    ),
+                    whole,
+                    wanted=wanted,
+                    limit=search.limit,
+                    min_score=search.min_score,
+                    concepts=search.concepts,
+                    beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
+                )
+
+            def best(search: Search) -> list[RecallMatch]:
+                return linked.among(
+                    corpus,
+                    lambda wanted: ranking(search, wanted)(),
                     sight=search.sight,
                     wanted=search.wanted,
                     limit=search.limit,
                     min_score=search.min_score,
                 )
-                return search.marked(corpus, matches)
 
-            matches = best(wide)
-            pool = matches[:top] if search.keeps_all else best(whole_pool) if top else []
-            return matches, pool, search.number_seen(corpus)
+            begun = functools.partial(best, wide) if linked.matches else ranking(wide, wide.wanted)
 
-        return await self._reader.of_corpus(rank, embedded=embedded)
+            def finish() -> _Found:
+                matches = search.marked(corpus, begun())
+                read = matches if not top or search.keeps_all else search.marked(corpus, best(whole_pool))
+                return matches, read[:top], search.number_seen(corpus)
+
+            return finish
+
+        return await self._reader.found_in_corpus(begin, embedded=embedded)
 
     def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
@@ -252,8 +258,10 @@ class Recaller(ReadingPart):
         Raises:
             InvalidDataError: An argument is out of range.
         """
-        settings = self._context.settings if settings is None else settings
-        check_instance(settings, "settings", RecallSettings)
+        if settings is None:
+            settings = self._context.settings
+        else:
+            check_instance(settings, "settings", RecallSettings)
         check_query(query, limit, min_score)
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
@@ -261,7 +269,6 @@ class Recaller(ReadingPart):
         self._reader.look_in(wanted)
         calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
         return Search(
-            mirror=self._backend.mirror,
             sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
             wanted=wanted,
@@ -286,7 +293,6 @@ class Recaller(ReadingPart):
 class Search:
     """A checked search, which shallow and deep recall make in the same way."""
 
-    mirror: Mirror
     sight: Sight
     now: dt.datetime
     wanted: RecallFilter
@@ -349,7 +355,7 @@ class Search:
             return self.query(corpus, text, vectors.get(text))
 
         def telling(phrase: str) -> list[RecallMatch]:
-            return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)
+            return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)()
 
         query = timed(asked(text), happened, telling, vectors, self.now)
         return less_named(corpus, query, text, vectors.get(nameless(text)))
@@ -361,13 +367,8 @@ class Search:
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. This is slow: for worker threads only."""
         query = Query(
-            terms=self.mirror.terms(text) if self.lexical else (),
+            **(read_query(text) if self.lexical else {}),
             vector=vector,
-            asks_assistant=self.lexical and asks_for_assistant(text),
-            kinds=kinds_asked(text) if self.lexical else Kind.NONE,
-            people=people_terms(text) if self.lexical else {},
-            asks_whom=self.lexical and asks_whom(text),
-            asks_for_own=self.lexical and asks_for_own(text),
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights,
@@ -379,7 +380,8 @@ class Search:
         dated = query.at(times, rest)
         words = [term.number for term in query.terms if term not in dated.terms]
         # April and June are no times where they are people.
-        return query if corpus.shown(self.sight).named(words, {}, self.sight)[0] else dated
+        shown = corpus.shown(self.sight)
+        return query if shown.named(words, {}, shown.seen(self.sight))[0] else dated
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:
@@ -476,7 +478,7 @@ class Searches:
         query = self.search.whole_query(corpus, look.text, self.search.events(look.text), self._vectors)
         most = max(self.search.limit, COMPARED)
         limit = most if look.hint is None else len(look.hint.record_ids) or most
-        matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)
+        matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)()
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]

@@ -106,7 +106,9 @@ class Request:
 
 
 class Engine(Protocol):
-    """The blocking half of a provider. Its methods are called in worker threads only.
+    """The blocking half of a provider. Its methods are called in worker threads.
+
+    `version` is called on the event loop as well; see `factmem.abc.outlines.KeepsOutlines.newest`.
 
     `commit` and the methods that write are called one at a time; those that read run beside them and beside each
     other. Each method has the meaning, and raises the errors, of the method of the same name in `factmem.abc`.

@@ -1,10 +1,10 @@
 """Recall: from a question to the best records of a store.
 
-- `scoring` holds all formulas, `ranking` the two passes of a search, `filters` and `strength` what narrows it, and
-  `results` the matches.
+- `scoring` holds all formulas, `queries` what is asked, `ranking` the two passes of a search, `conditions` and
+  `strongest` what narrows it, and `results` the matches.
 - `index` is the searchable copy of a tenant's log: codec, columns, fold, postings, corpus, mirror.
 - `text` reads English: terms, times, signs, related words, updates.
-- `deep` is recall with a model, `overtaken` the marks on results, `hops` what links lead to, `events` dates by events,
+- `deep` is recall with a model, `marks` the marks on results, `links` what links lead to, `events` dates by events,
   `embedders` the vectors.
 """
 

@@ -25,6 +25,7 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
+from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall import scoring
@@ -35,7 +36,7 @@ from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numb
 from factmem.recall.index.selection import selected
 from factmem.recall.queries import Query
 from factmem.recall.ranking import ranked
-from factmem.recall.results import RecallMatch, hydrate
+from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import topics_of
 from factmem.recall.text.signs import Kind, asking_words, kinds_asked, relation
@@ -234,6 +235,10 @@ def _scored(match: RecallMatch, factor: float) -> RecallMatch:
     return attrs.evolve(match, score=match.score * factor, parts=parts)
 
 
+_PERSON: Final = int(Kind.PERSON)
+_NOT_LINKED: Final = Linked()
+
+
 def followed(corpus: Corpus, asking: Asking) -> Linked:
     """Return the records that links lead to.
 
@@ -242,21 +247,22 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
         asking: The question, and what its search needs.
     """
     corpus = corpus.shown(asking.sight)
-    if not corpus.kinds_held & Kind.PERSON:
-        return Linked()
+    if not corpus.kinds_held & _PERSON:
+        return _NOT_LINKED
+    may_wait()
     plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
     words = [_Word(word, frozenset(analyse(word))) for word in plain]
     search = _Links(corpus, asking, words)
     for beginnings in (_named(corpus, asking.sight, words), _own(corpus, asking.sight)):
         if reached := search.reached(beginnings):
             return search.results(reached)
-    return Linked()
+    return _NOT_LINKED
 
 
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
     """Begin with the subjects that the question names, as far as any of them is named."""
     numbers = term_numbers([term for word in words for term in sorted(word.terms)])
-    found, _ = corpus.named(numbers, {}, sight, speakers=False)
+    found, _ = corpus.named(numbers, {}, corpus.seen(sight), speakers=False)
     paths: list[_Path] = []
     for number in dict.fromkeys(found):
         subject = subject_of_text(corpus.columns.subjects.texts[number])
@@ -405,7 +411,7 @@ class _Links:
     def _matches(self, path: _Path, text: str) -> Iterator[RecallMatch]:
         query = self._asking.query(text, self._vectors[text])
         wanted = RecallFilter(subject=path.subject)
-        for match in ranked(self._corpus, query, wanted=wanted, limit=_EACH, concepts=self._asking.concepts):
+        for match in ranked(self._corpus, query, wanted=wanted, limit=_EACH, concepts=self._asking.concepts)():
             yield self._raised(match, path, query)
 
     def _asked_again(self, path: _Path) -> str:
@@ -421,7 +427,7 @@ class _Links:
         left = [phrase for phrase in self._phrases if path.taken.isdisjoint(phrase.words)]
         fit = max((self._likeness(phrase, names) for phrase in left), default=0.0)
         similarity = scoring.raised(scoring.raised(match.parts.similarity, fit, _RAISE), path.fit, _RAISE)
-        links: tuple[FactRecord[Any], ...] = tuple(hydrate(link, self._asking.concepts) for link in path.links)
+        links: tuple[FactRecord[Any], ...] = tuple(hydrated(path.links, self._asking.concepts))
         return attrs.evolve(
             match,
             score=scoring.composite(similarity, match.parts.recency, match.parts.importance, query.settings),

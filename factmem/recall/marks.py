@@ -23,6 +23,7 @@ from factmem.recall.index.column_fold import takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import REMOVED, microseconds
+from factmem.recall.index.overtaking import Overtaken
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.records import Evidence, FactRecord, Recorded, record_of
 from factmem.views import Sight
@@ -55,6 +56,8 @@ def marked(
         concepts: The declared concepts by keyword.
     """
     marks = _Marks.of(corpus, sight, wanted)
+    if not (marks.overtaken or len(marks.corpus.retired)):
+        return list(matches)
     rows = _rows(marks.corpus, [match.record for match in matches])
     if not (marks.newest(rows) or marks.retired_near(rows)):
         return list(matches)
@@ -139,6 +142,11 @@ class _Marks:
         """Return the marks of a search; see `marked`."""
         return cls(corpus.shown(sight), sight, wanted)
 
+    @functools.cached_property
+    def overtaken(self) -> Overtaken:
+        """The statements that others overtake, of those that the caller sees."""
+        return self.corpus.seen(self.sight).overtaken
+
     def may_read(self, rows: NDArray[np.intp]) -> list[int]:
         """Return all rows that marking some results may read. The values that are read decide which ones."""
         columns = self.corpus.columns
@@ -168,9 +176,7 @@ class _Marks:
 
     def newest(self, rows: Sequence[int] | NDArray[np.intp]) -> dict[int, int]:
         """Return the newest statement that overtakes each of some rows, by rows; only for those that have one."""
-        overtaken = self.corpus.seen(self.sight).overtaken
-        if not len(overtaken):
-            return {}
+        overtaken = self.overtaken
         found = among(overtaken.older, np.array(rows, np.intp))
         return dict(zip(overtaken.older[found].tolist(), overtaken.newest[found].tolist(), strict=True))
 

@@ -12,14 +12,24 @@ import numpy as np
 from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Seen
-from factmem.recall.index.names_in_query import relation_terms
-from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.index.names_in_query import people_terms, relation_terms
+from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.index.postings import Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Kind, asking_words, capitalized, naming_words
+from factmem.recall.text.signs import (
+    Kind,
+    asking_words,
+    asks_for_assistant,
+    asks_for_own,
+    asks_whom,
+    capitalized,
+    kinds_asked,
+    naming_words,
+)
 from factmem.recall.text.times import TimeSpan
+from factmem.sentences import forgettable
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
-__all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named"]
+__all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named", "read_query"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -51,7 +61,7 @@ class Query:
         calibration: How cosines are read.
     """
 
-    terms: Sequence[Term]
+    terms: Sequence[Term] = ()
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
     timed: float = 0.0
@@ -84,6 +94,20 @@ class Query:
         return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
 
 
+@forgettable
+@functools.lru_cache(64)
+def read_query(text: str) -> Mapping[str, Any]:
+    """Return the attributes of a `Query` that its text decides, once for all searches of it."""
+    return {
+        "terms": tuple(map(query_term, dict.fromkeys(analyse(text)))),
+        "asks_assistant": asks_for_assistant(text),
+        "kinds": kinds_asked(text),
+        "people": people_terms(text),
+        "asks_whom": asks_whom(text),
+        "asks_for_own": asks_for_own(text),
+    }
+
+
 def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.float32] | None) -> Query:
     """Return a query in whose embedding names count half; the same one if not all of its capitalized words are names.
 
@@ -99,7 +123,8 @@ def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.flo
         return query
     both = query.vector + nameless
     size = float(np.linalg.norm(both))
-    _, names = corpus.shown(query.sight).named([term.number for term in query.terms], {}, query.sight)
+    shown = corpus.shown(query.sight)
+    _, names = shown.named([term.number for term in query.terms], {}, shown.seen(query.sight))
     if not size or not names or not names.keys() >= set(term_numbers(analyse(" ".join(capitalized(text))))):
         return query
     return attrs.evolve(query, vector=(both / size).astype(np.float32))
@@ -145,9 +170,8 @@ class AskedAbout:
     Attributes:
         names: The terms that name people; see `SubjectIndex.named`.
         called: By head, whether the query names its person; None if it names nobody.
-        concepts: By head, how far the query asks for its concept; None if there are statements only.
-        named: By head, how far it names its concept.
-        others: By head, whether it is of facts about others than the query asks about.
+        facts: By head, how far the query asks for its concept, how far it names it, and whether it is of facts about
+            others than the query asks about; None if there are statements only.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
         mentions: By row, whether it is a fact, or is of or holds a name in the query; None if that names nobody.
@@ -158,9 +182,7 @@ class AskedAbout:
 
     names: Mapping[int, int]
     called: NDArray[np.bool_] | None
-    concepts: NDArray[np.float64] | None
-    named: NDArray[np.float64]
-    others: NDArray[np.bool_]
+    facts: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]] | None
     strange: NDArray[np.bool_] | None
     mentions: NDArray[np.bool_] | None
     kin: tuple[Hits, Hits, Hits] | None
@@ -183,21 +205,15 @@ class AskedAbout:
             found: The occurrences of the terms.
         """
         asking = _Asking.of(corpus, query, seen, found)
-        heads, index = asking.heads, corpus.columns.concept_index
-        unnamed = [term for term in query.terms if term.number not in asking.names]
-        terms = list(zip(unnamed, _weights(unnamed), strict=True))
-        asked, named = index.asked(corpus.columns.concepts.texts, terms, seen.concepts)
+        facts = asking.concepts() if len(seen.facts) else None
         strangers = asking.strangers()
         relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
-        some = bool(seen.concepts.any())
         return cls(
             names=asking.names,
-            called=asking.called.take(heads["person"], mode="clip") if asking.people else None,
-            concepts=asked.take(heads["concept"], mode="clip") if some else None,
-            named=named.take(heads["concept"], mode="clip"),
-            others=asking.others,
-            strange=asking.facts & ~asking.holding(strangers) if strangers and some else None,
-            mentions=asking.mentions(strangers, typed=some),
+            called=asking.called.take(asking.heads["person"], mode="clip") if asking.people else None,
+            facts=None if facts is None else (*facts, asking.others),
+            strange=asking.facts & ~asking.holding(strangers) if strangers and facts else None,
+            mentions=asking.mentions(strangers),
             kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
             anybody=query.asks_whom and not asking.people,
         )
@@ -211,15 +227,15 @@ class AskedAbout:
         """
         heads = corpus.heads[of]
         lead = None if self.called is None else self.called[heads]
-        if self.concepts is None:
+        if self.facts is None:
             return lead, None, None, None
-        named, other = self.named[heads], self.others[heads]
+        asked, named, other = self.facts[0][heads], self.facts[1][heads], self.facts[2][heads]
         if self.anybody:
             other = other & (corpus.kinds[of] & Kind.PERSON != 0)
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
-        concept = np.where(other, 0, self.concepts[heads]).astype(dtype)
+        concept = np.where(other, 0, asked).astype(dtype)
         return None if lead is None else lead & ~other, concept, named.astype(dtype), other
 
 
@@ -232,61 +248,82 @@ class _Asking:
         query: The query.
         seen: What its caller sees of the corpus.
         found: The occurrences of the terms of the query.
-        heads: The heads of the corpus, all of one length while others append.
         people: The persons whom the query names.
         names: The terms that name them; see `SubjectIndex.named`.
-        called: By person, whether the query names them.
-        about: By person, whether the query asks about them.
-        typed: By head, whether it is of a typed fact.
-        others: By head, whether it is of a typed fact about somebody or something else than the query asks about.
     """
 
     corpus: Corpus
     query: Query
     seen: Seen
     found: Occurrences
-    heads: Mapping[str, NDArray[Any]]
     people: Sequence[int]
     names: Mapping[int, int]
-    called: NDArray[np.bool_]
-    about: NDArray[np.bool_]
-    typed: NDArray[np.bool_]
-    others: NDArray[np.bool_]
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _Asking:
         """Look up the people of a query."""
-        heads, viewer = corpus.columns.all_of_heads(), query.sight.viewer
-        people, names = corpus.named([term.number for term in query.terms], query.people, query.sight)
-        own, individuals = corpus.columns.own_and_others(viewer, capitalized=query.asks_for_own)
-        called = np.zeros(len(own), np.bool_)
-        called[people] = True
-        typed = seen.concepts.take(heads["concept"], mode="clip")
-        if people:
-            about = called | own if own[people].any() else called
-        else:
-            about = ~individuals
-            of_facts = np.unique(heads["subject"][seen.facts])
-            if viewer is None and individuals[of_facts].all() and (len(of_facts) == 1 or not query.asks_for_own):
-                about[:] = True
-        others = ~about.take(heads["person"], mode="clip") & typed
-        if not people:
-            is_own = own.take(heads["subject"], mode="clip")
-            keywords = np.unique(heads["keyword"][seen.facts[is_own[seen.facts]]])
-            others |= typed & ~is_own & among(heads["keyword"], keywords)
-        return cls(
-            corpus=corpus,
-            query=query,
-            seen=seen,
-            found=found,
-            heads=heads,
-            people=people,
-            names=names,
-            called=called,
-            about=about,
-            typed=typed,
-            others=others,
-        )
+        people, names = corpus.named([term.number for term in query.terms], query.people, seen)
+        return cls(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
+
+    @functools.cached_property
+    def heads(self) -> Mapping[str, NDArray[Any]]:
+        """The heads of the corpus, all of one length while others append."""
+        return self.corpus.columns.all_of_heads()
+
+    def concepts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by head how far the query asks for its concept, and how far it names it."""
+        unnamed = [term for term in self.query.terms if term.number not in self.names]
+        terms, columns = zip(unnamed, _weights(unnamed), strict=True), self.corpus.columns
+        asked, named = columns.concept_index.asked(columns.concepts.texts, terms, self.seen.concepts)
+        of_heads = self.heads["concept"]
+        return asked.take(of_heads, mode="clip"), named.take(of_heads, mode="clip")
+
+    @functools.cached_property
+    def _own_and_individuals(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """By person, whether they are the viewer's own, and whether they are other people."""
+        query = self.query
+        return self.corpus.columns.own_and_others(query.sight.viewer, capitalized=query.asks_for_own)
+
+    @functools.cached_property
+    def called(self) -> NDArray[np.bool_]:
+        """By person, whether the query names them."""
+        called = np.zeros(len(self._own_and_individuals[0]), np.bool_)
+        called[self.people] = True
+        return called
+
+    @functools.cached_property
+    def about(self) -> NDArray[np.bool_]:
+        """By person, whether the query, which names some, asks about them."""
+        own, _ = self._own_and_individuals
+        return self.called | own if own[self.people].any() else self.called
+
+    @functools.cached_property
+    def typed(self) -> NDArray[np.bool_]:
+        """By head, whether it is of a typed fact."""
+        return self.seen.concepts.take(self.heads["concept"], mode="clip")
+
+    @functools.cached_property
+    def others(self) -> NDArray[np.bool_]:
+        """By head, whether it is of a typed fact about somebody or something else than the query asks about."""
+        if self.people:
+            return ~self.about.take(self.heads["person"], mode="clip") & self.typed
+        others = self.seen.others.get(self.query.asks_for_own)
+        if others is None:
+            others = self.seen.others[self.query.asks_for_own] = self._others_of_nobody()
+        return others
+
+    def _others_of_nobody(self) -> NDArray[np.bool_]:
+        """Return `others` for a query that names nobody."""
+        heads, facts = self.heads, self.seen.facts
+        own, individuals = self._own_and_individuals
+        about, of_facts = ~individuals, np.unique(heads["subject"][facts])
+        someone = len(of_facts) == 1 or not self.query.asks_for_own
+        if self.query.sight.viewer is None and individuals[of_facts].all() and someone:
+            about[:] = True
+        is_own = own.take(heads["subject"], mode="clip")
+        keywords = np.unique(heads["keyword"][facts[is_own[facts]]])
+        of_others = ~about.take(heads["person"], mode="clip")
+        return self.typed & (of_others | (~is_own & among(heads["keyword"], keywords)))
 
     @property
     def facts(self) -> NDArray[np.bool_]:
@@ -296,6 +333,8 @@ class _Asking:
     def strangers(self) -> set[int]:
         """Return the terms that stand for people of whom there are no facts, such as "mother" or "Nora"."""
         terms = {term.number: term for term in self.query.terms if term.number in self.query.people}
+        if not terms:
+            return set()
         viewer = term_numbers(analyse(self.query.sight.viewer or ""))
         unknown = terms.keys() - self.names.keys() - set(viewer)
         return {number for number in unknown if not self._names_viewer(terms[number])}
@@ -318,12 +357,11 @@ class _Asking:
                 held[rows[counts > in_name]] = True
         return held
 
-    def mentions(self, strangers: Set[int], *, typed: bool) -> NDArray[np.bool_] | None:
+    def mentions(self, strangers: Set[int]) -> NDArray[np.bool_] | None:
         """Return `AskedAbout.mentions`.
 
         Args:
             strangers: See `strangers`.
-            typed: Whether there are typed facts.
         """
         if not self.people and not any(self.query.people[term] < 0 for term in strangers):
             return None
@@ -334,7 +372,7 @@ class _Asking:
             present = np.zeros(len(told), np.bool_)
             present[session[told & ~self.facts]] = True
             mentions = mentions & ~present[session] | told  # who is present is addressed
-        return mentions | self.facts if self.people or typed or not mentions.any() else None
+        return mentions | self.facts if self.people or len(self.seen.facts) or not mentions.any() else None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -358,15 +396,15 @@ class CorpusQuery:
     about: AskedAbout | None
 
     @classmethod
-    def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
+    def of(cls, corpus: Corpus, query: Query, seen: Seen, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
         """Weigh a query against a corpus.
 
         Args:
             corpus: The corpus.
             query: The query.
+            seen: What its caller sees of the corpus.
             among: The rows that matter, whole conversations; None for all rows.
         """
-        seen = corpus.seen(query.sight)
         terms = query.terms if query.lexical_weight else ()
         found = corpus.occurrences(terms, seen, among) if terms else None
         held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 import numpy as np
 
+from factmem.event_loops import may_wait
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
@@ -30,7 +31,7 @@ from factmem.recall.index.corpus import Corpus, RowWeights
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
-from factmem.recall.results import RecallMatch, ScoreParts, hydrate
+from factmem.recall.results import RecallMatch, ScoreParts, hydrated
 from factmem.recall.scoring import Evidence
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ _BLOCK: Final = 128
 
 _HIDDEN: Final = -1.0
 """Approximate score of a row that the caller does not see or that a filter leaves out."""
+
+_FEW_RESULTS: Final = 100
+"""Number of results that are made in a fraction of a millisecond."""
 
 _POOL: Final = 8
 """Initial size of the pool for diverse results, as a multiple of the limit."""
@@ -217,11 +221,11 @@ _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts) if field.
 def _first_pass(corpus: Corpus, asked: CorpusQuery) -> tuple[NDArray[np.float32], float]:
     """Return approximate scores of all rows, and the largest error of any of them."""
     query, weights = asked.query, corpus.short_weights
-    evidence = _evidence(corpus, asked, None, weights)
-    alike = scoring.similarity(evidence, query.lexical_weight)
+    evidence, by_words = _evidence(corpus, asked, None, weights), query.lexical_weight
+    alike = scoring.similarity(evidence, by_words)
     recency = corpus.recency(query.settings.half_life_days, query.now)
     scores: Any = scoring.composite(alike, recency, weights.importance, query.settings)
-    steepness = scoring.steepness(evidence, query.lexical_weight, query.settings)
+    steepness = scoring.steepness(evidence, by_words, query.settings)
     return scores, steepness * asked.error + 6e-6 + 1e-6 * len(asked.terms)
 
 
@@ -291,12 +295,12 @@ def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Score
     """
     seen = corpus.seen(query.sight)
     keep = seen.few if keep is None else keep
-    groups = seen.overtaken.at(slice(0, 0 if query.times else None))
+    groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
     if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
         chosen, scored = keep, groups.whole(keep)
-        asked = CorpusQuery.of(corpus, query, among=corpus.around(scored))
+        asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))
     else:
-        asked = CorpusQuery.of(corpus, query, among=None)
+        asked = CorpusQuery.of(corpus, query, seen, among=None)
         (scores, error), mask = _first_pass(corpus, asked), seen.mask
         best = scores[groups.older]
         if keep is not None:
@@ -380,8 +384,8 @@ def ranked(
     min_score: float = 0.0,
     concepts: Mapping[str, Concept[Any, Any]],
     beside: Callable[[Rows], Sequence[int]] | None = None,
-) -> list[RecallMatch]:
-    """Return the exact best of all records that the caller sees and the filter keeps, best first.
+) -> Callable[[], list[RecallMatch]]:
+    """Search for the exact best of all records that the caller sees and the filter keeps; read them when called.
 
     Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
     same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
@@ -394,28 +398,47 @@ def ranked(
         min_score: The least score.
         concepts: The declared concepts by keyword.
         beside: Returns further rows that will be read for some results; a store that is far is asked for both at once.
+
+    Returns:
+        A function that returns the results, best first.
     """
-    corpus = corpus.shown(query.sight)
+    corpus, diversity = corpus.shown(query.sight), query.settings.diversity
+    if limit > _FEW_RESULTS or diversity:
+        may_wait()
     beside = beside if corpus.documents.far else None
-    best = functools.partial(_best, corpus, query, kept_rows(corpus, query.sight, wanted), min_score, beside)
-    diversity = query.settings.diversity
-    ranking = _diverse(corpus, best, limit, diversity) if diversity else best(limit)
-    return [] if ranking is None else _matches(ranking, concepts)
+    keep = kept_rows(corpus, query.sight, wanted)
+    best = functools.partial(_best, corpus, query, min_score)
+    read = functools.partial(_read, corpus, query, keep, best, beside)
+    first = None if diversity else best(keep, limit)
+
+    def matches() -> list[RecallMatch]:
+        if diversity:
+            ranking = _diverse(corpus, lambda size: read(size, best(keep, size)), limit, diversity)
+        else:
+            ranking = read(limit, first)
+        return [] if ranking is None else _matches(ranking, concepts)
+
+    return matches
 
 
-def _best(
+def _best(corpus: Corpus, query: Query, min_score: float, keep: Rows | None, limit: int) -> Scored | None:
+    """Search for the best rows, in order, with all that equal the last of them; None if there are none."""
+    scored = search(corpus, query, keep, limit)
+    best = None if scored is None else scored.at(_top(scored, limit, min_score))
+    return best if best is not None and len(best.rows) else None
+
+
+def _read(
     corpus: Corpus,
     query: Query,
     keep: Rows | None,
-    min_score: float,
+    again: Callable[[Rows | None, int], Scored | None],
     beside: Callable[[Rows], Sequence[int]] | None,
     limit: int,
+    best: Scored | None,
 ) -> _Ranking | None:
-    """Return the best of some rows; None if there are none."""
-    while (scored := search(corpus, query, keep, limit)) is not None:
-        best = scored.at(_top(scored, limit, min_score))
-        if not len(best.rows):
-            return None
+    """Read the best rows that a search has found; None if there are none."""
+    while best is not None:
         found = CurrentRows(best.rows, best.rows, counts=best.counts)
         read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
         currents = [current for current in read if current is not None]
@@ -424,6 +447,7 @@ def _best(
         # Some were erased since the corpus was made: others take their places.
         left = corpus.seen(query.sight).rows if keep is None else keep
         keep = left[~among(left, best.rows[[current is None for current in read]])]
+        best = again(keep, limit)
     return None
 
 
@@ -452,25 +476,21 @@ def _in_order(best: Scored, currents: Sequence[Current], limit: int) -> _Ranking
 
 def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> list[RecallMatch]:
     scored = ranking.scored
-    columns = [getattr(scored, name).tolist() for name in _PARTS]
-    parts = [ScoreParts(**dict(zip(_PARTS, of_one, strict=True))) for of_one in zip(*columns, strict=True)]
-    held = np.array(
-        [
-            scored.lexical > 0,
-            scored.cosine >= 0.3,
-            scored.named > 0,
-            scored.dated == 1,
-            scored.recency > 0.5,
-            scored.importance > 0.5,
-            scored.newest,
-        ]
-    )
-    return [
-        RecallMatch(record=hydrate(current, concepts), score=score, parts=of_one, reasons=_reasons(*reasons))
-        for current, score, of_one, reasons in zip(
-            ranking.currents, scored.score.tolist(), parts, held.T.tolist(), strict=True
+    columns = [getattr(scored, name).tolist() for name in ("score", "newest", *_PARTS)]
+    found: list[RecallMatch] = []
+    for record, score, newest, *values in zip(hydrated(ranking.currents, concepts), *columns, strict=True):
+        parts = ScoreParts(**dict(zip(_PARTS, values, strict=True)))
+        reasons = _reasons(
+            parts.lexical > 0,
+            parts.cosine >= 0.3,
+            parts.named > 0,
+            parts.dated == 1,
+            parts.recency > 0.5,
+            parts.importance > 0.5,
+            newest,
         )
-    ]
+        found.append(RecallMatch(record=record, score=score, parts=parts, reasons=reasons))
+    return found
 
 
 @functools.cache

@@ -11,12 +11,20 @@ from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall.scoring import ANSWERS, confidence
-from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
-from factmem.sentences import tells
+from factmem.sentences import QUESTION_MARKS, tells
 
-__all__ = ["COMPARED", "DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "confidence_in", "hydrate"]
+__all__ = [
+    "COMPARED",
+    "DeepRecall",
+    "RecallMatch",
+    "RecallMatches",
+    "ScoreParts",
+    "confidence_in",
+    "hydrate",
+    "hydrated",
+]
 
 COMPARED: Final = 10
 """Number of first results that the confidence is computed from."""
@@ -180,37 +188,43 @@ def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
         matches: The matches, best first.
         among: Number of records that were compared.
     """
-    best = [match for match in matches[:COMPARED] if not _only_asks(match.record)]
-    if not best:
+    similarity: list[float] = []
+    lexical: list[float] = []
+    semantic: list[float] = []
+    said: list[bool] = []
+    other: list[bool] = []
+    for match in matches[:COMPARED]:
+        fact, parts = match.record.fact, match.parts
+        is_statement = fact.concept.keyword == STATEMENT.keyword
+        text = str(fact.values[0]) if is_statement else ""
+        if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
+            continue  # it was asked before, and answers nothing
+        similarity.append(parts.similarity)
+        lexical.append(parts.lexical)
+        semantic.append(parts.semantic)
+        said.append(is_statement)
+        other.append(parts.other > 0)
+    if not similarity:
         return 0.0
-    parts = [match.parts for match in best]
-    said = [match.record.fact.concept.keyword == STATEMENT.keyword for match in best]
-    by_words = not any(part.semantic for part in parts)
-    semantic = [part.lexical if by_words else part.semantic for part in parts]
-    return confidence(
-        similarity=[part.similarity for part in parts],
-        semantic=semantic,
-        fits=[
-            (part.lexical + meaning) / 2 if is_statement else part.similarity
-            for part, meaning, is_statement in zip(parts, semantic, said, strict=True)
-        ],
-        other=[part.other > 0 for part in parts],
-        among=among,
-    )
-
-
-def _only_asks(record: FactRecord[Any]) -> bool:
-    """Return whether a record is a question that tells nothing: it was asked before, and answers nothing."""
-    fact = record.fact
-    if fact.concept.keyword != STATEMENT.keyword:
-        return False
-    text = str(fact.values[0])
-    return ends_with_question(text) and not tells(text)
+    meaning = semantic if any(semantic) else lexical
+    fits = [
+        (words + means) / 2 if is_statement else alike
+        for words, means, is_statement, alike in zip(lexical, meaning, said, similarity, strict=True)
+    ]
+    return confidence(similarity=similarity, semantic=meaning, fits=fits, other=other, among=among)
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
     """Return a current record as users see it, read as its declared concept if that fits."""
-    recorded = current.recorded
-    alone = len(current.said) == 1 and recorded.assertion.keyword not in concepts
-    shared = recorded.shared_record if alone else None
-    return shown_record(recorded, concepts, details=current.details) if shared is None else shared
+    return hydrated([current], concepts)[0]
+
+
+def hydrated(several: Sequence[Current], concepts: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
+    """Return current records as users see them; see `hydrate`."""
+    found: list[FactRecord[Any]] = []
+    for current in several:
+        recorded = current.recorded
+        alone = len(current.said) == 1 and recorded.assertion.keyword not in concepts
+        shared = recorded.shared_record if alone else None
+        found.append(shown_record(recorded, concepts, details=current.details) if shared is None else shared)
+    return found

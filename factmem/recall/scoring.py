@@ -489,7 +489,7 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
     steep = meaning / (meaning + lexical_weight * ALONE) / (1 - evidence.unrelated)
     if evidence.answered is not None:
         steep *= 1.5
-    steep *= (1 + SIGN) ** sum(sign is not None for sign in (evidence.lead, evidence.dated, evidence.kind))
+    steep *= (1 + SIGN) ** sum([sign is not None for sign in (evidence.lead, evidence.dated, evidence.kind)])
     match settings.composite:
         case Boost(recency_weight=w_r, importance_weight=w_i):
             return steep * (1 + w_r) * (1 + w_i)

@@ -1,4 +1,7 @@
-"""The open file: one connection that writes and several that read. It blocks: for worker threads only."""
+"""The open file: one connection that writes and several that read. It blocks: for worker threads.
+
+What `Store.remembered` has in memory is for the event loop as well.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
+from factmem.event_loops import may_wait
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
@@ -162,16 +166,23 @@ class Store:
             return answer
 
         answer = self._unchanged_answer(name)
-        return self.read(remember) if answer is None else answer
+        if answer is None:
+            may_wait()
+            return self.read(remember)
+        return answer
 
     def _unchanged_answer(self, name: str) -> int | None:
         """Return the answer to a query if nobody has written since; None if that is not known."""
         of, seen, answer = self._answers.get(name, (None, 0, 0))
-        with self._pool:
+        if not self._pool.acquire(blocking=False):  # another thread may migrate a copy meanwhile
+            return None
+        try:
             if of is None or of not in self._idle:
                 return None
             self._idle.remove(of)
             self._lent += 1
+        finally:
+            self._pool.release()
         try:
             unchanged = _data_version(of) == seen
         except apsw.Error:  # a read finds out why
@@ -412,7 +423,8 @@ class Store:
             if connection is not None:
                 self._idle.append(connection)
             self._lent -= 1
-            self._pool.notify_all()
+            if self._closed:
+                self._pool.notify_all()
 
     def _another(self) -> apsw.Connection:
         return self.codec.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)

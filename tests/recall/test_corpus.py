@@ -13,7 +13,7 @@ from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts,
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.index.selection import selected
-from factmem.recall.queries import Query
+from factmem.recall.queries import Query, read_query
 from factmem.recall.ranking import ranked
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
@@ -51,12 +51,12 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
         for text in ("plum one two", "plum one three", "plum four five six seven"):
             await memory.remember(text)
         corpus = await memory._backend.mirror.corpus(embedded=True)
-        terms = memory._backend.mirror.terms("plum")
+        terms = read_query("plum")["terms"]
 
         def best(diversity: float) -> list[str]:
             settings = RecallSettings(diversity=diversity)
             query = Query(terms=terms, vector=None, sight=Sight(), now=NOW.timestamp(), settings=settings)
-            matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})
+            matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})()
             return [match.record.value for match in matches]
 
         expected = best(1.0)
@@ -107,7 +107,7 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
             await memory.remember(text)
         corpus = await memory._backend.mirror.corpus(embedded=True)
         callers = [attrs.evolve(corpus.seen(Sight()), key=number) for number in range(4)]
-        terms = memory._backend.mirror.terms("Ann Ben saw sold pear plum user")
+        terms = read_query("Ann Ben saw sold pear plum user")["terms"]
 
         def documents(seen: Seen, *, together: bool) -> list[tuple[float, ...]]:
             asked = [terms] if together else [[term] for term in terms]
@@ -118,7 +118,7 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         assert 0 < sum(len(hits.keys) for hits in held) <= 100
         assert others == [first] * 3
         assert documents(callers[0], together=False) == documents(callers[0], together=True) == first
-        for term in memory._backend.mirror.terms(" ".join(f"nobody{number}" for number in range(20))):
+        for term in read_query(" ".join(f"nobody{number}" for number in range(20)))["terms"]:
             corpus.occurrences([term], callers[0])
         assert len(corpus._known.queries) <= 8
         assert len(corpus._known.figures) <= 8 + 1

@@ -181,7 +181,7 @@ def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) 
 
     def is_overtaken(older: int, newer: int) -> bool:
         old, new = said[older], said[newer]
-        alike = (old.owner, old.scope) == (new.owner, new.scope)
+        alike = all(getattr(old, name) == getattr(new, name) for name in ("owner", "scope", "subject", "speaker"))
         alike = alike and not any(said.typed or said.assistant for said in (old, new))
         one_message = old.conversation is not None and all(
             getattr(old, name) == getattr(new, name) for name in ("conversation", "age_days", "position")

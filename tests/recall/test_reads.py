@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import anyio
 import numpy as np
 import pytest
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from typing_extensions import override
 
-from factmem import Memory
+from factmem import Concept, FactDetails, Memory
+from factmem.event_loops import at_once, may_wait
+from factmem.recall import ranking
+from factmem.recall.index import mirror
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.queries import Query
 from factmem.recall.ranking import _candidates
 from factmem.records import Recorded
 from factmem.testing import HashEmbedder
@@ -30,6 +41,7 @@ class Counting(SqliteVecMemoryProvider):
     @override
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
         self.counts["reads"] += 1
+        self.counts["reads on the loop"] += threading.current_thread() is threading.main_thread()
         self.counts["assertions"] += len(seqs)
         return super().recorded(tenant, seqs)
 
@@ -67,3 +79,132 @@ def test_rows_that_score_alike_and_lie_together_are_not_all_candidates() -> None
     scores[300:400] = np.linspace(0.5, 0.6, 100, dtype=np.float32)
     _, rows = _candidates(scores, 10, 1e-6)
     assert rows.tolist() == list(range(390, 400))
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Functions called in worker threads."""
+    called: list[object] = []
+    run_sync = to_thread.run_sync
+
+    async def counted(function: object, *args: object, **options: object) -> object:
+        called.append(function)
+        return await run_sync(function, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(to_thread, "run_sync", counted)
+    return called
+
+
+async def found(memory: Memory, query: str, **options: Any) -> list[str]:
+    """Return the ids of what a recall finds."""
+    return [match.record.id for match in await memory.recall(query, **options)]
+
+
+async def test_a_recall_of_records_in_memory_needs_no_thread(provider: Counting, threads: list[object]) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([f"amber {number}" for number in range(30)])
+        before = await found(memory, "amber 7")
+        threads.clear()
+        again = await found(memory, "amber 7")
+    assert (again, threads) == (before, [])
+
+
+async def test_a_recall_reads_records_in_a_thread_and_searches_once(
+    provider: Counting, tmp_path: Path, threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Memory(SqliteVecMemoryProvider(tmp_path / "facts.db"), embedder=HashEmbedder()) as memory:
+        await memory.remember_many([f"{word} {number}" for word in ("amber", "basil") for number in range(15)])
+    searches: list[int] = []
+    search = ranking.search
+
+    def counted(corpus: Corpus, query: Query, keep: Any, limit: int) -> Any:
+        searches.append(query.terms[0].number)
+        return search(corpus, query, keep, limit)
+
+    monkeypatch.setattr(ranking, "search", counted)
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.recall("amber")
+        threads.clear()
+        assert len(await memory.recall("basil")) == 10
+    assert len(searches) == len(set(searches)) == 2
+    assert len(threads) == 1
+    assert provider.counts["reads on the loop"] == 0
+
+
+async def test_a_recall_of_more_records_than_are_searched_at_once_runs_in_a_thread(
+    provider: Counting, threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_AT_ONCE", 29)
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([f"amber {number}" for number in range(30)])
+        before = await found(memory, "amber 7")
+        threads.clear()
+        assert await found(memory, "amber 7") == before
+    assert len(threads) == 1
+
+
+async def test_a_recall_without_a_thread_sees_what_another_process_has_written(
+    provider: Counting, tmp_path: Path
+) -> None:
+    other = SqliteVecMemoryProvider(tmp_path / "facts.db")
+    async with (
+        Memory(provider, embedder=HashEmbedder()) as memory,
+        Memory(other, embedder=HashEmbedder()) as another,
+    ):
+        await memory.remember("amber 1")
+        for number in range(2, 5):
+            for _ in range(2):
+                assert len(await memory.recall("amber")) == number - 1
+            await another.remember(f"amber {number}")
+        assert len(await memory.recall("amber")) == 4
+
+
+@pytest.mark.parametrize("options", [{"limit": 101}, {"strongest": True}, {"metadata": {"team": "red"}}])
+async def test_a_recall_that_may_take_longer_runs_in_a_thread(
+    provider: Counting, threads: list[object], options: dict[str, Any]
+) -> None:
+    team = Concept.single("team", "A team")
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        said = team.fact(["amber 7"], timestamp=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+        await memory.save(said, details=FactDetails(metadata={"team": "red"}))
+        before = await found(memory, "amber 7", **options)
+        threads.clear()
+        assert await found(memory, "amber 7", **options) == before
+    assert (len(before), len(threads)) == (1, 1)
+
+
+async def test_recalls_without_a_thread_let_other_tasks_run_and_can_be_cancelled(provider: Counting) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with Memory(provider, embedder=HashEmbedder()) as memory, anyio.create_task_group() as group:
+        await memory.remember("amber 1")
+        await memory.recall("amber")
+        group.start_soon(others)
+        for _ in range(5):
+            await memory.recall("amber")
+        assert turns >= 3
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await memory.recall("amber")
+        assert scope.cancelled_caught
+        group.cancel_scope.cancel()
+
+
+def test_work_that_may_wait_ends_at_once_on_the_event_loop_alone() -> None:
+    begun: list[str] = []
+
+    def work() -> str:
+        begun.append("once more")
+        may_wait()
+        return "done"
+
+    assert at_once(work) is None
+    assert work() == "done"
+    assert at_once(lambda: "done") == "done"
+    assert begun == ["once more"] * 2

@@ -599,7 +599,8 @@ def among(numbers: NDArray[Any], others: Sequence[int] | NDArray[Any]) -> NDArra
     """Return which numbers are among others, of the same type; for few, in a tenth of the time of `np.isin`."""
     if not len(others):
         return np.zeros(len(numbers), np.bool_)
-    known = np.sort(others)
+    known = np.array(others)
+    known.sort()
     found: NDArray[np.bool_] = (
         numbers == known[0] if len(known) == 1 else known.take(known.searchsorted(numbers), mode="clip") == numbers
     )

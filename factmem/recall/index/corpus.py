@@ -52,7 +52,7 @@ _KNOWN_TERMS: Final = 4096
 """Number of terms whose figures are cached, and of queries whose occurrences are."""
 
 _KNOWN_ROWS: Final = 250_000
-"""Number of rows, of 12 bytes each, that the cached occurrences of queries hold."""
+"""Number of rows, of 20 bytes each, that the cached occurrences of queries hold."""
 
 _KNOWN_QUERY: Final = 4000
 """Typical bytes of the cached occurrences of a query, without their rows."""
@@ -213,6 +213,8 @@ class Seen:
         concepts: Whether any visible fact is of each concept, by its number.
         facts: The heads of visible facts; see `Columns.of_heads`.
         overtaken: The statements that others overtake.
+        others: A cache of which heads are about others than a query asks about that names nobody, by whether it asks
+            for what is the speaker's own.
     """
 
     key: Hashable
@@ -225,6 +227,7 @@ class Seen:
     concepts: Mask
     facts: NDArray[np.integer[Any]]
     overtaken: Overtaken
+    others: dict[bool, Mask] = attrs.field(factory=dict, init=False)
 
     @property
     def rows(self) -> Rows:
@@ -277,7 +280,7 @@ class _Known:
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        return 12 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * len(self.figures)
+        return 20 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * len(self.figures)
 
     def keep(self, key: tuple[Hashable, tuple[int, ...]], found: Occurrences) -> None:
         """Keep the terms of a query."""
@@ -412,17 +415,17 @@ class Corpus:
         )
 
     def named(
-        self, terms: Sequence[int], people: Mapping[int, int], sight: Sight, *, speakers: bool = True
+        self, terms: Sequence[int], people: Mapping[int, int], seen: Seen, *, speakers: bool = True
     ) -> tuple[list[int], dict[int, int]]:
         """Return the people of what a caller sees that a query names; see `SubjectIndex.named`.
 
         Args:
             terms: The numbers of the query's terms.
             people: See `SubjectIndex.named`.
-            sight: What the caller sees.
+            seen: What the caller sees.
             speakers: Whether who says a statement is named, too, beside whom records are about.
         """
-        columns, seen = self.columns, self.seen(sight)
+        columns = self.columns
         visible = seen.people if speakers else seen.subjects
         return columns.subject_index.named(columns.subjects.texts, terms, people, visible)
 

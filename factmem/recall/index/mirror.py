@@ -29,12 +29,11 @@ from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
-from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of, query_term
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
-from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.related_words import Term
+from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -53,6 +52,8 @@ T = TypeVar("T")
 _BATCH: Final = 1024
 """Number of texts that are embedded, and whose vectors are stored, at a time."""
 
+_AT_ONCE: Final = 16_384
+"""Number of assertions up to which a search takes about a millisecond, and hardly longer than the way to a thread."""
 
 _LOG: Final = logging.getLogger("factmem")
 
@@ -63,8 +64,8 @@ class Glance:
 
     Attributes:
         corpus: The records.
-        holds: Tells, after they were read, whether they were all that the store had when the glance began. Blocks: for
-            worker threads only.
+        holds: Tells, after they were read, whether they were all that the store had when the glance began. Blocks, as
+            `Mirror.glance`.
     """
 
     corpus: Corpus
@@ -173,8 +174,15 @@ class Mirror:
         """Whether something new is expected in the store, so that `glance` returns None."""
         return self._source.behind
 
+    @property
+    def is_small(self) -> bool:
+        """Whether a search of what is in memory takes about a millisecond, and the store is near."""
+        return self._outlines is not None and not self._outlines.far and 0 < self._log.size <= _AT_ONCE
+
     def glance(self, *, embedded: bool) -> Glance | None:
-        """Return the current records if these are likely to be all; None if not. Blocks: for worker threads only.
+        """Return the current records if these are likely to be all; None if not.
+
+        Blocks: for worker threads, and for `factmem.event_loops.at_once`.
 
         Args:
             embedded: See `corpus`.
@@ -263,10 +271,6 @@ class Mirror:
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion of the mirror, or None."""
         return self._log.vector(assertion_id)
-
-    def terms(self, text: str) -> list[Term]:
-        """Return the distinct terms of a query, with their related terms and topics."""
-        return list(map(query_term, dict.fromkeys(analyse(text))))
 
     async def _compare(self, identity: EmbedderIdentity) -> None:
         """Check that the store's vectors are our embedder's; write nothing."""

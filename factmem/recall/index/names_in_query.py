@@ -97,13 +97,15 @@ class ConceptIndex:
         fit, attainable, count = np.zeros(len(visible)), 0.0, int(visible.sum())
         said: dict[int, float] = {}
         for term, weight in terms:
-            held = np.zeros(len(visible))
+            held: dict[int, float] = {}
             for number, share in zip(term.numbers.tolist(), term.weights.tolist(), strict=True):
                 for concept in self._holding.get(number, ()):
-                    if concept < len(held):
-                        held[concept] = max(held[concept], share)
-            said[term.number] = weighed = weight * idf(float(held[visible].sum()), count)
-            fit += weighed * held
+                    if concept < len(visible):
+                        held[concept] = max(held.get(concept, 0.0), share)
+            shown = sum([share for concept, share in held.items() if visible[concept]])  # multiples of 1/256, so exact
+            said[term.number] = weighed = weight * idf(shown, count)
+            for concept, share in held.items():
+                fit[concept] += weighed * share
             attainable += weighed
         named = np.zeros(len(visible))
         for concept in {concept for number in said for concept in self._holding.get(number, ())}:
@@ -172,6 +174,8 @@ class SubjectIndex:
             for number, words in self._related.get(people[term], ())
         ]
         called = [(number, words) for number, words in found if number < len(visible) and visible[number]]
+        if not called:
+            return [], {}
         names = {words for _, words in called}
         whole = {words for words in names if not any(words < others for others in names)}
         sizes = {term: len(words) for words in sorted(whole, key=len) for term in words}

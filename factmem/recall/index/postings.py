@@ -6,6 +6,7 @@ together with new rows, so that each row is posted a few times only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +60,7 @@ class Hits:
         keys, counts = keys[starts], np.add.reduceat(counts[order], starts) if len(starts) else counts
         return cls(keys, counts, size, keys.searchsorted(np.arange(terms + 1) * size))
 
-    @property
+    @functools.cached_property
     def rows(self) -> NDArray[np.intp]:
         """The rows, ascending for each term: of the columns, or of a conversation its first one."""
         rows: NDArray[np.intp] = self.keys - self.of_terms(np.arange(len(self.bounds) - 1) * self.size)

@@ -16,8 +16,9 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
+from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT
-from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
+from factmem.recall.conditions import Between, Condition, Facet, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
 from factmem.recall.index.columns import Columns, among, name_in, subject_text
 from factmem.recall.index.corpus import Corpus, Documents
@@ -84,42 +85,26 @@ def _heads_of(columns: Columns, wanted: RecallFilter) -> Mask | None:
 
 def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Condition) -> Mask | None:
     """Return which heads meet a condition; None if it is not on tracks."""
-    match condition:
-        case Satisfies():
-            return _satisfied_by_heads(columns, of, condition)
-        case OneOf():
-            return _named_of_heads(columns, of, condition)
-        case Between():
-            return None
-        case _:
-            assert_never(condition)
-
-
-def _satisfied_by_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Satisfies) -> Mask | None:
+    if isinstance(condition, Between):
+        return None
+    held: Mask
     match condition.facet:
         case Facet.SCOPE:
             scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            held: Mask = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
+            held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
             return held
-        case Facet.METADATA | Facet.TEXT:
-            return None
-        case _:
-            assert_never(condition.facet)
-
-
-def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: OneOf) -> Mask | None:
-    match condition.facet:
         case Facet.PLACE:
-            return np.not_equal(_at_places(columns, of, condition.values), condition.negate)
+            held = _at_places(columns, of, condition.values)
         case Facet.SUBJECT:
-            return np.not_equal(among(of["subject"], columns.numbers_of(condition.values)), condition.negate)
+            held = among(of["subject"], columns.numbers_of(condition.values))
         case Facet.KEYWORD:
             numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
-            return np.not_equal(among(of["keyword"], numbers), condition.negate)
-        case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
+            held = among(of["keyword"], numbers)
+        case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE | Facet.METADATA | Facet.TEXT:
             return None
         case _:
             assert_never(condition.facet)
+    return np.not_equal(held, condition.negate)
 
 
 def _at_places(columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterable[tuple[Any, ...]]) -> Mask:
@@ -144,40 +129,25 @@ def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Docu
     """
     keep = np.ones(len(rows), np.bool_)
     for condition in wanted.conditions:
-        match condition:
-            case OneOf():
-                if (held := _named_of_rows(columns, rows, condition)) is not None:
-                    keep &= held
-            case Between():
-                keep &= _within_bounds(columns, rows, condition)
-            case Satisfies():
-                _drop_unsatisfying(columns, rows, keep, condition, documents)
-            case _:
-                assert_never(condition)
+        left = keep.nonzero()[0]
+        held = _holds_of_rows(columns, rows[left], condition, documents)
+        if held is not None:
+            keep[left] = held
     return keep
-
-
-def _named_of_rows(columns: Columns, rows: NDArray[Any], condition: OneOf) -> Mask | None:
-    """Return which rows meet a condition; None if it is on tracks."""
-    match condition.facet:
-        case Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE as facet:
-            tagged: Mask = columns.labels_with(_TAGS[facet], condition.values)[columns["labels"][rows]]
-            return np.not_equal(tagged, condition.negate)
-        case Facet.RECORD_ID:
-            found = columns.find("record", map(number_of_id, condition.values))
-            return np.not_equal(among(rows, found), condition.negate)
-        case Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD:
-            return None
-        case _:
-            assert_never(condition.facet)
 
 
 _TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
 
 
-def _within_bounds(columns: Columns, rows: Rows, condition: Between) -> Mask:
-    held: Mask
+def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents: Documents) -> Mask | None:
+    """Return which rows meet a condition; None if it is on tracks."""
+    held: Any
     match condition.facet:
+        case Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE as facet:
+            held = columns.labels_with(_TAGS[facet], condition.values)[columns["labels"][rows]] != condition.negate
+        case Facet.RECORD_ID:
+            found = columns.find("record", map(number_of_id, condition.values))
+            held = among(rows, found) != condition.negate
         case Facet.SAID_AT:
             held = _in_microseconds(condition).holds(columns["said_at"][rows])
         case Facet.RECORDED_AT:
@@ -188,27 +158,17 @@ def _within_bounds(columns: Columns, rows: Rows, condition: Between) -> Mask:
             held = condition.holds(columns["tells"][rows] & TELLS != 0)
         case Facet.OF_ASSISTANT:
             held = condition.holds((columns["signs"][rows] & ASSISTANT) != 0)
-        case _:
-            assert_never(condition.facet)
-    return held
-
-
-def _drop_unsatisfying(
-    columns: Columns, rows: NDArray[Any], keep: Mask, condition: Satisfies, documents: Documents
-) -> None:
-    """Unset the rows to keep that do not meet a condition; none if it is on tracks."""
-    match condition.facet:
         case Facet.METADATA:
-            left = np.flatnonzero(keep)
-            metadata = (json.loads(columns.metadata.get(row, "{}")) for row in rows[left].tolist())
-            keep[left] = [condition.holds(item) for item in metadata]
+            may_wait()
+            held = [condition.holds(json.loads(columns.metadata.get(row, "{}"))) for row in rows.tolist()]
         case Facet.TEXT:
-            left = np.flatnonzero(keep)
-            keep[left] = _texts_pass(rows[left].tolist(), condition, documents)
-        case Facet.SCOPE:
-            return
+            may_wait()
+            held = _texts_pass(rows.tolist(), condition, documents)
+        case Facet.SCOPE | Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD:
+            return None
         case _:
             assert_never(condition.facet)
+    return np.asarray(held, np.bool_)
 
 
 def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Documents) -> list[bool]:
@@ -228,6 +188,7 @@ def _in_microseconds(condition: Between) -> Between:
 
 def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
     """Keep the strongest of the typed facts; see `factmem.recall.strongest.strongest`."""
+    may_wait()
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
     free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)

@@ -18,6 +18,7 @@ from factmem.abc.capabilities import KeepsLog
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, InvalidDataError
+from factmem.event_loops import may_wait
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of
@@ -509,6 +510,7 @@ class Stored(Library):
         recent, older = self._recent, self._older
         found = {seq: item for seq in seqs if (item := recent.get(seq) or older.get(seq)) is not None}
         if new := [seq for seq in seqs if seq not in found]:
+            may_wait()
             found |= {item.seq: item for item in self._reads.recorded(new) if item is not None}
         if len(found) <= _KNOWN // 2:
             recent.update(found)

@@ -137,6 +137,11 @@ class TenantLog:
             found = self._measured = _Measured(held + _CHANGE * len(self._changes), self.newest)
         return found.size
 
+    @property
+    def size(self) -> int:
+        """The number of assertions."""
+        return len(self._columns)
+
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""
         if self._now is None or self._touched or not self._in_time(moment):

@@ -17,6 +17,7 @@ import numpy as np
 import simsimd
 
 from factmem.abc.capabilities import ScansVectors
+from factmem.event_loops import may_wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,9 @@ _AT_ONCE: Final = 1024
 """Number of vectors that are encoded at once, so that they stay in the processor's cache."""
 
 
+_TINY: Final = np.finfo(np.float32).tiny
+
+
 class VectorsView(abc.ABC):
     """A snapshot of vectors. Methods block: for worker threads only."""
 
@@ -57,7 +61,8 @@ class VectorsView(abc.ABC):
     def exact(self, slots: NDArray[np.int32], query: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return inner products in double precision, each a function of its vector and the query alone."""
         rows = self.take(slots).astype(np.float64)
-        products: NDArray[np.float64] = np.einsum("ij,j->i", rows, query.astype(np.float64))
+        rows *= query
+        products: NDArray[np.float64] = np.add.reduce(rows, axis=1)
         return products
 
 
@@ -124,6 +129,7 @@ class _StoredView(VectorsView):
 
     def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         """See `VectorsView.dots`."""
+        may_wait()
         found = np.zeros(len(self.seqs), np.float32)
         numbers, products = self.store.products(self.tenant, query)
         order = self._order
@@ -134,6 +140,7 @@ class _StoredView(VectorsView):
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
+        may_wait()
         return self.store.vectors_of(self.tenant, self.seqs[slots], self.dimension)
 
     @functools.cached_property
@@ -182,6 +189,7 @@ class _Block:
         """Encode the vectors if they are many and were searched before; return whether that took any work."""
         if self._codes is not None or not self._searched or len(self.rows) < _CODED or self.room:
             return False
+        may_wait()
         with self._lock:
             self._codes = self._codes or _Codes(self.rows)
         return True
@@ -237,11 +245,11 @@ class _Codes:
 
 def _encoded(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], float]:
     """Return the codes and scales of vectors, and the largest length of what any of them leaves out."""
-    scales = np.maximum(rows.max(1), -rows.min(1)) / 127
-    np.maximum(scales, np.finfo(np.float32).tiny, out=scales)
+    scales = np.maximum.reduce(np.abs(rows), axis=1) / 127
+    np.maximum(scales, _TINY, out=scales)
     wholes = np.rint(rows / scales[:, None])
     left_out = rows - wholes * scales[:, None]
-    return wholes.astype(np.int8), scales, float(np.add.reduce(left_out * left_out, axis=1).max()) ** 0.5
+    return wholes.astype(np.int8), scales, float(np.maximum.reduce(np.add.reduce(left_out * left_out, axis=1))) ** 0.5
 
 
 def _rounding(query: NDArray[np.float32]) -> float:

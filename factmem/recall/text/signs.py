@@ -17,7 +17,7 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import QUESTION_MARKS, folded, language_of, tells
+from factmem.sentences import QUESTION_MARKS, folded, forgettable, language_of, tells
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
@@ -106,6 +106,8 @@ def capitalized(query: str) -> list[str]:
     return [word for word in query.split(" ")[1:] if word[:1].isupper() and word[1:2].isalpha()]
 
 
+@forgettable
+@functools.lru_cache(64)
 def nameless(query: str) -> str:
     """Return a query without its `capitalized` words."""
     left_out = set(capitalized(query))
