@@ -674,8 +674,8 @@ class Reading:
     def _is_replaced(self, clause: Found) -> bool:
         """Return whether another number takes the place of one right after its clause, or an aside: "36, er, 37"."""
         after = self._said(clause[1] + 1, self.passage.sentence(*clause)[1])[:_SHORT]
-        begin = (at for at in after if self.passage.is_pause(at - 1) and numbers_at(self.words[at], self.language))
-        return any(not self._unknown(at + 1, at + 1) for at in begin)
+        begin = [at for at in after if self.passage.is_pause(at - 1) and numbers_at(self.words[at], self.language)]
+        return len(begin) == 1 and not self._unknown(begin[0] + 1, begin[0] + 1)
 
     def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
         words, behind = self.words, place[1] + 1
