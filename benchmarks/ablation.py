@@ -43,7 +43,7 @@ from factmem.recall import scoring
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.overtaking import NO_PAIRS
 from factmem.recall.links import Linked
-from factmem.recall.queries import Query
+from factmem.recall.queries import Query, read_query
 from factmem.recall.text.related_words import Term
 from factmem.testing import FakeClock
 
@@ -209,7 +209,8 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
         off=_evidence(misfit=None), code=(f"{_RANKING}:_misfit", f"{_TEXT}.signs:asks_for_assistant")
     ),
     "assistant asked for": Mechanism(
-        off=_set(memory__recaller__asks_for_assistant=lambda text: False), code=(f"{_TEXT}.signs:asks_for_assistant",)
+        off=_set(memory__recaller__read_query=lambda text: read_query(text) | {"asks_assistant": False}),
+        code=(f"{_TEXT}.signs:asks_for_assistant",),
     ),
     "says hardly anything": Mechanism(off=_constant(FEW_WORDS=0), code=(f"{_SCORING}:says_little",)),
     "asking words": Mechanism(

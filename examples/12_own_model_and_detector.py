@@ -34,7 +34,7 @@ class MyModel:
             raise ModelAnswerError("the answer does not fit the schema") from None
 
     async def complete(self, instructions: str, document: str) -> str:
-        found = re.search(r"in (red|green|blue)", document)
+        found = re.search(r"like (red|green|blue)", document)
         item = f'{{"quote": "{found[0]}", "message": 1, "value": "{found[1]}"}}' if found else ""
         return f'{{"colour": [{item}]}}'
 
@@ -56,7 +56,7 @@ class OrderDetector:
 
 
 async def main() -> None:
-    talk = Message(content="Where is AB-1234? And I want BC-2345 in green.")
+    talk = Message(content="Where are AB-1234 and BC-2345? I like green.")
     async with Memory("memory:", model=MyModel()) as memory:
         for record in await memory.remember(talk, looking_for=DetectionRequest(concepts=[COLOUR])):
             print("my model found:   ", record.concept.keyword, record.value, record.evidence[0].quote)

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
@@ -29,9 +29,6 @@ from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
-if TYPE_CHECKING:
-    from factmem.memory.pipeline import Pipeline
-
 __all__ = [
     "Background",
     "MemoryEvent",
@@ -40,6 +37,7 @@ __all__ = [
     "Submission",
     "SubmissionFailed",
     "SubmissionFinished",
+    "UnitReader",
     "Unrepresented",
     "Worker",
 ]
@@ -314,6 +312,18 @@ class Submission(OfSubmission):
         self._over.set()
 
 
+class UnitReader(Protocol):
+    """Reads waiting words of one owner."""
+
+    async def process(self, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
+        """Return the outcome of each unit, or its error."""
+        ...
+
+    async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
+        """Keep the words of a unit as they were said, marked as unread."""
+        ...
+
+
 class Worker:
     """Reads submissions in the background. Opened and closed with the memory.
 
@@ -398,7 +408,7 @@ class Worker:
         if self._tasks is None:
             raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
 
-    def submit(self, reader: Pipeline, units: Sequence[Unit], submission: Submission | None = None) -> None:
+    def submit(self, reader: UnitReader, units: Sequence[Unit], submission: Submission | None = None) -> None:
         """Start to read units. Words that are being read already are read once, and reported to both submissions.
 
         Args:
@@ -514,7 +524,7 @@ class Worker:
             if not self._closing.is_set():  # an error after closing is expected
                 _log.warning("waiting words cannot be read for now: %s", type(error).__name__)
 
-    async def _read(self, reader: Pipeline, units: Sequence[Unit]) -> None:
+    async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)
         for attempt in range(self._settings.attempts):
             if attempt and not await self.rest(self._settings.backoff * 2 ** (attempt - 1)):
@@ -523,7 +533,7 @@ class Worker:
             if not waiting:
                 break
 
-    async def _attempt(self, reader: Pipeline, units: Sequence[Unit], *, last: bool) -> list[Unit]:
+    async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
         """Read units once, batch by batch; return those to be tried again."""
         again: list[Unit] = []
         for start in range(0, len(units), _TOGETHER):
@@ -552,7 +562,7 @@ class Worker:
             for _ in range(wanted):
                 self._questions.release()
 
-    async def _settle(self, reader: Pipeline, unit: Unit, result: Remembered | FactMemError) -> None:
+    async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
         """Settle a unit. Words that another process has read or forgotten meanwhile have not failed."""
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
         outcome = self._tell_of(unit, outcome)
@@ -582,14 +592,14 @@ class Worker:
             _log.warning("a listener to the memory's events failed: %s", type(error).__name__)
 
 
-async def _given_up(reader: Pipeline, unit: Unit, why: FactMemError) -> Remembered:
+async def _given_up(reader: UnitReader, unit: Unit, why: FactMemError) -> Remembered:
     try:
         return await reader.give_up(unit, why)
     except Exception as error:  # the store is out of reach: the words wait for the next process
         return Remembered(failure=type(error).__name__)
 
 
-async def _processed(reader: Pipeline, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
+async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
     try:
         return await reader.process(units)
     except FactMemError as error:

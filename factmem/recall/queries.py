@@ -96,7 +96,7 @@ class Query:
 
 @forgettable
 @functools.lru_cache(64)
-def read_query(text: str) -> Mapping[str, Any]:
+def read_query(text: str) -> dict[str, Any]:
     """Return the attributes of a `Query` that its text decides, once for all searches of it."""
     return {
         "terms": tuple(map(query_term, dict.fromkeys(analyse(text)))),
