@@ -81,7 +81,7 @@ def _groups(candidates: Sequence[CandidateAssertion]) -> Iterable[list[int]]:
             forgotten[partition] += 1
         elif is_statement(candidate.assertion):
             said = candidate.assertion
-            groups[(partition, said.details.origin, said.state, forgotten[partition])].append(row)
+            groups[(partition, said.speaker, said.details.origin, said.state, forgotten[partition])].append(row)
     return groups.values()
 
 

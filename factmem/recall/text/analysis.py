@@ -33,7 +33,6 @@ __all__ = [
     "indexed_text",
     "plain",
     "spaced",
-    "speaker_of",
     "terms_of",
 ]
 
@@ -156,7 +155,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     if said.keyword == STATEMENT.keyword:
         evidence = said.details.evidence
         role = (evidence[0].role if evidence else None) or said.details.origin.value
-        speaker = speaker_of(said) or f"{role} {said.place.subject.individual_name or ''}"
+        speaker = said.speaker or f"{role} {said.place.subject.individual_name or ''}"
         return [*_terms_of_name(speaker), *terms_of(indexed_text(said))]
     terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
@@ -169,12 +168,6 @@ def indexed_terms(said: Assertion) -> list[str]:
         more += analyse(said.details.evidence[0].quote)
     known = set(terms)
     return terms + [term for term in dict.fromkeys(more) if term not in known]
-
-
-def speaker_of(said: Assertion) -> str | None:
-    """Return the name of the speaker of a statement; None for none."""
-    evidence = said.details.evidence
-    return evidence[0].speaker or None if evidence else None
 
 
 @functools.lru_cache(maxsize=1024)
