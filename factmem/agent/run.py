@@ -27,6 +27,7 @@ from factmem.agent.rendering import (
 from factmem.details import Treatment
 from factmem.errors import (
     CapabilityError,
+    EmbedderMismatchError,
     FactMemError,
     InvalidDataError,
     MissingUserError,
@@ -336,7 +337,7 @@ class MemoryRun:
         """
         try:
             return await self.held.use(work)
-        except (CapabilityError, InvalidDataError):  # permanent: it would never work
+        except (CapabilityError, EmbedderMismatchError, InvalidDataError):  # permanent: it would never work
             raise
         except FactMemError as error:
             self.failed(what, error, policy)
