@@ -173,26 +173,28 @@ class RecallMatches(list[RecallMatch]):
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
+def confidence_in(matches: Sequence[RecallMatch], among: int, *, known: bool = True) -> float:
     """Return the confidence that any of the first matches answers; see `factmem.recall.scoring.confidence`.
 
     Args:
         matches: The matches, best first.
         among: Number of records that were compared.
+        known: Whether the embedder knows the words of the query; if not, only those of the matches count.
     """
     best = [match for match in matches[:COMPARED] if not _only_asks(match.record)]
     if not best:
         return 0.0
     parts = [match.parts for match in best]
     said = [match.record.fact.concept.keyword == STATEMENT.keyword for match in best]
-    by_words = not any(part.semantic for part in parts)
+    by_words = not known or not any(part.semantic for part in parts)
     semantic = [part.lexical if by_words else part.semantic for part in parts]
+    similarity = [part.similarity if known else part.lexical for part in parts]
     return confidence(
-        similarity=[part.similarity for part in parts],
+        similarity=similarity,
         semantic=semantic,
         fits=[
-            (part.lexical + meaning) / 2 if is_statement else part.similarity
-            for part, meaning, is_statement in zip(parts, semantic, said, strict=True)
+            (part.lexical + meaning) / 2 if is_statement else similar
+            for part, meaning, similar, is_statement in zip(parts, semantic, similarity, said, strict=True)
         ],
         other=[part.other > 0 for part in parts],
         among=among,

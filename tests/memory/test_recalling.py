@@ -195,6 +195,50 @@ async def test_a_query_that_nothing_answers_can_be_cut_off(depth: Literal["shall
     assert await memory.recall("zxqv blorp", min_score=0.2, depth=depth) == []
 
 
+@pytest.mark.parametrize("depth", ["shallow", "deep"])
+@pytest.mark.parametrize(
+    ("said", "answered", "unanswered"),
+    [
+        (
+            ["Benim adım Şule.", "Fıstığa alerjim var.", "Ankara'ya taşındık.", "Kırmızı bir Fiat kullanıyorum."],
+            "Kırmızı Fiat kimin?",
+            "Kaç kilo ağırlığındayım?",
+        ),
+        (
+            [
+                "私は田中健一です。",
+                "そばアレルギーがあります。",
+                "東京に引っ越しました。",
+                "赤いトヨタに乗っています。",
+            ],
+            "そばアレルギーがありますか？",
+            "体重は何キロですか？",
+        ),
+        (["Tom lives in Oslo.", "We moved to Kiel.", "I eat no nuts."], "Where does Tom live?", "Sgwrsio blodeuyn?"),
+    ],
+)
+async def test_the_meaning_of_words_that_the_embedder_does_not_know_gives_no_confidence(
+    said: Sequence[str], answered: str, unanswered: str, depth: Literal["shallow", "deep"]
+) -> None:
+    async with Memory("memory:") as memory:
+        for text in said:
+            await memory.remember(text)
+        assert (await memory.recall(answered, depth=depth)).answers
+        matches = await memory.recall(unanswered, depth=depth)
+        assert not matches.answers
+        assert any(match.parts.semantic for match in matches)
+
+
+async def test_an_embedder_that_cannot_say_what_it_knows_is_trusted() -> None:
+    class Unsure(HashEmbedder):
+        async def knows(self, text: str) -> bool:
+            raise OSError
+
+    async with Memory("memory:", embedder=Unsure()) as memory:
+        await memory.remember("The deploy is ready.")
+        assert (await memory.recall("Is the deploy ready?")).answers
+
+
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan, True, "0.5"])
 async def test_a_minimum_score_out_of_range_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidDataError, match="min_score"):
