@@ -70,7 +70,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 16
+OUTLINE_VERSION: Final = 17
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1

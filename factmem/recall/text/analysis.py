@@ -68,6 +68,14 @@ _HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Accents, and the points of Hebrew and Arabic, whose writing is optional."""
 
+_LETTERS_WITH_STROKES: Final = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+)
+"""Letters that Unicode does not take apart, as people write them without: Lodz for Łódź. Case folding does it for ß."""
+
+_PARTICLE: Final = lazy_pattern(r"(?<![^\W_])([^\W\d_])'(?=[^\W\d_]{3})")
+"""A single letter before an apostrophe, which many leave out: O'Brien, D'Angelo."""
+
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
 """The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
 
@@ -84,6 +92,8 @@ def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    if "'" in text:
+        text = _PARTICLE.sub(r"\1", text)
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
@@ -114,7 +124,7 @@ def spaced(keyword: str) -> str:
 
 
 def _words_of_any_language(text: str) -> Iterable[str]:
-    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold())).translate(_LETTERS_WITH_STROKES)
     for found in _ANY_WORD.finditer(unicodedata.normalize("NFC", plain)):
         if found["unspaced"] is None:
             yield found[0]
