@@ -116,6 +116,9 @@ def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.KEYWORD:
             numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
             return np.not_equal(among(of["keyword"], numbers), condition.negate)
+        case Facet.SPEAKER:
+            speakers = [number for name in condition.values if (number := columns.speakers.find(name))]
+            return np.not_equal(among(of["speaker"], speakers), condition.negate)
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
             return None
         case _:
@@ -166,7 +169,7 @@ def _named_of_rows(columns: Columns, rows: NDArray[Any], condition: OneOf) -> Ma
         case Facet.RECORD_ID:
             found = columns.find("record", map(number_of_id, condition.values))
             return np.not_equal(among(rows, found), condition.negate)
-        case Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD:
+        case Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD | Facet.SPEAKER:
             return None
         case _:
             assert_never(condition.facet)
