@@ -45,6 +45,7 @@ from factmem.memory.ttl import after
 from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import outside_log
+from factmem.recall.text.times import moves_with_its_day
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -74,6 +75,9 @@ __all__ = [
     "spoken",
     "warn_of_not_text",
 ]
+
+_OFTEN: Final = 200
+"""Number of characters up to which a text may be said again in the same words."""
 
 _LEVELS: Final = 4
 """Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
@@ -560,7 +564,8 @@ class Rememberer(PipelinePart):
 
     def _dated(self, candidate: Candidate) -> Candidate:
         fact = self._writer.dated(candidate.fact)
-        return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
+        dated = candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
+        return _of_its_day(dated)
 
     async def journalled(self, taken: Sequence[Taken]) -> list[Taken]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
@@ -852,6 +857,18 @@ def _with_meaning(candidate: Candidate, turns: Sequence[Turn], places: Mapping[s
     at = places[words.message_id or ""]
     evidence = (meant(words, turns[max(at - BEFORE, 0) : at]), *others)
     return attrs.evolve(candidate, details=attrs.evolve(candidate.details, evidence=evidence))
+
+
+def _of_its_day(candidate: Candidate) -> Candidate:
+    """Return a candidate whose words keep their day if they name a time relative to it.
+
+    A long text, which is hardly said twice, and a fact of several quotes are left as they are.
+    """
+    said_at, evidence = candidate.fact.timestamp, candidate.details.evidence
+    if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote, said_at)):
+        return candidate
+    words = attrs.evolve(evidence[0], day=said_at.date().isoformat())
+    return attrs.evolve(candidate, details=attrs.evolve(candidate.details, evidence=(words,)))
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:

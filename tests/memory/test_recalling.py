@@ -166,6 +166,21 @@ async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provid
         assert all(match.parts.dated == 0 for match in await memory.recall("When did we meet?"))
 
 
+async def test_words_about_their_day_are_said_anew_each_day(provider: AgentMemoryProvider) -> None:
+    days = [dt.datetime(2026, month, 1, hour, tzinfo=dt.UTC) for month in (2, 5, 8) for hour in (9, 21)]
+    async with opened(provider, clock=FakeClock(dt.datetime(2026, 11, 1, tzinfo=dt.UTC))) as memory:
+        user = memory.for_user("ada")
+        for day in days:
+            await user.remember(Message(content="I had a migraine today.", timestamp=day), scope="/product/a")
+            await user.remember(Message(content="I live in Oslo.", timestamp=day), scope="/product/a")
+        said = [(record.value, record.timestamp) for record in await user.list_records()]
+        assert [at for text, at in said if text == "I had a migraine today."] == days[5::-2]
+        assert [at for text, at in said if text == "I live in Oslo."] == days[5:]
+        (first, *_) = await user.recall("Did I have a migraine in May?")
+        assert (first.record.value, first.record.timestamp) == ("I had a migraine today.", days[3])
+        assert len(await user.list_records(since=days[2], until=days[4])) == 1
+
+
 async def test_a_query_is_read_in_a_worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first query reads the table of related words, which would block the loop for as long as a frame."""
     read_in = []
