@@ -75,7 +75,6 @@ _HEAD_TYPES: Final = {
     "scope": np.int32,
     "subject": np.int32,
     "person": np.int32,
-    "speaker": np.int32,
     "keyword": np.int32,
     "concept": np.int32,
     "owner": np.int32,
@@ -136,7 +135,6 @@ class Columns:
         self.keywords: Keywords = Keywords()
         self.concepts: Numbered = Numbered()
         self.owners: Numbered = Numbered([""])
-        self.speakers: Numbered = Numbered([""])
         self.labels: Numbered = Numbered([""])
         self.categories: Numbered = Numbered()
         self.topics: Numbered = Numbered()
@@ -356,7 +354,6 @@ class Columns:
                 scope=[self.scopes.number(head.scope) for head in new],
                 subject=[self.subjects.number(subject_text(head.subject, head.individual)) for head in new],
                 person=[self.subjects.number(_person_text(head)) for head in new],
-                speaker=[self.speakers.number(head.speaker or "") for head in new],
                 keyword=[self.keywords.number(head.keyword) for head in new],
                 concept=[self.concepts.number(concept_text(head.keyword, head.description)) for head in new],
                 owner=[self.owners.number(head.owner or "") for head in new],

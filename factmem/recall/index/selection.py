@@ -31,6 +31,7 @@ from factmem.recall.index.outline_codec import (
     TELLS,
     TRUST_FROM,
     microseconds,
+    read_head,
 )
 from factmem.recall.strongest import Contenders, Standing, levels, strongest
 from factmem.recall.text.analysis import plain
@@ -117,8 +118,8 @@ def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
             numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
             return np.not_equal(among(of["keyword"], numbers), condition.negate)
         case Facet.SPEAKER:
-            speakers = [number for name in condition.values if (number := columns.speakers.find(name))]
-            return np.not_equal(among(of["speaker"], speakers), condition.negate)
+            held = [condition.holds(read_head(text).speaker) for text in columns.heads.texts[: len(of["scope"])]]
+            return np.array(held, np.bool_)
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
             return None
         case _:
