@@ -254,7 +254,7 @@ class MemoryRun:
                     scope=place,
                 )
             )
-        except CapabilityError:  # permanent: nothing would ever be saved
+        except (CapabilityError, EmbedderMismatchError):  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
             self.failed("the history could not be submitted", error, saving.on_failure)

@@ -732,11 +732,11 @@ class Writer(ReadingPart):
         return [signed(statement) for statement in statements]
 
     async def vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
-        """Embed assertions; return None for each, for later, if the embedder fails or is not the store's."""
+        """Embed assertions; return None for each if the embedder fails: they are saved, and embedded later."""
         try:
             await self._backend.mirror.bind()
             return await embedded(self._backend.embedder, [indexed_text(assertion) for assertion in assertions])
-        except (EmbedderError, EmbedderMismatchError) as error:
+        except EmbedderError as error:
             _log.warning("%d facts are kept without vectors for now: %s", len(assertions), error)
             return [None] * len(assertions)
 
