@@ -4,8 +4,8 @@ A document is an object with ``"v"`` (the version of the format) and ``"kind"`` 
 ``tombstone``). Fields that hold their default are left out. No document names a class or a module.
 
 Version 2 writes evidence whose quote is the value itself as ``"verbatim": true`` instead of repeating the text, and
-without an ``"end"`` that follows from ``"start"``. In version 3, evidence may have ``"answers"`` and ``"corrects"``.
-Documents of earlier versions are read as they are.
+without an ``"end"`` that follows from ``"start"``. In version 3, evidence may have ``"answers"``, ``"corrects"`` and
+``"day"``. Documents of earlier versions are read as they are.
 """
 
 from __future__ import annotations

@@ -121,6 +121,7 @@ class Evidence:
         medium: the part of an image, a recording or a file that the words were read from; None for words said.
         answers: the question to which these words are a short answer.
         corrects: the speaker's words before these, a short correction; empty if it opens the conversation.
+        day: the day of the words, as 2026-05-01, if they name a time relative to it ("today", "last night").
     """
 
     quote: str = attrs.field(repr=False)
@@ -134,6 +135,7 @@ class Evidence:
     medium: MediumPart | None = None
     answers: str | None = attrs.field(default=None, repr=False)
     corrects: str | None = attrs.field(default=None, repr=False)
+    day: str | None = None
 
     def __attrs_post_init__(self) -> None:
         # All at once: evidence is made for every statement written or read.
@@ -158,7 +160,7 @@ class Evidence:
         return self.corrects if self.answers is None else self.answers
 
 
-_TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "answers", "corrects")
+_TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "answers", "corrects", "day")
 """Fields of `Evidence` that are texts."""
 
 

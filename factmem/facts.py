@@ -183,7 +183,11 @@ class Concept(Generic[T, FactT]):
     def multiple(
         keyword: str, description: str, value_type: Any = str, *, examples: Iterable[tuple[str, Any]] = ()
     ) -> MultipleConcept[Any]:
-        """Return a concept with a set of values, in the order first said; ``value_type`` is the type of one value."""
+        """Return a concept with a set of values, in the order first said; ``value_type`` is the type of one value.
+
+        Saving adds values to the set of a place. The sets of several scopes are not united: the narrower one replaces
+        the broader one as a whole, as a single value does.
+        """
         return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
 
     @property

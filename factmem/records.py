@@ -184,23 +184,39 @@ class Assertion:
     def slot(self) -> bytes:
         """The key of its record within the track: the same for all of a SINGLE, one per value of a MULTIPLE.
 
-        A short answer is another value for each question that it answers, and a short correction for what it corrects.
+        A statement is another value for each speaker who has a name, one with "today" for each day, a short answer for
+        each question that it answers, and a short correction for what it corrects.
         """
         return b"" if self.fact_type is FactType.SINGLE else _digest(self.canonical_value)
 
     @property
     def canonical_value(self) -> bytes:
-        """The canonical bytes of the value, behind those of the words that give a statement its meaning."""
-        value, evidence = canonical_bytes(self.data), self.details.evidence
-        before = evidence[0].before if evidence and self.keyword == STATEMENT.keyword else None
-        return canonical_bytes([before, self.data]) if before else value
+        """The canonical bytes of the value, with those of what gives a statement its meaning."""
+        meaning = self.meaning
+        return canonical_bytes([*meaning, self.data] if meaning else self.data)
+
+    @property
+    def speaker(self) -> str | None:
+        """The name of the speaker of a statement; None for none, and for facts."""
+        evidence = self.details.evidence if self.keyword == STATEMENT.keyword else ()
+        return evidence[0].speaker or None if evidence else None
+
+    @property
+    def meaning(self) -> tuple[str | None, ...]:
+        """What gives a statement its meaning: the words before it that it needs, a speaker it is not about, its day."""
+        evidence = self.details.evidence[:1] if self.keyword == STATEMENT.keyword else ()
+        speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
+        given = [part for words in evidence for part in (words.before or None, speaker, words.day)]
+        while given and given[-1] is None:
+            given.pop()
+        return tuple(given)
 
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
         evidence = self.details.evidence[:1]
-        # The slot of a MULTIPLE is the digest of its value, if no other words give it its meaning.
-        slot = b"" if evidence and evidence[0].before else self.slot
+        # The slot of a MULTIPLE is the digest of its value, if nothing else gives it its meaning.
+        slot = b"" if self.meaning else self.slot
         value = slot or _digest(canonical_bytes(self.data))
         # Names are the same only if they are equal; values are if their canonical bytes are.
         identity = [

@@ -40,6 +40,7 @@ __all__ = [
     "is_question",
     "language_of",
     "languages_of_times",
+    "may_name_its_day",
     "own_words",
     "points_back",
     "says_enough",
@@ -250,12 +251,14 @@ def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     if name:
         lists["past"] += _words(table("time_words")[name]["weekdays"].replace(",", " "))
     everyday, own = lists.pop("everyday", []), lists.get("self", [])
+    known = frozenset(word.strip("-") for word in chain(everyday, *lists.values()))
+    lists["today"] = _today(name) if name else []
     lists["opening"] = [word for key in ("please", "first", "corrects") for word in lists.get(key, ())]
     return Language(
         name=name,
         everyday=frozenset(everyday) | frozenset(own),
         beginnings=tuple(word[:-1] for word in everyday if word.endswith("-")),
-        words=frozenset(word.strip("-") for word in chain(everyday, *lists.values())),
+        words=known,
         unspaced=bool(data.get("unspaced")),
         orders_last=bool(data.get("orders_last")),
         capitals=bool(data.get("capitals")),
@@ -290,6 +293,12 @@ class _Cues(dict[str, "re.Pattern[str]"]):
 
 def _words(text: str) -> list[str]:
     return [folded(word.replace("_", " ")) for word in text.split()]
+
+
+def _today(name: str) -> list[str]:
+    """Return the words of a language for today and for days before it."""
+    days = [day.rpartition(" ") for day in table("time_words")[name]["relative"].split(", ")]
+    return [folded(word) for word, _, distance in days if int(distance) <= 0]
 
 
 def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.Pattern[str]:
@@ -572,6 +581,13 @@ def points_back(text: str) -> bool:
     """Return whether a text names a time before its own: "yesterday", "on Monday", "a week ago"."""
     lowered = folded(text[:_LONGEST])
     return language_of(lowered).finds("past", lowered) is not None
+
+
+def may_name_its_day(text: str) -> bool:
+    """Return whether a text may name a time relative to its day: "today", "last night", "on Monday"."""
+    lowered = folded(text[:_LONGEST])
+    language = language_of(lowered)
+    return language.finds("today", lowered) is not None or language.finds("past", lowered) is not None
 
 
 def _asks_about_somebody(text: str, language: Language) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from factmem.abc.capabilities import EmbedderIdentity
 
-__all__ = ["Embedder", "EmbedsQueries"]
+__all__ = ["Embedder", "EmbedsQueries", "KnowsTexts"]
 
 
 @runtime_checkable
@@ -52,6 +52,22 @@ class EmbedsQueries(Embedder, Protocol):
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per query, like `Embedder.embed`.
+
+        Raises:
+            EmbedderError: See `Embedder.embed`.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsTexts(Embedder, Protocol):
+    """Knows which texts it was made for, such as those in English; the others are all alike to it.
+
+    Recall ranks by the meaning of every question, but takes no confidence from that of one that is not known.
+    """
+
+    async def knows(self, text: str) -> bool:
+        """Return whether the embedder knows most of the words of a text.
 
         Raises:
             EmbedderError: See `Embedder.embed`.

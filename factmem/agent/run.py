@@ -28,6 +28,7 @@ from factmem.agent.rendering import (
 from factmem.details import Treatment
 from factmem.errors import (
     CapabilityError,
+    EmbedderMismatchError,
     FactMemError,
     InvalidDataError,
     MissingUserError,
@@ -252,7 +253,7 @@ class MemoryRun:
 
         try:
             submission = await self.held.use(submitted)
-        except CapabilityError:  # permanent: nothing would ever be saved
+        except (CapabilityError, EmbedderMismatchError):  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
             self.failed("the history could not be submitted", error, saving.on_failure)
@@ -335,7 +336,7 @@ class MemoryRun:
         """
         try:
             return await self.held.use(work)
-        except (CapabilityError, InvalidDataError):  # permanent: it would never work
+        except (CapabilityError, EmbedderMismatchError, InvalidDataError):  # permanent: it would never work
             raise
         except FactMemError as error:
             self.failed(what, error, policy)

@@ -38,6 +38,7 @@ async def forget(
     selection: Selection = Selection(),
     before: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None,
     max_importance: Annotated[float | None, typer.Option(min=0, max=1, metavar="NUMBER")] = None,
+    everything: Annotated[bool, typer.Option("--all")] = False,
     expired: bool = False,
     revisions: Annotated[float | None, typer.Option(min=0, metavar="DAYS")] = None,
     verify: bool = False,
@@ -52,6 +53,7 @@ async def forget(
     Options:
         before: Only records said before this date.
         max_importance: Only records of at most this importance.
+        everything: With --user, all that is the user's: private facts, and public ones about them; else everything.
         expired: Erase what has expired, and finish erasures that are pending.
         revisions: With --expired, superseded revisions older than this as well.
         verify: Search the files of the store for traces; fail if there are any.
@@ -64,11 +66,12 @@ async def forget(
     from factmem.providers.registry import open_provider
 
     filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
-    chosen = bool(ids or selection.given or before or max_importance is not None)
+    selected = bool(ids or selection.given or before or max_importance is not None)
+    chosen = selected or everything
     contradictions = {
         "--text needs --verify: add it": text and not verify,
         "--revisions needs --expired: add it": revisions is not None and not expired,
-        "name records and filters, or give --expired: not both": expired and chosen,
+        "name records and filters, or give --all or --expired: not both": selected + everything + expired > 1,
         "--verify searches after the erasure: leave out --dry-run": verify and dry_run,
         "--verify has nothing to search for: name records, or the words with --text": verify and not (chosen or text),
     }
@@ -90,7 +93,10 @@ async def forget(
             traces = await memory.admin.traces(texts=text) if text else None
             receipt: Erasure | ExpiryReceipt = await memory.admin.expire(revisions=_days(revisions), dry_run=dry_run)
         else:
-            doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
+            if everything:
+                doomed = await memory.admin.reset(dry_run=True)
+            else:
+                doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
             if dry_run:
                 _show_selected(session, doomed)
                 return

@@ -203,6 +203,7 @@ OPTIONS: Final[Mapping[str, Any]] = {
     "source": typer.Option(metavar="NAME", help="Name of the source, to filter by."),
     "subject": typer.Option(parser=subject, metavar="NAME[:INDIVIDUAL]", help="Subject of the facts."),
     "timestamp": typer.Option(parser=from_day, metavar="DATE"),
+    "speaker": typer.Option(metavar="NAME"),
     "topic": typer.Option(metavar="NAME"),
     "ttl": typer.Option("--ttl", parser=duration, metavar="DURATION", help="Time to live, such as 12h or 30d."),
     "until": typer.Option(parser=through_day, metavar="DATE"),
@@ -232,6 +233,7 @@ class Selection:
         category: Only records with this category.
         source: Only records from this source.
         topic: Only records with this topic.
+        speaker: Only statements of the speaker with this name.
         metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata; a value in "quotes" is a text.
         pattern: Only records whose value matches this regular expression.
         since: Only what was said at this date or later.
@@ -245,6 +247,7 @@ class Selection:
     category: list[str] | None = None
     source: list[str] | None = None
     topic: list[str] | None = None
+    speaker: list[str] | None = None
     metadata: Annotated[list[Any] | None, typer.Option(parser=condition, metavar="CONDITION")] = None
     pattern: Annotated[str | None, typer.Option(metavar="REGEX")] = None
     since: dt.datetime | None = None
@@ -265,6 +268,7 @@ class Selection:
             "categories": self.category or None,
             "sources": self.source or None,
             "topics": self.topic or None,
+            "speakers": self.speaker or None,
             "pattern": self.pattern,
             "since": self.since,
             "until": self.until,

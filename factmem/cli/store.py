@@ -265,7 +265,7 @@ async def reembed(session: Session) -> None:
     async with session.memory(read_only=False) as memory:
         with progress("embedding", quiet=session.as_json) as advance:
             count = await memory.admin.reembed(advance)
-    session.show_line({"reembedded": count}, f"embedded {counted(count, 'record')} again")
+    session.show_line({"reembedded": count}, f"embedded all records again, {count} of them visible here")
 
 
 async def calibrate(session: Session, questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None) -> None:

@@ -50,10 +50,10 @@ def without_duplicates(
 ) -> list[CandidateAssertion]:
     """Return a batch without repetitions. The first of several is kept, with the evidence of all.
 
-    Two statements are the same if they are of one partition and origin, and are equal or have embeddings with a cosine
-    of at least ``policy.duplicate``. Statements with different numbers are never the same by their embeddings, which
-    hardly distinguish 2 and 3. A repetition after a wish to forget stands for itself. So do typed facts, which the fold
-    unites.
+    Two statements are the same if they are of one partition, origin and `Assertion.meaning`, and are equal or have
+    embeddings with a cosine of at least ``policy.duplicate``. Statements with different numbers are never the same by
+    their embeddings, which hardly distinguish 2 and 3. A repetition after a wish to forget stands for itself. So do
+    typed facts, which the fold unites.
 
     Args:
         candidates: the batch.
@@ -81,7 +81,7 @@ def _groups(candidates: Sequence[CandidateAssertion]) -> Iterable[list[int]]:
             forgotten[partition] += 1
         elif is_statement(candidate.assertion):
             said = candidate.assertion
-            groups[(partition, said.details.origin, said.state, forgotten[partition])].append(row)
+            groups[(partition, said.meaning, said.details.origin, said.state, forgotten[partition])].append(row)
     return groups.values()
 
 

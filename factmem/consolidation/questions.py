@@ -127,6 +127,8 @@ def _comparison(
 def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> bool:
     if record.unread or not is_statement(record.said) or not candidate.may_change(record.said):
         return False
+    if len({record.said.speaker, candidate.assertion.speaker} - {None}) > 1:
+        return False  # what one person says is nothing new about another
     if policy.metadata is not MetadataMerge.REQUIRE_EXACT_MATCH:
         return True
     before, brought = record.said.details.metadata, candidate.assertion.details.metadata

@@ -252,21 +252,22 @@ class Admin(ReadingPart):
         """
         return await self._eraser.expire(revisions=revisions, dry_run=dry_run)
 
-    async def reset(self, scope: MemoryScope | str | None = None) -> Erasure:
+    async def reset(self, scope: MemoryScope | str | None = None, *, dry_run: bool = False) -> Erasure:
         """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `Memory.forget`.
 
         In a user's view, erase all that is the user's: their private facts, and public ones about them. Other public
-        facts stay.
+        facts stay, such as what the user said under their name in a conversation of several: see `Filters.speakers`.
 
             await memory.for_user("nora").admin.reset()
 
         Args:
             scope: The scope; everything in this memory's view if None.
+            dry_run: Erase nothing; see `Memory.forget`.
 
         Raises:
             CapabilityError: The provider cannot erase.
         """
-        return await self._eraser.reset(scope)
+        return await self._eraser.reset(scope, dry_run=dry_run)
 
     async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
         """Gather the traces of records before they are erased, for `factmem.memory.verify_erased` to look for.

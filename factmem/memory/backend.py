@@ -19,7 +19,7 @@ from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, FactMemError
 from factmem.event_loops import OneLoop
 from factmem.llm.asking import Spent
-from factmem.recall.embedders import embedded
+from factmem.recall.embedders import BoundedEmbedder, embedded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from factmem.abc import Consolidator, Detector, Reranker, Verifier
     from factmem.abc.analyst import Analyst
-    from factmem.abc.embedder import Embedder
     from factmem.abc.media import MediaReader
     from factmem.abc.question_analyst import QuestionAnalyst
     from factmem.abc.verifier import Confirmation
@@ -157,7 +156,7 @@ class Backend:
 
     provider: AgentMemoryProvider
     mirror: Mirror
-    embedder: Embedder
+    embedder: BoundedEmbedder
     detector: Detector
     analyst: Analyst | None
     verifier: Verifier | None

@@ -93,16 +93,17 @@ class Eraser(ReadingPart):
         others = attrs.evolve(wanted, record_ids=None)
         return [entry for entry, _ in await quarantined(self._of_everybody) if entry.id in ids and others.keeps(entry)]
 
-    async def reset(self, scope: MemoryScope | str | None) -> Erasure:
+    async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:
         """See `Admin.reset`."""
         self._context.check_present()
-        self._context.check_writable()
-        self._backend.log()
+        if not dry_run:
+            self._context.check_writable()
+            self._backend.log()
         records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
         view = self._context.view
         if view.individuals is not None:  # what others see as well is not the user's to erase
             records = [each for each in records if each.details.owner is not None or view.owns(each.subject.key)]
-        return await self._erased(records)
+        return await self._erased(records, dry_run=dry_run)
 
     async def _erased(
         self, records: Sequence[FactRecord[Any]], entries: Sequence[Recorded] = (), *, dry_run: bool = False

@@ -57,6 +57,7 @@ class Filters(TypedDict, total=False):
         categories: At least one of these categories.
         topics: At least one of these topics.
         sources: One of these sources.
+        speakers: Statements of speakers with one of these names, such as `Message.name` in a conversation of several.
         since: Said at this time or later.
         until: Said before this time.
         recorded_since: Present revision recorded at this time or later.
@@ -83,6 +84,7 @@ class Filters(TypedDict, total=False):
     categories: Collection[str] | None
     topics: Collection[str] | None
     sources: Collection[str] | None
+    speakers: Collection[str] | None
     since: dt.datetime | None
     until: dt.datetime | None
     recorded_since: dt.datetime | None

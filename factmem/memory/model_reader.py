@@ -307,7 +307,7 @@ def _cited(quote: Evidence, words: Evidence) -> Evidence:
     """Return the quote of a finding with what is known of the words that it is from."""
     cited = attrs.evolve(quote, position=words.position)
     whole = quote.quote == words.quote
-    return attrs.evolve(cited, answers=words.answers, corrects=words.corrects) if whole else cited
+    return attrs.evolve(cited, answers=words.answers, corrects=words.corrects, day=words.day) if whole else cited
 
 
 def _repeats(details: FactDetails) -> bool:

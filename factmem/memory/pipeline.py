@@ -434,7 +434,7 @@ class Pipeline(WritingPart):
             except FactMemError as error:
                 failure = type(error).__name__
             else:
-                slots.add(_slot(said))
+                slots.add(_slot(attrs.evolve(said, details=attrs.evolve(said.details, evidence=()))))  # it keeps none
                 compared = job.consolidate and self._backend.consolidator is not None
                 lost[Unrepresented.COMPARISON] += compared and said.keyword == STATEMENT.keyword
         after = await self._current_at(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
 import functools
@@ -126,11 +127,12 @@ class Recaller(ReadingPart):
         reranker, bounds = self._backend.reranker, self._backend.reranking
         matches, pool, among = found
 
-        def results(ordered: Sequence[RecallMatch], failure: str | None) -> RecallMatches:
-            return RecallMatches(ordered[:limit], confidence=confidence_in(ordered, among), failure=failure)
+        async def results(ordered: Sequence[RecallMatch], failure: str | None) -> RecallMatches:
+            confidence = await self._confidence(query, ordered, among)
+            return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
 
         if reranker is None or not pool:
-            return results(matches, failure)
+            return await results(matches, failure)
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -140,7 +142,7 @@ class Recaller(ReadingPart):
                 raise
             why = f"results are not reranked: {error}"
             _log.warning("%s", why)
-            return results(matches, "; ".join(filter(None, (failure, why))))
+            return await results(matches, "; ".join(filter(None, (failure, why))))
         order = reordered(scores, bounds.weight)
         places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
         for row in order:  # what was overtaken stays below
@@ -149,7 +151,14 @@ class Recaller(ReadingPart):
                 places[match.record.id] = max(places[match.record.id], places[match.newer.id] + 0.5)
         read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
         ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
-        return results([_with_score(match, read.get(match.record.id)) for match in ordered], failure)
+        return await results([_with_score(match, read.get(match.record.id)) for match in ordered], failure)
+
+    async def _confidence(self, query: str, matches: Sequence[RecallMatch], among: int) -> float:
+        known = True
+        if any(match.parts.semantic for match in matches):
+            with contextlib.suppress(EmbedderError):  # it has embedded the query
+                known = await self._backend.embedder.knows(query)
+        return confidence_in(matches, among, known=known)
 
     async def _ranked(
         self,
@@ -237,7 +246,8 @@ class Recaller(ReadingPart):
         pool, among = matches[: self._backend.reranking.top], await to_thread.run_sync(search.number_seen, corpus)
         ordered = await self._reranked(question, (matches, pool, among), search.limit, searches.failure, strict=strict)
         own = (await searches.found([Look(question)]))[Look(question)]
-        ordered.confidence = confidence_in([match for match in own if match.score >= search.min_score], among)
+        own = [match for match in own if match.score >= search.min_score]
+        ordered.confidence = await self._confidence(question, own, among)
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 

@@ -45,6 +45,7 @@ from factmem.memory.ttl import after
 from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import outside_log
+from factmem.recall.text.times import moves_with_its_day
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -76,6 +77,9 @@ __all__ = [
     "spoken",
     "warn_of_not_text",
 ]
+
+_OFTEN: Final = 200
+"""Number of characters up to which a text may be said again in the same words."""
 
 _LEVELS: Final = 4
 """Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
@@ -552,7 +556,8 @@ class Rememberer(PipelinePart):
         """Add the assertions that keep items."""
         legal, now = self._writer.legal_time, self._context.clock()
         for item in items:
-            said = [statement_at(order.place, quoted.details, legal(quoted.timestamp, now)) for quoted in item.words]
+            timed = [(quoted.details, legal(quoted.timestamp, now)) for quoted in item.words]
+            said = [statement_at(order.place, _of_its_day(details, at), at) for details, at in timed]
             if item.job is None:
                 item.assertions = [_vouched(it, item.treatments) for it in said]
             else:
@@ -860,6 +865,17 @@ def _with_meaning(details: FactDetails, turns: Sequence[Turn], places: Mapping[s
     words, *others = details.evidence
     at = places[words.message_id or ""]
     return attrs.evolve(details, evidence=(meant(words, turns[max(at - BEFORE, 0) : at]), *others))
+
+
+def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
+    """Return the details of a statement whose words keep their day if they name a time relative to it.
+
+    A long text, which is hardly said twice, and a fact of several quotes are left as they are.
+    """
+    evidence = details.evidence
+    if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote, said_at)):
+        return details
+    return attrs.evolve(details, evidence=(attrs.evolve(evidence[0], day=said_at.date().isoformat()),))
 
 
 def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:

@@ -21,6 +21,7 @@ from factmem.error_hints import kind_of
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
+    EmbedderMismatchError,
     InvalidDataError,
     OutOfViewError,
     QuotaExceededError,
@@ -699,6 +700,8 @@ class Writer(ReadingPart):
         with nested(Operation.COMMIT, records_in=len(signed)) as call:
             try:
                 receipts = await store.append(signed)
+            except EmbedderMismatchError:  # another process has embedded the store again since these were embedded
+                receipts = await store.append([_without_vector(statement) for statement in signed])
             finally:
                 self._backend.mirror.wrote()
             call.record_result(len(receipts))
@@ -734,7 +737,7 @@ class Writer(ReadingPart):
             await self._backend.mirror.bind()
             return await embedded(self._backend.embedder, [indexed_text(assertion) for assertion in assertions])
         except EmbedderError as error:
-            _log.warning("the embedder failed; %d facts are kept without vectors for now: %s", len(assertions), error)
+            _log.warning("%d facts are kept without vectors for now: %s", len(assertions), error)
             return [None] * len(assertions)
 
     async def _of_records(self, record_ids: Collection[str], entries: Sequence[Recorded]) -> list[Recorded]:
@@ -763,6 +766,10 @@ class WritingPart(ReadingPart):
     @functools.cached_property
     def _writer(self) -> Writer:
         return Writer(self._context.everybody, self._backend)
+
+
+def _without_vector(statement: Statement) -> Statement:
+    return attrs.evolve(statement, vector=None) if isinstance(statement, Append) else statement
 
 
 def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> Assertion:

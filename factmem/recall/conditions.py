@@ -193,6 +193,7 @@ class RecallFilter:
         categories: Keep these categories.
         topics: Keep these topics.
         sources: Keep these sources.
+        speakers: Keep the statements of speakers of these names; see `Assertion.speaker`.
         since: Keep records said at this time or later.
         until: Keep records said before this time.
         recorded_since: Keep records whose present revision was recorded at this time or later.
@@ -226,6 +227,7 @@ class RecallFilter:
     categories: Collection[str] | None = attrs.field(default=None, converter=_several)
     topics: Collection[str] | None = attrs.field(default=None, converter=_several)
     sources: Collection[str] | None = attrs.field(default=None, converter=_several)
+    speakers: Collection[str] | None = attrs.field(default=None, converter=_several)
     since: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
     until: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
     recorded_since: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
@@ -263,6 +265,8 @@ class RecallFilter:
             yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.keywords)})
         if self.without_keywords is not None:
             yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.without_keywords)}, negate=True)
+        if self.speakers is not None:
+            yield OneOf(Facet.SPEAKER, self.speakers)
         if self.record_ids is not None:
             yield OneOf(Facet.RECORD_ID, self.record_ids)
         if self.categories is not None:
@@ -312,14 +316,15 @@ class RecallFilter:
 class Facet(enum.Enum):
     """A property of records that filters look at.
 
-    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. KEYWORD is folded. TEXT is
-    the value as text, which no column holds.
+    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. These and SPEAKER stand in
+    the head of an outline. KEYWORD is folded. TEXT is the value as text, which no column holds.
     """
 
     SCOPE = enum.auto()
     SUBJECT = enum.auto()
     PLACE = enum.auto()
     KEYWORD = enum.auto()
+    SPEAKER = enum.auto()
     RECORD_ID = enum.auto()
     CATEGORY = enum.auto()
     TOPIC = enum.auto()
@@ -338,6 +343,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SUBJECT: lambda it: it.assertion.place.subject.key,
     Facet.PLACE: lambda it: it.assertion.place.key,
     Facet.KEYWORD: lambda it: folded_keyword(it.assertion.keyword),
+    Facet.SPEAKER: lambda it: it.assertion.speaker,
     Facet.RECORD_ID: lambda it: it.record_id,
     Facet.CATEGORY: lambda it: frozenset(it.assertion.details.categories),
     Facet.TOPIC: lambda it: frozenset(it.assertion.details.topics),
@@ -353,7 +359,14 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
 """The value of each facet; a frozenset of several."""
 
 NamedFacet: TypeAlias = Literal[
-    Facet.SUBJECT, Facet.PLACE, Facet.KEYWORD, Facet.RECORD_ID, Facet.CATEGORY, Facet.TOPIC, Facet.SOURCE
+    Facet.SUBJECT,
+    Facet.PLACE,
+    Facet.KEYWORD,
+    Facet.SPEAKER,
+    Facet.RECORD_ID,
+    Facet.CATEGORY,
+    Facet.TOPIC,
+    Facet.SOURCE,
 ]
 """The facets that are compared with a list of values."""
 

@@ -181,12 +181,13 @@ class RecallMatches(list[RecallMatch]):
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
+def confidence_in(matches: Sequence[RecallMatch], among: int, *, known: bool = True) -> float:
     """Return the confidence that any of the first matches answers; see `factmem.recall.scoring.confidence`.
 
     Args:
         matches: The matches, best first.
         among: Number of records that were compared.
+        known: Whether the embedder knows the words of the query; if not, only those of the matches count.
     """
     similarity: list[float] = []
     lexical: list[float] = []
@@ -206,12 +207,14 @@ def confidence_in(matches: Sequence[RecallMatch], among: int) -> float:
         other.append(parts.other > 0)
     if not similarity:
         return 0.0
-    meaning = semantic if any(semantic) else lexical
+    by_words = not known or not any(semantic)
+    meaning = lexical if by_words else semantic
+    alike = similarity if known else lexical
     fits = [
-        (words + means) / 2 if is_statement else alike
-        for words, means, is_statement, alike in zip(lexical, meaning, said, similarity, strict=True)
+        (words + means) / 2 if is_statement else whole
+        for words, means, is_statement, whole in zip(lexical, meaning, said, alike, strict=True)
     ]
-    return confidence(similarity=similarity, semantic=meaning, fits=fits, other=other, among=among)
+    return confidence(similarity=alike, semantic=meaning, fits=fits, other=other, among=among)
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import Background, InMemoryProvider, MemoryScope, NoMemory
+from factmem import Background, InMemoryProvider, Memory, MemoryScope, NoMemory
 from factmem.abc import DetectionRequest
 from factmem.agent import (
     Loading,
@@ -24,6 +24,7 @@ from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, NoStore
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     CapabilityError,
+    EmbedderMismatchError,
     FactMemError,
     InvalidDataError,
     InvalidNameError,
@@ -197,6 +198,20 @@ async def test_a_run_without_a_user_is_refused_everywhere() -> None:
             assert await agent.save_facts_from_history([LIVES]) is None
         with agent.run("alice"):
             assert await agent.save_facts_from_history([LIVES]) is not None
+
+
+async def test_the_embedder_of_another_store_is_refused_at_the_first_call() -> None:
+    """The refusal is independent of the failure policies, like that of other settings."""
+    provider = InMemoryProvider()
+    async with Memory(provider, embedder=HashEmbedder(8)) as memory:
+        await memory.remember("I live in Oslo.")
+    quiet = {"loading": Loading(on_failure=FailurePolicy.LOG), "saving": Saving(on_failure=FailurePolicy.LOG)}
+    async with Memory(provider, embedder=HashEmbedder(9)) as memory:
+        agent = plugin(memory, **quiet)
+        with agent.run("alice"):
+            for call in (agent.load_all_facts_to_agent, agent.save_facts_from_history):
+                with pytest.raises(EmbedderMismatchError, match="reembed"):
+                    await call([LIVES])
 
 
 async def test_users_may_share_one_memory() -> None:

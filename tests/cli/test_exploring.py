@@ -199,9 +199,11 @@ def test_importing_something_else_is_an_error(cli: CommandLine, tmp_path: Path) 
     assert cli.error("import", str(tmp_path / "missing"))["type"] == "StoreUnavailableError"
 
 
-def test_reembed_reports_the_number_of_records(cli: CommandLine) -> None:
+def test_reembed_reports_the_number_of_visible_records(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
+    cli.data("--user", "ada", "remember", "I live in Oslo.")
     assert cli.data("reembed") == {"reembedded": 1}
+    assert "embedded all records again, 1 of them visible here" in cli.run("reembed").out
 
 
 @pytest.mark.parametrize("name", ["wordllama", "minilm", "multilingual"])

@@ -253,6 +253,18 @@ async def test_a_record_that_somebody_relies_on_is_not_deleted_by_the_next(world
     assert not any(isinstance(item, StateRequest) for item in planned.statements)
 
 
+@pytest.mark.parametrize(("speaker", "asked"), [("Zoë", 0), ("Ann", 1), (None, 1)])
+async def test_what_somebody_says_does_not_touch_what_another_said(
+    world: World, speaker: str | None, asked: int
+) -> None:
+    await world.save(world.says(PARIS, evidence=[Evidence(quote=PARIS, speaker="Ann")]))
+    again = world.says(BERLIN, minute=1, evidence=[Evidence(quote=BERLIN, speaker=speaker)])
+    consolidator = world.always(Action.DELETE, insert=True)
+    await world.consolidate(await world.candidates(again), consolidator)
+    assert len(consolidator.asked) == asked
+    assert len(await world.texts()) == 2 - asked
+
+
 async def test_what_the_assistant_says_does_not_touch_what_the_user_said(world: World) -> None:
     await world.save(world.says(PARIS))
     asked = world.always(Action.DELETE)

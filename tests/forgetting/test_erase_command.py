@@ -45,6 +45,20 @@ def test_it_erases_and_proves_it(run: Run, folder: Path) -> None:
     assert {Path(file["path"]) for file in verified["files"]} >= {path for path in folder.rglob("*") if path.is_file()}
 
 
+def test_all_that_is_a_users_is_erased_and_nothing_else(run: Run) -> None:
+    nora = ("--user", "nora")
+    run("remember", f"The office is {word('shared')}.")
+    run(*nora, "remember", f"I love {word('hers')}.")
+    run(*nora, "save", "city", word("about"), "--subject", "boss", "--private")
+    code, said = run(*nora, "forget", "--all", "--dry-run")
+    assert (code, said["count"]) == (0, 2)
+    code, said = run(*nora, "forget", "--all", "--verify", "--yes")
+    assert (code, said["records"], said["verified"]["clean"]) == (0, 2, True)
+    assert [record["value"] for record in run(*nora, "list")[1]["records"]] == [f"The office is {word('shared')}."]
+    assert run("forget", "--all", "--scope", "/product", "--yes")[0] == 1
+    assert run("forget", "--all", "--yes")[1]["records"] == 1
+
+
 @pytest.mark.parametrize("address", ["file"], indirect=True)
 def test_traces_are_found_and_reported_by_file(run: Run, folder: Path) -> None:
     _, (record,) = run("save", "pin", word("pin"))

@@ -145,6 +145,40 @@ async def test_one_memory_goes_on_when_its_embedder_comes_back(store: AgentMemor
         assert embedder.asked == 1, "the store kept the vectors, so only the query is embedded"
 
 
+async def test_a_process_goes_on_by_words_when_another_embeds_the_store_again(store: AgentMemoryProvider) -> None:
+    """What it saves then is embedded by the one with the right embedder, and it is itself right again afterwards."""
+    async with opened(store, Away()) as former, Memory(store, embedder=HashEmbedder(32)) as latter:
+        await remember_all(former, OLD)
+        await former.recall(QUERIES[0])
+        await latter.admin.reembed()
+        await remember_all(former, NEW)
+        alone = await former.recall(QUERIES[0])
+        assert alone.failure is not None
+        assert alone[0].record.value == NEW[0]
+        again = await latter.recall(QUERIES[0])
+        assert again.failure is None
+        assert all(match.parts.cosine for match in again if match.record.value == NEW[0])
+        await former.admin.reembed()
+        assert (await former.recall(QUERIES[0])).failure is None
+
+
+async def test_what_was_embedded_while_another_process_embedded_the_store_again_is_kept(tmp_path: Path) -> None:
+    address = f"sqlite-vec:{tmp_path / 'facts.db'}"
+
+    async def meanwhile(texts: Sequence[str]) -> Any:
+        if NEW[0] in texts:
+            async with Memory(address, embedder=HashEmbedder(32)) as other:
+                await other.admin.reembed()
+        return await HashEmbedder(8).embed(texts)
+
+    async with Memory(address, embedder=CallableEmbedder(meanwhile, name="former", dimension=8)) as memory:
+        await memory.remember(OLD[0])
+        await memory.remember(NEW[0])
+        assert {record.value for record in await memory.list_records()} == {OLD[0], NEW[0]}
+    async with Memory(address, embedder=HashEmbedder(32)) as memory:
+        assert (await memory.recall(NEW[0]))[0].parts.cosine == pytest.approx(1)
+
+
 async def test_recall_by_words_says_so_in_its_result_its_log_and_to_observers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

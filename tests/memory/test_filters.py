@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from factmem import STATEMENT, Concept, FactDetails, Memory, Message, MultipleFacts, SingleFact
+from factmem import STATEMENT, Concept, Conversation, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError
 from factmem.memory.filters import Filters, RecordOrder
 from factmem.patterns import linear_search
@@ -128,6 +128,19 @@ async def test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranki
     assert await both(memory, "tea", sources=["mail"]) == {"tea in June"}
     (best,) = await memory.recall("tea in July", limit=1, topics=["drinks"])
     assert best.record.value != "tea in July"
+
+
+async def test_the_words_of_a_speaker_are_listed_found_and_erased(memory: Memory) -> None:
+    """In a conversation of several people nobody owns the words, and they are about nobody in particular."""
+    said = [("nora", "I love tea from Narvik."), ("bob", "I love tea from Narvik."), ("nora", "I hate coffee.")]
+    await memory.remember(Conversation(id="room", messages=[Message(name=name, content=text) for name, text in said]))
+    await note(memory, "nora drinks tea")
+    assert await both(memory, "tea", speakers=["nora"]) == {"I love tea from Narvik.", "I hate coffee."}
+    assert await both(memory, "tea", speakers=["Nora", "eve"]) == set()
+    erased = await memory.forget(speakers=["nora"])
+    assert [record.value for record in erased] == ["I love tea from Narvik.", "I hate coffee."]
+    left = await memory.list_records(concepts=[STATEMENT])
+    assert {(record.value, record.evidence[0].speaker) for record in left if record.evidence} == {(said[1][1], "bob")}
 
 
 async def test_statements_that_tell_nothing_and_those_of_the_assistant_may_be_left_out(memory: Memory) -> None:
@@ -277,6 +290,7 @@ EMPTY: list[Filters] = [
     {"categories": ()},
     {"topics": set()},
     {"sources": []},
+    {"speakers": []},
     {"subjects": []},
 ]
 

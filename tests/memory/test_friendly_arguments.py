@@ -74,6 +74,7 @@ async def test_a_reset_for_a_user_erases_what_is_theirs_and_leaves_what_is_share
     await memory.save(SingleFact(CITY, "Oslo"), subject="user:nora")
     await nora.save(SingleFact(CITY, "Bern"), subject="friend:eva")
     await bo.save(SingleFact(CITY, "Nice"))
+    assert len((await nora.admin.reset(dry_run=True)).records) == 2
     assert sorted(record.value for record in await nora.admin.reset()) == ["Bern", "Oslo"]
     assert [record.value for record in await memory.list_records()] == ["Rome"]
     assert sorted(record.value for record in await bo.list_records()) == ["Nice", "Rome"]

@@ -166,6 +166,21 @@ async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provid
         assert all(match.parts.dated == 0 for match in await memory.recall("When did we meet?"))
 
 
+async def test_words_about_their_day_are_said_anew_each_day(provider: AgentMemoryProvider) -> None:
+    days = [dt.datetime(2026, month, 1, hour, tzinfo=dt.UTC) for month in (2, 5, 8) for hour in (9, 21)]
+    async with opened(provider, clock=FakeClock(dt.datetime(2026, 11, 1, tzinfo=dt.UTC))) as memory:
+        user = memory.for_user("ada")
+        for day in days:
+            await user.remember(Message(content="I had a migraine today.", timestamp=day), scope="/product/a")
+            await user.remember(Message(content="I live in Oslo.", timestamp=day), scope="/product/a")
+        said = [(record.value, record.timestamp) for record in await user.list_records()]
+        assert [at for text, at in said if text == "I had a migraine today."] == days[5::-2]
+        assert [at for text, at in said if text == "I live in Oslo."] == days[5:]
+        (first, *_) = await user.recall("Did I have a migraine in May?")
+        assert (first.record.value, first.record.timestamp) == ("I had a migraine today.", days[3])
+        assert len(await user.list_records(since=days[2], until=days[4])) == 1
+
+
 async def test_a_query_is_read_in_a_worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first query reads the table of related words, which would block the loop for as long as a frame."""
     read_in = []
@@ -193,6 +208,50 @@ async def test_a_query_that_nothing_answers_can_be_cut_off(depth: Literal["shall
     assert [match.record.value for match in cut] == [best.record.value]
     assert all(match.score < best.score for match in rest)
     assert await memory.recall("zxqv blorp", min_score=0.2, depth=depth) == []
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep"])
+@pytest.mark.parametrize(
+    ("said", "answered", "unanswered"),
+    [
+        (
+            ["Benim adım Şule.", "Fıstığa alerjim var.", "Ankara'ya taşındık.", "Kırmızı bir Fiat kullanıyorum."],
+            "Kırmızı Fiat kimin?",
+            "Kaç kilo ağırlığındayım?",
+        ),
+        (
+            [
+                "私は田中健一です。",
+                "そばアレルギーがあります。",
+                "東京に引っ越しました。",
+                "赤いトヨタに乗っています。",
+            ],
+            "そばアレルギーがありますか？",
+            "体重は何キロですか？",
+        ),
+        (["Tom lives in Oslo.", "We moved to Kiel.", "I eat no nuts."], "Where does Tom live?", "Sgwrsio blodeuyn?"),
+    ],
+)
+async def test_the_meaning_of_words_that_the_embedder_does_not_know_gives_no_confidence(
+    said: Sequence[str], answered: str, unanswered: str, depth: Literal["shallow", "deep"]
+) -> None:
+    async with Memory("memory:") as memory:
+        for text in said:
+            await memory.remember(text)
+        assert (await memory.recall(answered, depth=depth)).answers
+        matches = await memory.recall(unanswered, depth=depth)
+        assert not matches.answers
+        assert any(match.parts.semantic for match in matches)
+
+
+async def test_an_embedder_that_cannot_say_what_it_knows_is_trusted() -> None:
+    class Unsure(HashEmbedder):
+        async def knows(self, text: str) -> bool:
+            raise OSError
+
+    async with Memory("memory:", embedder=Unsure()) as memory:
+        await memory.remember("The deploy is ready.")
+        assert (await memory.recall("Is the deploy ready?")).answers
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan, True, "0.5"])

@@ -34,6 +34,7 @@ OPTIONS = {
     "concepts": "--concept",
     "categories": "--category",
     "sources": "--source",
+    "speakers": "--speaker",
     "since": "--since",
     "until": "--until",
     "pattern": "--pattern",
@@ -59,6 +60,7 @@ NOT_ON_THE_COMMAND_LINE = {
 NOT_IN_TOOLS = {
     **NOT_ON_THE_COMMAND_LINE,
     "pattern": "models search by meaning, and every value would be read",
+    "speakers": "models name people in the question",
     "min_importance": "models do not know what others were weighed by",
     "max_importance": "models do not know what others were weighed by",
     "record_ids": "the resource factmem://record/{id} returns a record",

@@ -26,6 +26,12 @@ from factmem.recall.text.analysis import analyse, ascii_words
         ("مُحَمَّد", "محمد"),
         ("don\N{RIGHT SINGLE QUOTATION MARK}t stop", "don't stop"),
         ("naïvely", "naively"),
+        ("Łódź", "Lodz"),
+        ("Søren Þórr", "Soren Thorr"),
+        ("IŞIK Işık", "isik isik"),
+        ("Đà Nẵng", "Da Nang"),
+        ("Ærø œuvre", "Aero oeuvre"),
+        ("O'Brien's D\N{RIGHT SINGLE QUOTATION MARK}Angelo", "OBrien's Dangelo"),
     ],
 )
 def test_ways_to_write_a_word_are_one(one: str, other: str) -> None:

@@ -53,6 +53,27 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
     assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2
 
 
+@pytest.mark.parametrize("embedder", [WordLlamaEmbedder(), MiniLMEmbedder()], ids=["wordllama", "minilm"])
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("What is my favourite film?", True),
+        ("When did Gina mention Shia Labeouf?", True),
+        ("Is it I?", True),
+        ("3 + 4?", True),
+        ("Kaç kilo ağırlığındayım?", False),
+        ("Gdzie mieszkam i jak mam na imię?", False),
+        ("Сколько я вешу?", False),
+        ("好きな映画は何ですか？", False),
+    ],
+)
+async def test_an_english_model_knows_which_texts_are_none_of_its_own(
+    embedder: WordLlamaEmbedder | MiniLMEmbedder, text: str, known: bool
+) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra minilm is not installed")
+    assert await embedder.knows(text) is known
+
+
 @pytest.mark.processes
 def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
     """Another package's logging setup must not make the whole program log its libraries."""

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import FactDetails, MemoryScope, MemorySubject, SingleFact
-from factmem.details import Origin
-from factmem.facts import Concept
+from factmem.details import Evidence, Origin
+from factmem.facts import STATEMENT, Concept, MultipleFacts
 from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.conditions import Facet
 from factmem.recall.index.selection import LogPart
@@ -34,9 +34,11 @@ def recorded(number: int) -> Recorded:
         source=[None, *WORDS][number % 4],
         metadata={"n": number % 4} if number % 2 else {},
         origin=[Origin.USER, Origin.ASSISTANT][number % 2],
+        evidence=[Evidence(quote=str(number), speaker=[None, "Ann", "Zoë"][number % 3])],
     )
     place = Place(SUBJECTS[number % 3], SCOPES[number % 4])
-    fact = SingleFact(Concept.single(f"{WORDS[number % 3]}_note", ""), str(number), timestamp=day(number))
+    note = SingleFact(Concept.single(f"{WORDS[number % 3]}_note", ""), str(number), timestamp=day(number))
+    fact = note if number % 5 else MultipleFacts(STATEMENT, (str(number),), timestamp=day(number))
     (said,) = assertions_of(fact, place, details)
     return Recorded(
         assertion=said, id=f"a{number}", record_id=f"r{number % 30}", seq=number + 1, recorded_at=day(number + 3)
@@ -71,6 +73,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "categories": several,
     "topics": several,
     "sources": several,
+    "speakers": st.none() | st.lists(st.sampled_from(["Ann", "Zoë", "Bo", ""]), max_size=2),
     "since": days,
     "until": days,
     "recorded_since": days,
@@ -126,6 +129,7 @@ def test_every_facet_has_a_filter() -> None:
         categories=[],
         topics=[],
         sources=[],
+        speakers=[],
         since=NOW,
         recorded_since=NOW,
         min_importance=0.5,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.text.times import TimeSpan, easter, times_in
+from factmem.recall.text.times import TimeSpan, easter, moves_with_its_day, times_in
 from tests.growth import cpu_seconds, grows_faster
 from tests.tables import rows
 
@@ -254,3 +254,24 @@ def test_two_times_that_are_ends_make_one(first: int, last: int, month: str, oth
 
 def _last_day(year: int, month: int) -> tuple[int, int]:
     return month, calendar.monthrange(year, month)[1]
+
+
+@pytest.mark.parametrize(
+    ("moves", "texts"),
+    [
+        (True, ["I had a migraine today.", "We met on Monday.", "I slept badly last night.", "Two weeks ago I fell."]),
+        (True, ["Heute hatte ich Migräne.", "Ayer corrí un maratón.", "Bugün migrenim vardı.", "今日は頭痛がした。"]),
+        (
+            False,
+            ["I play tennis on Mondays.", "Monday is my day off.", "My birthday is on 3 May.", "My last name is Berg."],
+        ),
+        (
+            False,
+            ["In March I was ill.", "I moved last year.", "I fell on 3 May 2024.", "Tomo mi pastilla por la mañana."],
+        ),
+    ],
+)
+@pytest.mark.parametrize("day", [1, 31])
+def test_some_texts_name_a_time_that_moves_with_their_day(moves: bool, texts: list[str], day: int) -> None:
+    said_at = dt.datetime(2026, 12, day, 9, tzinfo=dt.UTC)
+    assert [moves_with_its_day(text, said_at) for text in texts] == [moves] * len(texts)

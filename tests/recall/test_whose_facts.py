@@ -294,6 +294,31 @@ async def test_the_person_of_a_statement_is_its_speaker_or_else_its_subject(
 
 
 @WAYS
+async def test_what_several_people_say_in_the_same_words_is_each_ones(said: Said) -> None:
+    async with Memory("memory:") as memory:
+        for name in ("Ann", "Zoë", "Ann"):
+            await said(memory, name, "I'm allergic to nuts.")
+        assert len(await memory.list_records()) == 2
+        for name in ("Ann", "Zoë"):
+            found = await memory.recall(f"Is {name} allergic to nuts?")
+            assert found.answers
+            assert [match.parts.other for match in found] == [0, 1]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("name", "written"), [("Łukasz Zając", "Lukasz Zajac"), ("Søren", "Soren"), ("O'Brien", "OBrien")]
+)
+async def test_somebody_is_known_by_a_name_without_its_signs(said: Said, name: str, written: str) -> None:
+    async with Memory("memory:") as memory:
+        await said(memory, name, "My birthday is on 9 October.")
+        await said(memory, "Bob", "My birthday is on 4 May.")
+        found = await memory.recall(f"When is {written}'s birthday?")
+        assert (found.answers, found[0].record.value) == (True, "My birthday is on 9 October.")
+        assert [match.parts.other for match in found] == [0, 1]
+
+
+@WAYS
 @pytest.mark.parametrize("known", [True, False])
 async def test_somebody_of_another_surname_is_another_person(said: Said, known: bool) -> None:
     async with Memory("memory:") as memory:

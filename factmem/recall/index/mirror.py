@@ -25,7 +25,13 @@ from factmem.abc.clock import Clock
 from factmem.abc.embedder import Embedder
 from factmem.abc.outlines import KeepsOutlines, Outline
 from factmem.abc.provider import AgentMemoryProvider
-from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
+from factmem.errors import (
+    CapabilityError,
+    EmbedderError,
+    EmbedderMismatchError,
+    ReadOnlyError,
+    StoreUnavailableError,
+)
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
@@ -124,6 +130,8 @@ class Mirror:
         """Whether the store's vectors, if it has any, are known to be our embedder's."""
         self._bound = False
         """Whether the store is bound to our embedder, so that vectors can be read and stored."""
+        self._was_bound = False
+        """Whether the store has ever been bound to our embedder while this process used it."""
 
     async def corpus(self, moment: Moment | None = None, *, embedded: bool = False) -> Corpus:
         """Return everything current, now or at another moment, in step with the store.
@@ -256,13 +264,13 @@ class Mirror:
         """Bind the store to the embedder, before vectors are stored.
 
         Raises:
-            EmbedderError: The embedder failed.
+            EmbedderError: The embedder failed, or another process has embedded the store again with another one.
             EmbedderMismatchError: The store's vectors come from another one.
         """
-        if not self._bound:
-            identity = await self._embedder.identity()
-            async with self._lock:
-                await self._bind(identity)
+        identity = await self._embedder.identity()
+        async with self._lock:
+            await self._check_bound(identity)
+            await self._bind(identity)
 
     def outline(self, said: Assertion) -> Outline | None:
         """Return the outline of an assertion; None if the store keeps no outlines."""
@@ -274,9 +282,15 @@ class Mirror:
 
     async def _compare(self, identity: EmbedderIdentity) -> None:
         """Check that the store's vectors are our embedder's; write nothing."""
-        if not self._bound and (self._store is None or await self._store.embedder() is not None):
+        if await self._check_bound(identity):
             await self._bind(identity)
         self._compared = True
+
+    async def _check_bound(self, identity: EmbedderIdentity) -> bool:
+        """Return whether the store is bound to an embedder, which another process may have replaced."""
+        stored = identity if self._store is None else await self._store.embedder()
+        self._bound = self._bound and stored == identity
+        return stored is not None
 
     async def _use_outlines(self) -> None:
         if self._outlines is not None and not self._outlined:
@@ -287,11 +301,16 @@ class Mirror:
     async def _bind(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
         await self._use_outlines()
         if self._store is not None and (replace or not self._bound):
-            await self._store.use_embedder(identity, replace=replace)
+            try:
+                await self._store.use_embedder(identity, replace=replace)
+            except EmbedderMismatchError as error:
+                if self._was_bound:  # the embedder was right when this process began: it goes on without vectors
+                    raise EmbedderError(str(error)) from error
+                raise
         if replace:
             self._log.drop_vectors()
             self._vectors_until = 0
-        self._bound = True
+        self._bound = self._was_bound = True
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
         """Return the current records, with the store's vectors if their embedder is given."""
@@ -413,7 +432,7 @@ class Mirror:
         try:
             await self._bind(identity)
             await self._store.put_vectors(self._tenant, vectors)
-        except (ReadOnlyError, StoreUnavailableError) as error:
+        except (EmbedderMismatchError, ReadOnlyError, StoreUnavailableError) as error:
             if must_keep:
                 raise
             if not isinstance(error, ReadOnlyError):

@@ -23,7 +23,7 @@ import attrs
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced, speaker_of
+from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
     ends_with_question,
@@ -210,7 +210,7 @@ def _written_head(place: Place, keyword: str, owner: str | None, description: st
 
 def _described(said: Assertion) -> tuple[str, str | None]:
     """Return the description of a fact's concept, or the name of the speaker of a statement."""
-    return ("", speaker_of(said)) if said.keyword == STATEMENT.keyword else (said.description, None)
+    return ("", said.speaker) if said.keyword == STATEMENT.keyword else (said.description, None)
 
 
 def read_tail(tail: bytes) -> tuple[str, str, str]:
@@ -279,7 +279,7 @@ def _number(term: str) -> int:
 
 
 def value_number(said: Assertion) -> int:
-    """Return the 64-bit number that stands for an assertion's value in arrays."""
+    """Return the 64-bit number that stands for an assertion's value in arrays; see `Assertion.canonical_value`."""
     return _digest(said.canonical_value)
 
 

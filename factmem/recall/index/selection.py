@@ -32,6 +32,7 @@ from factmem.recall.index.outline_codec import (
     TELLS,
     TRUST_FROM,
     microseconds,
+    read_head,
 )
 from factmem.recall.strongest import Contenders, Standing, levels, strongest
 from factmem.recall.text.analysis import plain
@@ -100,6 +101,10 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.KEYWORD:
             numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
             held = among(of["keyword"], numbers)
+        case Facet.SPEAKER:
+            speakers = (condition.holds(read_head(text).speaker) for text in columns.heads.texts)
+            held = np.fromiter(speakers, np.bool_, len(of["scope"]))
+            return held
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE | Facet.METADATA | Facet.TEXT:
             return None
         case _:
@@ -164,7 +169,7 @@ def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents
         case Facet.TEXT:
             may_wait()
             held = _texts_pass(rows.tolist(), condition, documents)
-        case Facet.SCOPE | Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD:
+        case Facet.SCOPE | Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD | Facet.SPEAKER:
             return None
         case _:
             assert_never(condition.facet)

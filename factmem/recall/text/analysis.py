@@ -33,7 +33,6 @@ __all__ = [
     "indexed_text",
     "plain",
     "spaced",
-    "speaker_of",
     "terms_of",
 ]
 
@@ -69,6 +68,14 @@ _HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Accents, and the points of Hebrew and Arabic, whose writing is optional."""
 
+_LETTERS_WITH_STROKES: Final = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+)
+"""Letters that Unicode does not take apart, as people write them without: Lodz for Łódź. Case folding does it for ß."""
+
+_PARTICLE: Final = lazy_pattern(r"(?<![^\W_])([^\W\d_])'(?=[^\W\d_]{3})")
+"""A single letter before an apostrophe, which many leave out: O'Brien, D'Angelo."""
+
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
 """The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
 
@@ -85,6 +92,8 @@ def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    if "'" in text:
+        text = _PARTICLE.sub(r"\1", text)
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
@@ -116,7 +125,7 @@ def spaced(keyword: str) -> str:
 
 
 def _words_of_any_language(text: str) -> Iterable[str]:
-    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold())).translate(_LETTERS_WITH_STROKES)
     for found in _ANY_WORD.finditer(unicodedata.normalize("NFC", plain)):
         if found["unspaced"] is None:
             yield found[0]
@@ -158,7 +167,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     if said.keyword == STATEMENT.keyword:
         evidence = said.details.evidence
         role = (evidence[0].role if evidence else None) or said.details.origin.value
-        speaker = speaker_of(said) or f"{role} {said.place.subject.individual_name or ''}"
+        speaker = said.speaker or f"{role} {said.place.subject.individual_name or ''}"
         return [*_terms_of_name(speaker), *terms_of(indexed_text(said))]
     terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
@@ -171,12 +180,6 @@ def indexed_terms(said: Assertion) -> list[str]:
         more += analyse(said.details.evidence[0].quote)
     known = set(terms)
     return terms + [term for term in dict.fromkeys(more) if term not in known]
-
-
-def speaker_of(said: Assertion) -> str | None:
-    """Return the name of the speaker of a statement; None for none."""
-    evidence = said.details.evidence
-    return evidence[0].speaker or None if evidence else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -39,6 +39,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.sentences import may_name_its_day
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
@@ -52,6 +53,7 @@ __all__ = [
     "TimeSpan",
     "easter",
     "midnight",
+    "moves_with_its_day",
     "offset_in",
     "times_and_rest",
     "times_in",
@@ -61,6 +63,7 @@ Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
 
 _A_DAY: Final = dt.timedelta(days=1)
+_A_WEEK: Final = dt.timedelta(days=7)
 _WORDS: Final = ("a an one", "two couple", "three few", "four several", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) for word in words.split()}
 _MONTHS: Final = {
@@ -536,6 +539,17 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
         now: The present, aware; days begin and end in its time zone.
     """
     return times_and_rest(query, now)[0]
+
+
+def moves_with_its_day(text: str, said_at: dt.datetime) -> bool:
+    """Return whether a text names a time relative to its day, such as "today", "last night" or "on Monday".
+
+    A week later it means a time a week later; "in March" and "on 3 May" do not.
+    """
+    if not may_name_its_day(text):
+        return False
+    earlier = {(span.start, span.end) for span in times_in(text, said_at - _A_WEEK)}
+    return any(span.start and (span.start - _A_WEEK, span.end - _A_WEEK) in earlier for span in times_in(text, said_at))
 
 
 def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
