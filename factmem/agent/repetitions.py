@@ -61,6 +61,8 @@ _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
 _Individual: TypeAlias = tuple[str, str | None] | None
 """Key of a subject that is an individual."""
+_Manner: TypeAlias = tuple[frozenset[tuple[str, str]], str | None, str | None]
+"""Marks of a clause, its speaker, and its day, if that matters."""
 _Whose: TypeAlias = tuple[tuple[str, str | None], str | None]
 """Key of a subject, and the speaker."""
 
@@ -307,7 +309,7 @@ class Coverage:
 
     def __init__(self) -> None:
         self._told: dict[_Individual, _Told] = defaultdict(_Told)
-        self._said: dict[frozenset[tuple[str, str]], _Told] = defaultdict(_Told)
+        self._said: dict[_Manner, _Told] = defaultdict(_Told)
         self._facts: list[_Value] = []
         self._former: list[tuple[_Individual, dt.datetime, frozenset[str]]] = []
         self._changes: dict[_Whose, list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
@@ -342,7 +344,7 @@ class Coverage:
             excerpt: What the block tells of it.
         """
         for clause in excerpt.clauses:
-            self._said[clause.marks].add(clause.terms)
+            self._said[_manner(clause, record)].add(clause.terms)
         for quote in record.evidence:
             if quote.quote != record.value:
                 value = _Value(None, frozenset(), excerpt.terms, excerpt.text, former=False)
@@ -410,7 +412,7 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        said = self._said[clause.marks].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record))
+        said = self._said[_manner(clause, record)].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record))
         together = frozenset[str]().union(*(value.terms for value, _ in near))
         return (
             (said and not means_more(record))
@@ -451,6 +453,10 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
 
 def _whose(record: FactRecord[Any]) -> _Whose:
     return record.subject.key, next((item.speaker for item in record.evidence), None)
+
+
+def _manner(clause: _Clause, record: FactRecord[Any]) -> _Manner:
+    return clause.marks, _whose(record)[1], next((item.day for item in record.evidence), None)
 
 
 def _individual(record: FactRecord[Any]) -> _Individual:

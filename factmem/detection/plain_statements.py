@@ -1,9 +1,9 @@
 """Plain statements: whether a value at a place of a text is said plainly by the speaker, of what a concept is about.
 
 A plain clause begins with the speaker (a pronoun, or a verb where a language drops it) or with what the concept is
-about; each word before the value is one that its language's table knows, or the concept's own. No cue speaks against
-it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
-each has a reach here, and a reason in plain words.
+about; each word before the value is one that its language's table knows, or the concept's own. One may be unknown
+where the clause names what the concept is about. No cue speaks against it: in the clause, before it in its sentence, or
+right after it. The cues are lists of the tables (see `languages`); each has a reach here, and a reason in plain words.
 
 Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
 ``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
@@ -364,9 +364,8 @@ class Reading:
             or subject
         )
         related = self.topic.places(self.words, *clause) - inner
-        spare = not (manner.text or manner.ends) and bool(related) and (oneself or self._counts_topic(place))
-        most = 1 if spare and manner.truth is None else 0
-        if len(unknown) > most:
+        spare = manner.truth is None and bool(related and (oneself or self._counts_topic(place)))
+        if len(unknown) > spare:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         if not (speaks or answers or self._is_labelled(clause, sentence)):
@@ -675,7 +674,7 @@ class Reading:
         """Return whether another number takes the place of one right after its clause, or an aside: "36, er, 37"."""
         after = self._said(clause[1] + 1, self.passage.sentence(*clause)[1])[:_SHORT]
         begin = [at for at in after if self.passage.is_pause(at - 1) and numbers_at(self.words[at], self.language)]
-        return len(begin) == 1 and not self._unknown(begin[0] + 1, begin[0] + 1)
+        return len(begin) == 1 and not self._unknown(begin[0] + 1, min(begin[0] + 1, len(self.words) - 1))
 
     def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
         words, behind = self.words, place[1] + 1

@@ -252,6 +252,15 @@ async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_
         assert await told(await agent_after(memory, older, newer)) == block
 
 
+async def test_each_speaker_who_says_the_same_is_told() -> None:
+    async with remembering() as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "group"):
+            talk = [Message(content="I'm allergic to nuts.", name=name) for name in ("Ann", "Zoe")]
+            await saved(agent, talk)
+        assert await told(agent, "Who is allergic to nuts?") == ["I'm allergic to nuts."] * 2
+
+
 async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
     questions = [f"What shall we cook on day {number}, and how long does it take?" for number in range(40)]
     async with remembering({"I live in Oslo.": "Oslo"}) as memory:

@@ -176,6 +176,7 @@ def test_a_value_of_any_type_is_found_in_its_canonical_form(text: str, value: An
         ("I live 60 kilometres outside of town.", 60, AGE),
         ("I'm 18 months sober.", 18, AGE),
         ("I'm 36, er, 37 since last week.", 36, AGE),
+        ("I'm 36, 37", 36, AGE),
         ("I've been here 12 years, and I'm 41.", 12, AGE),
         ("I am about 41.", 41, AGE),
         ("12 is too many seats.", 12, Concept.single("seats", "How many seats they need", int)),

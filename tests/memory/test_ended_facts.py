@@ -132,7 +132,7 @@ async def test_an_end_that_is_not_plain_is_asked_about_or_waits(verdict: str, le
         assert 'state="no longer so">Acme<' in asked
         assert outcome.dropped == ({DropReason.NOT_CONFIRMED: 1} if verdict == "no" else {})
         reasons = [record.quarantine_reason for record in outcome.waiting]
-        assert reasons == (["would end this: not said in plain words"] if verdict == "unclear" else [])
+        assert reasons == (["would end this: not plainly said to be over"] if verdict == "unclear" else [])
         await talk.memory.inbox.quarantine.accept(*(record.id for record in outcome.waiting))
         assert await talk.values(EMPLOYER) == (["Acme"] if verdict == "no" else [])
 

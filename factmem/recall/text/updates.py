@@ -153,7 +153,7 @@ class _Frame:
         if len(words_of(sentence)) > _MOST_WORDS or not _may_be_framed(sentence, language):
             return _NO_FRAME
         start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
-        if sentence[:start].rstrip()[-1:].isalnum():
+        if sentence[:start].rstrip()[-1:].isalnum() and language.finds("forbids", sentence[:start]):
             start = 0  # "No me mudé a Oslo."
         lasting = _lasting(sentence[start:], language)
         held, value, more = _held(text[start:], lasting, language)
@@ -264,7 +264,7 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
     if kind == "home":  # living and moving to are said in different words
         who, own = words_of(sentence[:start]), _first_person(language)
         mine = not own.isdisjoint(who[:1] or words)
-        if mine and not own.union(language.lists.get("done", ())).issuperset(who):
+        if mine and not own.issuperset(words_of(language.without("done", sentence[:start]))):
             return nothing  # "I dream of living in Rome.", "I almost moved to Rome."
         if written[0].islower():
             return nothing  # "We moved to a bigger office."
