@@ -412,7 +412,9 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        said = self._said[_manner(clause, record)].holds(clause.terms) or (clause.is_plain and self._covers_plain(clause, record))
+        said = self._said[_manner(clause, record)].holds(clause.terms) or (
+            clause.is_plain and self._covers_plain(clause, record)
+        )
         together = frozenset[str]().union(*(value.terms for value, _ in near))
         return (
             (said and not means_more(record))

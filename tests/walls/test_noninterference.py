@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 import attrs
 import pytest
 
-import factmem.recall.index.overtaking
 from factmem import Memory
 from factmem.consolidation import ConsolidationPolicy
 from factmem.memory.context import Policies
@@ -73,10 +72,9 @@ async def test_what_is_hidden_changes_no_answer(
 @pytest.mark.usefixtures("without_threads")
 @pytest.mark.parametrize("store", STORES)
 async def test_a_view_is_a_world_of_its_own(
-    store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None]
 ) -> None:
     """Views are by tenant, owner, scope, slice, subject, user, moment and review; every read of a view is compared."""
-    monkeypatch.setattr(factmem.recall.index.overtaking, "_MOST_HOLDING", 2)  # so that some words are common
     count, answers = READ[store][big], 0
     for seed in _seeds(store, count):
         chance = random.Random(f"view {store} {seed}")
