@@ -209,9 +209,9 @@ class OfSubmission:
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
         """The outcomes so far, in the order submitted."""
-        return tuple(self._outcome(id) for id in self.ids if id in self._jobs.outcomes)
+        return tuple(self.outcome(id) for id in self.ids if id in self._jobs.outcomes)
 
-    def _outcome(self, id: str) -> Remembered:
+    def outcome(self, id: str) -> Remembered:
         """Return the outcome of a settled job, with the parts of it that were dropped before."""
         outcome = self._jobs.outcomes[id]
         if not isinstance(outcome, Remembered):

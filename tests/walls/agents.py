@@ -249,5 +249,6 @@ AGENTS_MD: Final[Mapping[str, Door]] = {
 
 _WHOLE: Final = "what was submitted is looked at where it is handed back, with all that it has"
 SAVED_HISTORY: Final[Mapping[str, Door]] = {
-    name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
+    name: Neither(_WHOLE)
+    for name in ("ids", "pending", "outcome", "outcomes", "failures", "held_by", "wait", "wait_blocking")
 } | dict.fromkeys(("dropped", "skipped"), Neither("is a count, without content"))

@@ -52,6 +52,7 @@ SUBMISSION: Final[Mapping[str, Door]] = {
     "dropped": Neither("is a count, without content"),
     "skipped": Neither("is a count, without content"),
     "drop": Neither("is called by the submitter, to count parts not kept"),
+    "outcome": Neither("is one of the outcomes"),
     "skip": Neither("is called by the submitter, to count events not kept again"),
     "settle": Neither("is called by the reader, to report outcomes"),
     "postpone": Neither("is called by the reader, once the budget is spent"),
