@@ -34,13 +34,13 @@ __all__ = [
     "Span",
     "clause_spans",
     "content_words",
+    "day_phrases",
     "folded",
     "forget_texts",
     "forgettable",
     "is_question",
     "language_of",
     "languages_of_times",
-    "may_name_its_day",
     "own_words",
     "points_back",
     "says_enough",
@@ -128,6 +128,8 @@ _LONGEST_NOUN: Final = 2
 """Maximum number of words between a noun that looks like an order and its verb: "Test results came back."."""
 
 _LONGEST_NAME: Final = 2
+_BEFORE_A_DAY, _BEHIND_A_DAY = 3, 2
+"""Number of words around one that may name a day: "two weeks ago", "last Monday morning"."""
 """Maximum number of words of the last line of a letter, a name."""
 
 ENOUGH, A_WORD, CORRECTS, ASKS_SOMEBODY = (1 << bit for bit in range(4))
@@ -583,11 +585,24 @@ def points_back(text: str) -> bool:
     return language_of(lowered).finds("past", lowered) is not None
 
 
-def may_name_its_day(text: str) -> bool:
-    """Return whether a text may name a time relative to its day: "today", "last night", "on Monday"."""
+def day_phrases(text: str) -> Iterator[str]:
+    """Yield the places of a text that may name a time relative to its day: "today", "last night", "on Monday".
+
+    Some words around stand with them, folded, with "x" for those that are neither everyday words nor numbers.
+    """
     lowered = folded(text[:_LONGEST])
     language = language_of(lowered)
-    return language.finds("today", lowered) is not None or language.finds("past", lowered) is not None
+    for cue in ("today", "past"):
+        for found in language.cues[cue].finditer(lowered) if language.may_hold(lowered, cue) else ():
+            start, end = found.span()
+            if language.unspaced:
+                yield lowered[max(start - _BEFORE_A_DAY, 0) : end + _BEFORE_A_DAY]
+            else:
+                around = words_of(lowered[:start])[-_BEFORE_A_DAY:], words_of(lowered[end:])[:_BEHIND_A_DAY]
+                before, after = (
+                    [word if word.isdigit() or word in language.words else "x" for word in words] for words in around
+                )
+                yield " ".join([*before, found[0], *after])
 
 
 def _asks_about_somebody(text: str, language: Language) -> bool:

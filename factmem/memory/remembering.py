@@ -873,7 +873,7 @@ def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     A long text, which is hardly said twice, and a fact of several quotes are left as they are.
     """
     evidence = details.evidence
-    if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote, said_at)):
+    if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote)):
         return details
     return attrs.evolve(details, evidence=(attrs.evolve(evidence[0], day=said_at.date().isoformat()),))
 

@@ -39,7 +39,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.sentences import may_name_its_day
+from factmem.sentences import day_phrases, forgettable
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
@@ -541,15 +541,25 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
     return times_and_rest(query, now)[0]
 
 
-def moves_with_its_day(text: str, said_at: dt.datetime) -> bool:
+def moves_with_its_day(text: str) -> bool:
     """Return whether a text names a time relative to its day, such as "today", "last night" or "on Monday".
 
     A week later it means a time a week later; "in March" and "on 3 May" do not.
     """
-    if not may_name_its_day(text):
+    return any(map(_moves, day_phrases(text)))
+
+
+@forgettable
+@functools.lru_cache(4_096)
+def _moves(phrase: str) -> bool:
+    if not (named := times_in(phrase, _SOME_DAY)):
         return False
-    earlier = {(span.start, span.end) for span in times_in(text, said_at - _A_WEEK)}
-    return any(span.start and (span.start - _A_WEEK, span.end - _A_WEEK) in earlier for span in times_in(text, said_at))
+    later = {(span.start, span.end) for span in times_in(phrase, _SOME_DAY + _A_WEEK)}
+    return any(span.start and (span.start + _A_WEEK, span.end + _A_WEEK) in later for span in named)
+
+
+_SOME_DAY: Final = dt.datetime(2026, 5, 13, 12, tzinfo=dt.UTC)
+"""A day in the middle of a month."""
 
 
 def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
