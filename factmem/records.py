@@ -409,9 +409,11 @@ def assertions_of(
 def statement_at(place: Place, details: FactDetails, timestamp: dt.datetime) -> Assertion:
     """Return the assertion of a statement in its own words, the first quote of its evidence.
 
+    A statement is true of the time when it was said: it has no ``valid_from`` and ``valid_to``.
+
     Args:
         place: where it lies.
-        details: its details.
+        details: its details, with at least one piece of evidence.
         timestamp: time when it was said, in UTC.
     """
     return Assertion(
