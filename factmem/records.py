@@ -203,7 +203,7 @@ class Assertion:
 
     @property
     def meaning(self) -> tuple[str | None, ...]:
-        """Context that a statement has its meaning from: the words before it, a speaker it is not about, and its day."""
+        """Context that gives a statement its meaning: the words before it, a speaker it is not about, and its day."""
         evidence = self.details.evidence[:1] if self.keyword == STATEMENT.keyword else ()
         speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
         given = [part for words in evidence for part in (words.before or None, speaker, words.day)]
