@@ -11,7 +11,7 @@ import html
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +35,8 @@ def main() -> None:
 
 def written() -> dict[str, str]:
     """Return the texts by their paths in docs/."""
-    library = Library()
     pages = {path: path.read_text(encoding="utf-8") for path in sorted((DOCS / "pages").rglob("*.md"))}
+    library = Library(name for text in pages.values() for name in TARGET.findall(text))
     glances = {
         path.relative_to(DOCS).as_posix(): with_glance(text, library)
         for path, text in pages.items()
@@ -89,16 +89,30 @@ def index() -> str:
 
 
 class Library:
-    """The packages as griffe reads them, which the site is built with."""
+    """The packages as griffe reads them, which the site is built with.
 
-    def __init__(self) -> None:
+    Args:
+        targets: Paths of everything that the pages describe.
+    """
+
+    def __init__(self, targets: Iterable[str]) -> None:
         self._loader = griffe.GriffeLoader(search_paths=[str(ROOT), str(ROOT / "providers")])
+        self._described = {found.canonical_path for name in targets for found in self._described_by(self.target(name))}
+
+    @staticmethod
+    def _described_by(found: Any) -> list[Any]:
+        return [found[str(export)] for export in found.exports or ()] if found.is_module else [found]
 
     def target(self, name: str) -> Any:
         """Return a module, class or function by its path."""
         package, _, rest = name.partition(".")
         found = self._loader.modules_collection.members.get(package) or self._loader.load(package)
         return found[rest] if rest else found
+
+    def inherited(self, cls: Any) -> list[Any]:
+        """Return what a class has from base classes that no page describes, except specs of the conformance kit."""
+        members = [found for found in cls.inherited_members.values() if not found.name.startswith("test_")]
+        return [found for found in members if found.final_target.parent.canonical_path not in self._described]
 
 
 def with_glance(page: str, library: Library) -> str:
@@ -108,38 +122,50 @@ def with_glance(page: str, library: Library) -> str:
     """
     intro = re.split(rf"^(?:{GLANCE}$|::: )", page, maxsplit=1, flags=re.MULTILINE)[0]
     targets = TARGET.findall(page)
-    lines = [line for name in targets for line in _glance(name, library.target(name))]
-    directives = "\n\n".join(f"::: {name}" for name in targets)
+    lines = [line for name in targets for line in _glance(name, library)]
+    directives = "\n\n".join(_directive(name, library) for name in targets)
     return f"{intro}{GLANCE}\n\n" + "\n".join(lines) + f"\n\n{directives}\n"
 
 
-def _glance(name: str, found: Any) -> Iterator[str]:
+def _directive(name: str, library: Library) -> str:
+    """Return the directive by which the site describes something, with what it inherits where no page has that."""
+    found = library.target(name)
+    if found.is_class and any(_is_shown(member) for member in library.inherited(found)):
+        return f"::: {name}\n    options:\n      inherited_members: true"
+    return f"::: {name}"
+
+
+def _glance(name: str, library: Library) -> Iterator[str]:
     """Yield an entry of the list; of a module, one for each of its public names."""
+    found = library.target(name)
     if not found.is_module:
-        yield from _entry(name, found)
+        yield from _entry(name, found, library)
         return
     yield f"- `{name}`{_sentence(found)}"
     exports = [str(export) for export in found.exports or ()]
     for export in sorted(exports, key=str.casefold):
-        yield from ("    " + line for line in _entry(export, found[export]))
+        yield from ("    " + line for line in _entry(export, found[export], library))
 
 
-def _entry(name: str, found: Any) -> Iterator[str]:
+def _entry(name: str, found: Any, library: Library) -> Iterator[str]:
     """Yield the entry of a class with its methods, of a function or of a constant."""
     found = found.final_target if found.is_alias else found
     if found.is_class:
         yield f"- `{name}{_fields(found)}`{_sentence(found)}"
-        for member in found.members.values():
-            if member.is_alias or member.name.startswith("_") or not member.has_docstring:
-                continue
-            if member.is_function:
-                yield f"    - `{_called(member)}`{_sentence(member)}"
-            elif "property" in member.labels:
-                yield f"    - `{member.name}: {member.annotation}`{_sentence(member)}"
+        own = [member for member in found.members.values() if not member.is_alias]
+        for member in filter(_is_shown, [*library.inherited(found), *own]):
+            shown = _called(member) if member.is_function else f"{member.name}: {member.annotation}"
+            yield f"    - `{shown}`{_sentence(member)}"
     elif found.is_function:
         yield f"- `{_called(found, name)}`{_sentence(found)}"
     else:
         yield f"- `{name}`{_sentence(found)}"
+
+
+def _is_shown(member: Any) -> bool:
+    """Return whether a member of a class is a public method or property with a docstring."""
+    is_public = not member.name.startswith("_") and member.has_docstring
+    return is_public and (member.is_function or "property" in member.labels)
 
 
 def _fields(cls: Any) -> str:

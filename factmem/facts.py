@@ -352,20 +352,30 @@ Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """Either kind of fact."""
 
 
-def stored_fact(concept: Concept[Any, Any], value: Any, **times: Any) -> Fact[Any]:
+def stored_fact(
+    concept: Concept[Any, Any],
+    value: Any,
+    *,
+    timestamp: dt.datetime,
+    valid_from: dt.datetime | None,
+    valid_to: dt.datetime | None,
+) -> Fact[Any]:
     """Return the fact of one value that a store has checked: texts and whole numbers are not checked again.
 
     Args:
         concept: the concept.
         value: the value, of the concept's type.
-        times: ``timestamp``, ``valid_from`` and ``valid_to``, all of them, in UTC; see `Concept.fact`.
+        timestamp: time when it was said, in UTC.
+        valid_from: time since which it is true, in UTC; None if open.
+        valid_to: time until which it is true, in UTC; None if open.
 
     Raises:
         InvalidDataError: the value is one of a class, and would not read back unchanged.
     """
     if type(value) not in (str, int, bool) or type(value) is not concept.value_type:
-        fact: Fact[Any] = concept.fact([value], **times)
+        fact: Fact[Any] = concept.fact([value], timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
         return fact
+    times = {"timestamp": timestamp, "valid_from": valid_from, "valid_to": valid_to}
     if isinstance(concept, SingleConcept):
         return made(SingleFact, concept=concept, value=value, **times)
     return made(MultipleFacts, concept=concept, values=(value,), **times)

@@ -203,7 +203,7 @@ class Assertion:
 
     @property
     def meaning(self) -> tuple[str | None, ...]:
-        """What gives a statement its meaning: the words before it that it needs, a speaker it is not about, its day."""
+        """Context that gives a statement its meaning: the words before it, a speaker it is not about, and its day."""
         evidence = self.details.evidence[:1] if self.keyword == STATEMENT.keyword else ()
         speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
         given = [part for words in evidence for part in (words.before or None, speaker, words.day)]
@@ -409,9 +409,11 @@ def assertions_of(
 def statement_at(place: Place, details: FactDetails, timestamp: dt.datetime) -> Assertion:
     """Return the assertion of a statement in its own words, the first quote of its evidence.
 
+    A statement is true of the time when it was said: it has no ``valid_from`` and ``valid_to``.
+
     Args:
         place: where it lies.
-        details: its details.
+        details: its details, with at least one piece of evidence.
         timestamp: time when it was said, in UTC.
     """
     return Assertion(

@@ -12,7 +12,7 @@ import attrs
 from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
-from factmem.facts import Concept, Fact, utc
+from factmem.facts import Concept, Fact, MultipleFacts, SingleFact, utc
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of, listed, one_or_more
@@ -108,6 +108,10 @@ class Message:
         return self.role not in _INSTRUCTIONS and self.role != MEMORY_ROLE
 
 
+def _messages(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return listed("messages", messages, Message)
+
+
 @attrs.frozen(kw_only=True)
 class Conversation:
     """Messages in the order they were said.
@@ -118,7 +122,7 @@ class Conversation:
         started_at: Time when it began, in UTC; used for messages without a time.
     """
 
-    messages: tuple[Message, ...] = attrs.field(converter=tuple[Message, ...])
+    messages: tuple[Message, ...] = attrs.field(converter=_messages)
     id: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
     started_at: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
 
@@ -126,6 +130,10 @@ class Conversation:
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
         return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
+
+
+def _facts(facts: Iterable[Fact[Any]]) -> tuple[Fact[Any], ...]:
+    return listed("facts", facts, SingleFact, MultipleFacts)
 
 
 @attrs.frozen(kw_only=True)
@@ -140,7 +148,7 @@ class DetectionExample:
 
     conversation: Conversation
     memories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=tuple[Fact[Any], ...])
+    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_facts)
 
 
 def _subjects(subjects: MemorySubject | Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
@@ -153,6 +161,14 @@ def _concepts(concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]]) -> tupl
 
 def _topics(topics: Topic | Iterable[Topic]) -> tuple[Topic, ...]:
     return one_or_more("topics", topics, Topic)
+
+
+def _in_use(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
+    return listed("in_use", concepts, Concept)
+
+
+def _examples(examples: Iterable[DetectionExample]) -> tuple[DetectionExample, ...]:
+    return listed("examples", examples, DetectionExample)
 
 
 @attrs.frozen(kw_only=True)
@@ -179,9 +195,9 @@ class DetectionRequest:
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     open: bool = False
-    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=tuple[Concept[Any, Any], ...])
+    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_in_use)
     topics: tuple[Topic, ...] = attrs.field(default=(), converter=_topics)
-    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=tuple[DetectionExample, ...])
+    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=_examples)
 
     def __attrs_post_init__(self) -> None:
         if not self.subjects:
@@ -276,6 +292,10 @@ class Candidate:
     doubt: Doubt | None = None
 
 
+def _candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    return listed("candidates", candidates, Candidate)
+
+
 @attrs.frozen(kw_only=True)
 class Detection:
     """Result of a detection.
@@ -285,7 +305,7 @@ class Detection:
         dropped: Number of candidates dropped, by reason.
     """
 
-    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=tuple[Candidate, ...])
+    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=_candidates)
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 

@@ -349,11 +349,19 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 """Default subject of facts."""
 
 
-_OF_MEMORY: Final = (
-    *("organization_name", "profiles", "model", "policies", "embedder", "embedder_timeout"),
-    *("reranker", "media_reader", "background", "observers"),
-)
-"""Settings that only a memory made from them has, as its arguments without ``_name``."""
+_OF_MEMORY: Final = {
+    "organization_name": "organization",
+    "profiles": "profiles",
+    "model": "model",
+    "policies": "policies",
+    "embedder": "embedder",
+    "embedder_timeout": "embedder_timeout",
+    "reranker": "reranker",
+    "media_reader": "media_reader",
+    "background": "background",
+    "observers": "observers",
+}
+"""Settings that only a memory made from them has, and their names as arguments of `Memory`."""
 
 
 class NoStoreWarning(UserWarning):
@@ -525,11 +533,10 @@ class AgentMemoryConfig:
             return
         usual = AgentMemoryConfig()
         given = [name for name in _OF_MEMORY if getattr(self, name) != getattr(usual, name)]
-        arguments = ", ".join(name.removesuffix("_name") for name in given)
         if given:
             raise InvalidDataError(
                 f"{', '.join(given)} of AgentMemoryConfig would have no effect, since the program makes the Memory: "
-                f"give {arguments} to Memory(…), or give AgentMemoryConfig an "
+                f"give {', '.join(_OF_MEMORY[name] for name in given)} to Memory(…), or give AgentMemoryConfig an "
                 "address or a provider as its store",
                 path=f"$.{given[0]}",
             )
@@ -548,9 +555,13 @@ class AgentMemoryConfig:
     @property
     def scopes(self) -> tuple[MemoryScope, ...]:
         """The agent's scopes, narrowest first."""
-        names = (self.agent_name, self.feature_name, self.product_name)
-        own = (MemoryScope(kind, (name,)) for kind, name in zip(ScopeKind, names, strict=False) if name is not None)
-        return (*own, MemoryScope.CROSS_PRODUCT) if self.cross_product else tuple(own)
+        named = (
+            (MemoryScope.agent, self.agent_name),
+            (MemoryScope.feature, self.feature_name),
+            (MemoryScope.product, self.product_name),
+        )
+        own = tuple(scope(name) for scope, name in named if name is not None)
+        return (*own, MemoryScope.CROSS_PRODUCT) if self.cross_product else own
 
     @property
     def home(self) -> MemoryScope:
@@ -604,7 +615,7 @@ class AgentMemoryConfig:
                     f"the store is a function that makes {kind_of(made)}, not a Memory", path="$.store"
                 )
             return made
-        settings = {name.removesuffix("_name"): getattr(self, name) for name in _OF_MEMORY}
+        settings = {argument: getattr(self, name) for name, argument in _OF_MEMORY.items()}
         settings["policies"] = attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins)
         return Memory(
             "none:" if self.store is None else self.store,

@@ -193,7 +193,7 @@ class _Clause:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no word of it denies anything, or is about the past or about others."""
+        """Whether no word of it denies anything, tells of an end ("no longer"), or is about the past or others."""
         return all(cue not in _TURNS for cue, _ in self.marks)
 
     @property

@@ -14,7 +14,7 @@ import pytest
 
 from factmem.abc.detector import Conversation, Message
 from factmem.conversations import conversations_in, conversations_of, read_conversations
-from factmem.errors import ConversationFormatError
+from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.records import Origin
 
 CHAT: list[dict[str, Any]] = [
@@ -261,3 +261,15 @@ def test_events_of_memory_bank_and_adk_are_read() -> None:
 def test_parts_that_are_none_are_an_error(parts: Any) -> None:
     with pytest.raises(ConversationFormatError, match=r"\$\[0\]\.parts"):
         list(conversations_of([("$", [{"role": "user", "parts": parts}])]))
+
+
+@pytest.mark.parametrize(
+    ("messages", "error"),
+    [
+        (Message(content="Hi."), r"messages takes a list of Message, not a Message: give \[one, …\]"),
+        ([{"role": "user", "content": "Hi."}], "messages takes Message, not a dict"),
+    ],
+)
+def test_a_conversation_of_something_else_than_messages_is_refused(messages: Any, error: str) -> None:
+    with pytest.raises(InvalidDataError, match=error):
+        Conversation(messages=messages)

@@ -146,7 +146,7 @@ async def test_one_memory_goes_on_when_its_embedder_comes_back(store: AgentMemor
 
 
 async def test_a_process_goes_on_by_words_when_another_embeds_the_store_again(store: AgentMemoryProvider) -> None:
-    """What it saves then is embedded by the one with the right embedder, and it is itself right again afterwards."""
+    """Its saves are embedded by the one with the right embedder, and it is itself right again afterwards."""
     async with opened(store, Away()) as former, Memory(store, embedder=HashEmbedder(32)) as latter:
         await remember_all(former, OLD)
         await former.recall(QUERIES[0])

@@ -201,6 +201,14 @@ def test_what_follows_from_the_code_is_written_anew() -> None:
     assert [path for path, text in written.items() if (DOCS / path).read_text(encoding="utf-8") != text] == []
 
 
+@pytest.mark.parametrize("name", ["factmem.Submission", "factmem.memory.blocking.BlockingSubmission"])
+def test_the_reference_has_what_a_class_inherits_from_a_base_that_no_page_describes(name: str) -> None:
+    page = (DOCS / "pages/reference/api/memory.md").read_text(encoding="utf-8")
+    _, _, entry = page.partition(f"\n- `{name}(")
+    assert "\n    - `pending: int`" in entry.partition("\n- ")[0]
+    assert f"\n::: {name}\n    options:\n      inherited_members: true\n" in page
+
+
 def _maker() -> Any:
     spec = not_none(importlib.util.spec_from_file_location("make_reference", ROOT / ".ci" / "make_reference.py"))
     assert spec.loader is not None
