@@ -229,7 +229,7 @@ class Language:
 
     def orders(self, text: str) -> bool:
         """Return whether a folded clause opens with an order, and not with a noun of the same form and its verb."""
-        if not self.opens("orders", text):
+        if not self.opens("orders", text) or self.opens("keeps", text):
             return False
         finite, determiners = self.lists.get("finite", ()), self.lists.get("determiners", ())
         behind = words_of(text[self.start_of(text) :])[1 : 2 + _LONGEST_NOUN] if finite else ()

@@ -370,12 +370,15 @@ async def test_a_correction_that_opens_a_conversation_is_told() -> None:
     "said",
     [
         "Can you remember that my flight is on Friday?",
+        "Remind me that Tom's birthday is on 3 December.",
+        "Erinnere mich daran, dass mein Flug am Freitag geht.",
+        "Recuérdame que mi vuelo sale el viernes.",
         "Could you please note that I'm allergic to nuts?",
         "Kannst du dir merken, dass mein Flug am Freitag geht?",
         "¿Puedes recordar que mi vuelo sale el viernes?",
     ],
 )
-async def test_what_a_question_asks_to_remember_is_told(said: str) -> None:
+async def test_what_is_asked_to_be_remembered_is_told(said: str) -> None:
     async with remembering() as memory:
         assert await told(await agent_after(memory, said)) == [said]
 
