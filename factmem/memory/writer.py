@@ -23,6 +23,7 @@ from factmem.errors import (
     EmbedderError,
     EmbedderMismatchError,
     InvalidDataError,
+    InvalidVectorError,
     OutOfViewError,
     QuotaExceededError,
     RecordNotFoundError,
@@ -700,7 +701,8 @@ class Writer(ReadingPart):
         with nested(Operation.COMMIT, records_in=len(signed)) as call:
             try:
                 receipts = await store.append(signed)
-            except EmbedderMismatchError:  # another process has embedded the store again since these were embedded
+            except (EmbedderMismatchError, InvalidVectorError):  # another memory has embedded the store again meanwhile
+                self._backend.mirror.lost()
                 receipts = await store.append([_without_vector(statement) for statement in signed])
             finally:
                 self._backend.mirror.wrote()

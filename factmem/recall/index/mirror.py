@@ -267,10 +267,14 @@ class Mirror:
             EmbedderError: The embedder failed, or another process has embedded the store again with another one.
             EmbedderMismatchError: The store's vectors come from another one.
         """
-        identity = await self._embedder.identity()
-        async with self._lock:
-            await self._check_bound(identity)
-            await self._bind(identity)
+        if not self._bound:
+            identity = await self._embedder.identity()
+            async with self._lock:
+                await self._bind(identity)
+
+    def lost(self) -> None:
+        """Take note that another memory has embedded the store again: it is bound anew before vectors are stored."""
+        self._bound = False
 
     def outline(self, said: Assertion) -> Outline | None:
         """Return the outline of an assertion; None if the store keeps no outlines."""
