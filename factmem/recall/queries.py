@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
 
 __all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named", "read_query"]
+
+_MOST_VIEWERS: Final = 16
+"""Number of viewers for whom `Seen.others` is kept: each takes a byte by head."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -307,9 +310,12 @@ class _Asking:
         """By head, whether it is of a typed fact about somebody or something else than the query asks about."""
         if self.people:
             return ~self.about.take(self.heads["person"], mode="clip") & self.typed
-        others = self.seen.others.get(self.query.asks_for_own)
+        key, known = (self.query.sight.viewer, self.query.asks_for_own), self.seen.others
+        others = known.get(key)
         if others is None:
-            others = self.seen.others[self.query.asks_for_own] = self._others_of_nobody()
+            if len(known) >= _MOST_VIEWERS:
+                known.clear()
+            others = known[key] = self._others_of_nobody()
         return others
 
     def _others_of_nobody(self) -> NDArray[np.bool_]:
