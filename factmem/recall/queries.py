@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from factmem.event_loops import may_wait
 from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
-from factmem.recall.index.postings import Hits
+from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
@@ -151,6 +152,8 @@ class Level:
         """Return the attained share of each document, by the lengths of all, in single precision."""
         fixed, factor = map(np.float32, self.norm)
         rows = self.hits.rows
+        if len(rows) > FEW_HITS:
+            may_wait()
         attained = scoring.term_share(self.hits.counts, fixed + factor * lengths[rows])
         attained *= self.hits.of_terms(self.shares.astype(np.float32))
         return np.bincount(rows, attained, len(lengths)).astype(np.float32)
