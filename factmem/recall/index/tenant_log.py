@@ -322,6 +322,7 @@ class TenantLog:
         """Erase assertions from the columns and from all caches of words."""
         if not ids:
             return
+        drop_known_words()  # this process may have read them without holding them here
         rows = self._columns.find("id", map(number_of_id, ids))
         if not len(rows):
             return
@@ -335,7 +336,6 @@ class TenantLog:
         self._changes = [change for change, _ in kept]
         self._changed_rows = [now[row] for _, row in kept]
         self._now, self._touched, self._updates, self._postings = None, [], Updates(), ()
-        drop_known_words()
 
     def _changes_as_arrays(self) -> Changes:
         return Changes(
