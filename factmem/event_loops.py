@@ -36,7 +36,7 @@ class _WouldWaitError(Exception):
 
 
 def at_once(work: Callable[[], T]) -> T | None:
-    """Call a function on the event loop, which takes about a millisecond; return None if that is not enough.
+    """Call a blocking function on the event loop, and return None as soon as it would wait.
 
     Args:
         work: A function that blocks, and calls `may_wait` before it waits for a disk or takes long. Called again in a

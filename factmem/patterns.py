@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from factmem.errors import InvalidDataError
+from factmem.event_loops import may_wait
 
 __all__ = ["LinearPattern", "any_of", "lazy_pattern", "linear_search"]
 
@@ -24,6 +25,7 @@ class _LazyPattern:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        may_wait()
         value = getattr(re.compile(*self._source), name)  # `re` caches the compiled pattern
         setattr(self, name, value)
         return value

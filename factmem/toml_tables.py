@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+from factmem.event_loops import may_wait
+
 __all__ = ["filled", "table"]
 
 
@@ -19,6 +21,7 @@ def table(path: str) -> Mapping[str, Any]:
     Args:
         path: Path of the file below the package, without its ending, such as ``detection/flags``.
     """
+    may_wait()
     file = resources.files("factmem").joinpath(*f"{path}.toml".split("/"))
     return tomllib.loads(file.read_text(encoding="utf-8"))
 

@@ -18,6 +18,7 @@ from factmem.abc.outlines import number_of_id
 from factmem.abc.question_analyst import QuestionRequest
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
+from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT, Concept
 from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
@@ -52,6 +53,9 @@ _Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], int]"
 
 _log = logging.getLogger("factmem")
 _EVERYTHING: Final = Filters()
+
+_SHORT: Final = 100
+"""Number of characters of a query up to which it is read, and its words are found, in a fraction of a millisecond."""
 
 
 class RecallDepth(enum.Enum):
@@ -376,6 +380,8 @@ class Search:
 
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. This is slow: for worker threads only."""
+        if len(text) > _SHORT:
+            may_wait()
         query = Query(
             **(read_query(text) if self.lexical else {}),
             vector=vector,

@@ -75,8 +75,9 @@ _LONGEST_STEM: Final = 6
 _LONGEST_ROOT: Final = 5
 _ENDINGS: Final = ("ing", "ed", "er", "est", "ly", "es", "s")
 
-_RECENT, _MOST_WORDS = 16, 65_536
-"""Numbers of texts and of words that are kept as they were read: a message is compared several times."""
+_RECENT, _MOST_WORDS, _LONGEST_WORD = 16, 16_384, 40
+"""Numbers of texts and of words that are kept as they were read, for a message is compared several times; of characters
+of a word that is kept."""
 
 _EVERYDAY, _UNSURE, _RARE, _NAME = range(4)
 _OF_WORDS: Final = (0.0, 0.25, 0.5, 1.0)
@@ -319,7 +320,11 @@ def _sentences(text: str) -> Sequence[_Sentence]:
     sure = _is_known_language(sentences)
     found = []
     for spelled in sentences:
-        words = [word for place, item in enumerate(spelled) for word in _words_in(item, first=place == 0)]
+        words = [
+            word
+            for place, item in enumerate(spelled)
+            for word in (_words_in if len(item) <= _LONGEST_WORD else _words_in.__wrapped__)(item, first=place == 0)
+        ]
         if words:
             found.append(
                 _Sentence(words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words], sure)
@@ -329,7 +334,7 @@ def _sentences(text: str) -> Sequence[_Sentence]:
 
 def _is_known_language(sentences: Sequence[Sequence[str]]) -> bool:
     words = [word.casefold() for sentence in sentences for word in sentence if word.isalpha()]
-    known = sum(map(_is_everyday, words))
+    known = sum(_is_everyday(word) for word in words if len(word) <= _LONGEST_WORD)
     return known >= _KNOWN_LANGUAGE * len(words)
 
 

@@ -63,6 +63,9 @@ _BATCH: Final = 64
 """Number of texts that a model in ONNX reads at a time."""
 
 _WORD: Final = lazy_pattern(r"[^\W\d_]+")
+_ENOUGH: Final = 200
+"""Number of characters of a text that tell whether an embedder knows it."""
+
 _PIECE: Final = 3
 """Number of letters from which on a piece of a word says something."""
 
@@ -172,11 +175,11 @@ def _wordllama() -> _WordVectors:
 
 
 def _knows(tokenizer: Any, text: str) -> bool:
-    """Return whether most letters of a text stand in words, or in longer pieces of words, of a tokenizer's vocabulary.
+    """Return whether most letters of a text's beginning stand in words, or longer pieces, of a tokenizer's vocabulary.
 
     It splits the words of a language that it does not have into pieces of one or two letters.
     """
-    words, unknown = _WORD.findall(text), tokenizer.token_to_id("[UNK]")
+    words, unknown = _WORD.findall(text[:_ENOUGH]), tokenizer.token_to_id("[UNK]")
     known = 0
     for word in words:
         pieces = tokenizer.encode(word, add_special_tokens=False)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
+from factmem.event_loops import may_wait
 from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
-from factmem.recall.index.postings import Hits
+from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
 
 __all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named", "read_query"]
+
+_MOST_VIEWERS: Final = 16
+"""Number of viewers for whom `Seen.others` is kept: each takes a byte by head."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -148,6 +152,8 @@ class Level:
         """Return the attained share of each document, by the lengths of all, in single precision."""
         fixed, factor = map(np.float32, self.norm)
         rows = self.hits.rows
+        if len(rows) > FEW_HITS:
+            may_wait()
         attained = scoring.term_share(self.hits.counts, fixed + factor * lengths[rows])
         attained *= self.hits.of_terms(self.shares.astype(np.float32))
         return np.bincount(rows, attained, len(lengths)).astype(np.float32)
@@ -307,9 +313,12 @@ class _Asking:
         """By head, whether it is of a typed fact about somebody or something else than the query asks about."""
         if self.people:
             return ~self.about.take(self.heads["person"], mode="clip") & self.typed
-        others = self.seen.others.get(self.query.asks_for_own)
+        key, known = (self.query.sight.viewer, self.query.asks_for_own), self.seen.others
+        others = known.get(key)
         if others is None:
-            others = self.seen.others[self.query.asks_for_own] = self._others_of_nobody()
+            if len(known) >= _MOST_VIEWERS:
+                known.clear()
+            others = known[key] = self._others_of_nobody()
         return others
 
     def _others_of_nobody(self) -> NDArray[np.bool_]:

@@ -183,12 +183,16 @@ class Store:
             self._lent += 1
         finally:
             self._pool.release()
+        of.set_busy_timeout(0)  # the event loop may ask
         try:
             unchanged = _data_version(of) == seen
+        except apsw.BusyError:  # a read waits
+            unchanged = False
         except apsw.Error:  # a read finds out why
             of.close()
             self._give_back(None)
             return None
+        of.set_busy_timeout(int(self._busy_timeout * 1000))
         self._give_back(of)
         return answer if unchanged else None
 

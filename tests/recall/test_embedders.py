@@ -61,6 +61,7 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
         ("When did Gina mention Shia Labeouf?", True),
         ("Is it I?", True),
         ("3 + 4?", True),
+        ("What is my favourite film? " * 8 + "Kaç kilo ağırlığındayım? " * 32, True),
         ("Kaç kilo ağırlığındayım?", False),
         ("Gdzie mieszkam i jak mam na imię?", False),
         ("Сколько я вешу?", False),

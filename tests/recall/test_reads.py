@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from factmem import Concept, FactDetails, Memory
 from factmem.event_loops import at_once, may_wait
-from factmem.recall import ranking
-from factmem.recall.index import mirror
+from factmem.recall import queries, ranking
+from factmem.recall.index import mirror, postings, vector_slots
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.queries import Query
 from factmem.recall.ranking import _candidates
@@ -134,7 +134,7 @@ async def test_a_recall_reads_records_in_a_thread_and_searches_once(
 async def test_a_recall_of_more_records_than_are_searched_at_once_runs_in_a_thread(
     provider: Counting, threads: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror, "_AT_ONCE", 29)
+    monkeypatch.setattr(mirror, "_SMALL", 29)
     async with Memory(provider, embedder=HashEmbedder()) as memory:
         await memory.remember_many([f"amber {number}" for number in range(30)])
         before = await found(memory, "amber 7")
@@ -171,6 +171,60 @@ async def test_a_recall_that_may_take_longer_runs_in_a_thread(
         threads.clear()
         assert await found(memory, "amber 7", **options) == before
     assert (len(before), len(threads)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("amber 7 " + "basil " * 16, {}),
+        ("amber 7", {"scope": "/product/alpha"}),
+        ("amber 7", {"speakers": ["nora"]}),
+        ("amber 7", {"subjects": [f"thing {number}" for number in range(65)]}),
+    ],
+    ids=["long query", "many scopes", "many speakers", "many values"],
+)
+async def test_a_recall_that_has_much_to_look_at_runs_in_a_thread(
+    provider: Counting, threads: list[object], query: str, options: dict[str, Any]
+) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        for number in range(65):
+            await memory.remember(f"amber {number}", scope=f"/product/p{number}")
+        before = await found(memory, query, **options)
+        threads.clear()
+        assert await found(memory, query, **options) == before
+    assert len(threads) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "bound", "most"), [(postings, "FEW_HITS", 30), (queries, "FEW_HITS", 30), (vector_slots, "_FEW", 1000)]
+)
+async def test_a_recall_with_much_to_calculate_runs_in_a_thread(
+    provider: Counting, threads: list[object], monkeypatch: pytest.MonkeyPatch, module: object, bound: str, most: int
+) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([f"amber {number}" for number in range(31)])
+        await memory.recall("amber 7", limit=31)
+        threads.clear()
+        await memory.recall("amber 8", limit=31)
+        assert not threads
+        monkeypatch.setattr(module, bound, most)
+        assert len(await memory.recall("amber 9", limit=31)) == 31
+    assert len(threads) == 1
+
+
+async def test_a_new_view_of_a_store_of_many_scopes_is_made_in_a_thread(
+    provider: Counting, threads: list[object]
+) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        for number in range(65):
+            await memory.remember(f"amber {number}", scope=f"/product/p{number}")
+        await memory.recall("amber", limit=65)
+        view = memory.view(scopes=["/product/p7"])
+        threads.clear()
+        assert len(await view.recall("amber")) == 1
+        assert len(threads) == 1
+        assert len(await view.recall("amber")) == 1
+    assert len(threads) == 1
 
 
 async def test_recalls_without_a_thread_let_other_tasks_run_and_can_be_cancelled(provider: Counting) -> None:

@@ -179,6 +179,17 @@ async def test_facts_of_others_count_as_such_where_no_record_shares_a_word_with_
         assert all(match.parts.other == (match.record.subject.key != NORA.key) for match in found)
 
 
+@pytest.mark.parametrize("viewers", [("Lena", "Oskar"), ("Oskar", "Lena")])
+async def test_viewers_without_private_facts_get_each_their_own(viewers: tuple[str, str]) -> None:
+    async with Memory("memory:") as memory:
+        await saved(memory, relatives=list(map(MemorySubject, RELATIVES)))
+        for viewer in viewers:
+            for _ in range(2):
+                first, second = await memory.view(viewer=viewer).recall("What is my shoe size?", limit=2)
+                assert (first.record.subject, first.parts.other) == (MemorySubject(viewer), 0)
+                assert second.parts.other == 1
+
+
 async def test_somebody_elses_fact_of_the_same_concept_is_no_answer() -> None:
     async with Memory("memory:") as memory:
         await saved(memory, relatives=[MemorySubject("Ingrid")])

@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from factmem.details import Origin
+from factmem.event_loops import may_wait
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
@@ -39,7 +40,19 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = ["Columns", "Finder", "Growing", "Keywords", "Numbered", "Rows", "among", "name_in", "spread", "subject_text"]
+__all__ = [
+    "FEW",
+    "Columns",
+    "Finder",
+    "Growing",
+    "Keywords",
+    "Numbered",
+    "Rows",
+    "among",
+    "name_in",
+    "spread",
+    "subject_text",
+]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -84,6 +97,9 @@ _KEYS: Final = ("id", "record", "fold", "stands", "talk")
 _TAGS: Final = ("categories", "topics", "sources", "cited")
 _SPARE: Final = 32
 """Room for one term more in this many is made in advance, for the rows that follow may be longer."""
+
+FEW: Final = 64
+"""Number of texts, such as scopes, that are read and tested one by one in less than a millisecond."""
 
 _MOST_VIEWS: Final = 128
 """Number of views whose scopes are cached."""
@@ -253,6 +269,8 @@ class Columns:
         known = self._reached.get(key, np.empty(0, np.bool_))
         size = len(self.scopes)
         if len(known) < size:
+            if size - len(known) > FEW:
+                may_wait()
             new = (view.reaches(self.scope(number)) for number in range(len(known), size))
             known = np.concatenate([known, np.fromiter(new, np.bool_, size - len(known))])
             if len(self._reached) >= _MOST_VIEWS:

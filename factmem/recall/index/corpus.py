@@ -213,8 +213,8 @@ class Seen:
         concepts: Whether any visible fact is of each concept, by its number.
         facts: The heads of visible facts; see `Columns.of_heads`.
         overtaken: The statements that others overtake.
-        others: A cache of which heads are about others than a query asks about that names nobody, by whether it asks
-            for what is the speaker's own.
+        others: A cache of which heads are about others than a query asks about that names nobody, by the viewer's name
+            and by whether it asks for what is the speaker's own.
     """
 
     key: Hashable
@@ -227,7 +227,7 @@ class Seen:
     concepts: Mask
     facts: NDArray[np.integer[Any]]
     overtaken: Overtaken
-    others: dict[bool, Mask] = attrs.field(factory=dict, init=False)
+    others: dict[tuple[str | None, bool], Mask] = attrs.field(factory=dict, init=False)
 
     @property
     def rows(self) -> Rows:

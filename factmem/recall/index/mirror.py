@@ -58,7 +58,7 @@ T = TypeVar("T")
 _BATCH: Final = 1024
 """Number of texts that are embedded, and whose vectors are stored, at a time."""
 
-_AT_ONCE: Final = 16_384
+_SMALL: Final = 12_288
 """Number of assertions up to which a search takes about a millisecond, and hardly longer than the way to a thread."""
 
 _LOG: Final = logging.getLogger("factmem")
@@ -185,7 +185,7 @@ class Mirror:
     @property
     def is_small(self) -> bool:
         """Whether a search of what is in memory takes about a millisecond, and the store is near."""
-        return self._outlines is not None and not self._outlines.far and 0 < self._log.size <= _AT_ONCE
+        return self._outlines is not None and not self._outlines.far and 0 < self._log.size <= _SMALL
 
     def glance(self, *, embedded: bool) -> Glance | None:
         """Return the current records if these are likely to be all; None if not.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.scoring import idf
@@ -63,6 +64,7 @@ def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     Args:
         asked: The numbers of the relations' English names; see `people_terms`.
     """
+    may_wait()
     numbers: tuple[set[int], set[int]] = set(asked), set()
     for word, name in relations().items():
         numbers[asked.isdisjoint(term_numbers(analyse(widened(name))))].update(term_numbers(analyse(word)))

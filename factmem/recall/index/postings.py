@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from factmem.event_loops import may_wait
 from factmem.recall.index.columns import Columns, spread
 from factmem.recall.text.related_words import Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Block", "Hits", "extended", "occurrences"]
+__all__ = ["FEW_HITS", "Block", "Hits", "extended", "occurrences"]
 
 _GROWTH: Final = 24
 """New rows are posted together with a block before them that is at most this many times as large."""
+
+FEW_HITS: Final = 4096
+"""Number of occurrences that are counted in less than half a millisecond."""
 
 _ROWS_AT_ONCE: Final = 4096
 """Number of rows whose terms are read at a time, so that they stay in the processor's cache."""
@@ -54,6 +58,8 @@ class Hits:
             size: Number of all rows.
             terms: Number of terms.
         """
+        if len(keys) > FEW_HITS:
+            may_wait()
         order = keys.argsort(kind="stable")  # keys in a few ascending runs take a sixth of the time
         keys = keys[order]
         (starts,) = _new(keys).nonzero()

@@ -18,9 +18,9 @@ import numpy as np
 from factmem.abc.outlines import number_of_id
 from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT
-from factmem.recall.conditions import Between, Condition, Facet, RecallFilter, Satisfies
+from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
-from factmem.recall.index.columns import Columns, among, name_in, subject_text
+from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
 from factmem.recall.index.corpus import Corpus, Documents
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
@@ -78,6 +78,8 @@ _AT_A_TIME: Final = 2_000
 
 def _heads_of(columns: Columns, wanted: RecallFilter) -> Mask | None:
     """Return which heads pass the conditions on tracks; None if there are none."""
+    if any(isinstance(condition, OneOf) and len(condition.values) > FEW for condition in wanted.conditions):
+        may_wait()
     of = columns.all_of_heads()
     tests = [_holds_of_heads(columns, of, condition) for condition in wanted.conditions]
     on_tracks = [held for held in tests if held is not None]
@@ -91,6 +93,8 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
     held: Mask
     match condition.facet:
         case Facet.SCOPE:
+            if len(columns.scopes) > FEW:
+                may_wait()
             scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
             held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
             return held
@@ -102,6 +106,8 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
             numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
             held = among(of["keyword"], numbers)
         case Facet.SPEAKER:
+            if len(columns.heads) > FEW:
+                may_wait()
             speakers = (condition.holds(read_head(text).speaker) for text in columns.heads.texts)
             held = np.fromiter(speakers, np.bool_, len(of["scope"]))
             return held

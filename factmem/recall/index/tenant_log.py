@@ -324,6 +324,7 @@ class TenantLog:
             return
         rows = self._columns.find("id", map(number_of_id, ids))
         if not len(rows):
+            drop_known_words()  # this process may have read them without holding them here
             return
         if self._vectors is not None:
             self._vectors.erase(self._columns["slot"][rows])

@@ -40,9 +40,14 @@ _TOGETHER: Final = 32
 _CODED: Final = 4096
 """Minimum size of a block that is encoded."""
 
-_AT_ONCE: Final = 1024
-"""Number of vectors that are encoded at once, so that they stay in the processor's cache."""
+_STEP: Final = 1024
+"""Number of vectors that are encoded at a time, so that they stay in the processor's cache."""
 
+_FEW: Final = 4_000_000
+"""Number of components that are multiplied in half a millisecond."""
+
+_EXACTLY: Final = 40
+"""Number of components that are multiplied in the time of one in double precision, which is taken from its place."""
 
 _TINY: Final = np.finfo(np.float32).tiny
 
@@ -60,6 +65,8 @@ class VectorsView(abc.ABC):
 
     def exact(self, slots: NDArray[np.int32], query: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return inner products in double precision, each a function of its vector and the query alone."""
+        if _EXACTLY * len(slots) * len(query) > _FEW:
+            may_wait()
         rows = self.take(slots).astype(np.float64)
         rows *= query
         products: NDArray[np.float64] = np.add.reduce(rows, axis=1)
@@ -222,8 +229,8 @@ class _Codes:
         self._codes = np.empty(rows.shape, np.int8)
         self._scales = np.empty(len(rows), np.float32)
         self._left_out = 0.0
-        for start in range(0, len(rows), _AT_ONCE):
-            several = slice(start, start + _AT_ONCE)
+        for start in range(0, len(rows), _STEP):
+            several = slice(start, start + _STEP)
             self._codes[several], self._scales[several], left_out = _encoded(rows[several])
             self._left_out = max(self._left_out, left_out)
 
@@ -271,6 +278,8 @@ class _HeldView(VectorsView):
 
     def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         """See `VectorsView.dots`."""
+        if self.starts[-1] * len(query) > _FEW:
+            may_wait()
         for block in self.blocks:
             if block.encode():  # one at most, so that no search takes long
                 break

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
+from factmem.event_loops import at_once
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -50,3 +51,25 @@ async def test_the_newest_number_is_read_again_only_after_a_write(
             assert await reader.version(None) == number
             assert asked == ["PRAGMA data_version"]
         assert await writer.version("somebody else") == 0
+
+
+async def test_the_event_loop_never_waits_for_another_process_that_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import apsw
+
+    path, connections, waits = tmp_path / "facts.db", list[apsw.Connection](), list[int]()
+    async with SqliteVecMemoryProvider(path) as writer:
+        await writer.save(single(CITY, "Bern"), USER, PLANNER)
+    other = apsw.Connection(str(path))
+    other.pragma("journal_mode", "delete")  # in which a reader waits for a writer
+    monkeypatch.setattr(apsw, "connection_hooks", [connections.append])
+    async with SqliteVecMemoryProvider(path, read_only=True, busy_timeout="7") as reader:
+        assert [reader.newest(None), at_once(lambda: reader.newest(None))] == [1, 1]
+        (connection,) = connections
+        connection.set_busy_handler(lambda count: waits.append(count) is not None)
+        other.execute("BEGIN EXCLUSIVE")
+        assert at_once(lambda: reader.newest(None)) is None
+        other.close()
+        assert at_once(lambda: reader.newest(None)) == 1
+        assert (connection.pragma("busy_timeout"), len(connections), waits) == (7000, 1, [])
