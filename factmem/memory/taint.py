@@ -320,15 +320,11 @@ def _sentences(text: str) -> Sequence[_Sentence]:
     sure = _is_known_language(sentences)
     found = []
     for spelled in sentences:
-        words = [
-            word
-            for place, item in enumerate(spelled)
-            for word in (_words_in if len(item) <= _LONGEST_WORD else _words_in.__wrapped__)(item, first=place == 0)
-        ]
+        words = [word for place, item in enumerate(spelled) for word in _words_in(item, first=place == 0)]
+        if words and not sure:
+            words = [_Word(stem, _doubted(stem, kind)) for stem, kind in words]
         if words:
-            found.append(
-                _Sentence(words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words], sure)
-            )
+            found.append(_Sentence(words, sure))
     return found
 
 
@@ -349,9 +345,11 @@ def _doubted(stem: str, kind: int) -> int:
     return max(kind - 1, _EVERYDAY) if stem.isalpha() else kind
 
 
-@forgettable
-@functools.lru_cache(_MOST_WORDS)
 def _words_in(spelled: str, *, first: bool) -> Sequence[_Word]:
+    return (_read_once if len(spelled) <= _LONGEST_WORD else _read)(spelled, first=first)
+
+
+def _read(spelled: str, *, first: bool) -> Sequence[_Word]:
     """Return what a word counts as, if it may be evidence.
 
     Args:
@@ -367,6 +365,9 @@ def _words_in(spelled: str, *, first: bool) -> Sequence[_Word]:
         return []
     stem = _stem(base)
     return [_Word(stem, _kind(spelled, stem, first=first))]
+
+
+_read_once: Final = forgettable(functools.lru_cache(_MOST_WORDS)(_read))
 
 
 def _stem(folded: str) -> str:
