@@ -67,7 +67,12 @@ async def test_the_event_loop_never_waits_for_another_process_that_writes(
     async with SqliteVecMemoryProvider(path, read_only=True, busy_timeout="7") as reader:
         assert [reader.newest(None), at_once(lambda: reader.newest(None))] == [1, 1]
         (connection,) = connections
-        connection.set_busy_handler(lambda count: waits.append(count) is not None)
+
+        def waits_in_vain(count: int) -> bool:
+            waits.append(count)
+            return False
+
+        connection.set_busy_handler(waits_in_vain)
         other.execute("BEGIN EXCLUSIVE")
         assert at_once(lambda: reader.newest(None)) is None
         other.close()
