@@ -14,8 +14,8 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, InvalidStateError
-from contextvars import Context, ContextVar
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from contextvars import Context
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import anyio
 import attrs
@@ -23,38 +23,9 @@ from anyio.lowlevel import current_token
 
 from factmem.errors import ModelAwayError, ProviderClosedError, WrongLoopError
 
-__all__ = ["OneLoop", "ProgramLoops", "at_once", "away", "check_process", "is_async", "may_wait", "settle"]
+__all__ = ["OneLoop", "ProgramLoops", "away", "check_process", "is_async", "settle"]
 
 T = TypeVar("T")
-
-
-_AT_ONCE: Final = ContextVar("_AT_ONCE", default=False)
-
-
-class _WouldWaitError(Exception):
-    """Work that was begun at once would wait, or take long."""
-
-
-def at_once(work: Callable[[], T]) -> T | None:
-    """Call a blocking function on the event loop, and return None as soon as it would wait.
-
-    Args:
-        work: A function that blocks, and calls `may_wait` before it waits for a disk or takes long. Called again in a
-            worker thread, it may go on with what it has found so far.
-    """
-    token = _AT_ONCE.set(True)
-    try:
-        return work()
-    except _WouldWaitError:
-        return None
-    finally:
-        _AT_ONCE.reset(token)
-
-
-def may_wait() -> None:
-    """Announce work that waits or takes long: within `at_once`, it ends here."""
-    if _AT_ONCE.get():
-        raise _WouldWaitError
 
 
 def check_process(opened_in: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from factmem.errors import InvalidDataError
-from factmem.event_loops import may_wait
+from factmem.short_work import may_wait
 
 __all__ = ["LinearPattern", "any_of", "lazy_pattern", "linear_search"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from factmem.event_loops import may_wait
+from factmem.short_work import may_wait
 
 __all__ = ["filled", "table"]
 

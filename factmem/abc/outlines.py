@@ -92,7 +92,7 @@ class KeepsOutlines(Protocol):
     def newest(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant, as `KeepsLog.version` does.
 
-        A store that is not far calls `factmem.event_loops.may_wait` before it reads a disk.
+        A store that is not far calls `factmem.short_work.may_wait` before it reads a disk.
         """
         ...
 

@@ -12,7 +12,6 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from factmem.errors import RecordNotFoundError, SeveralIndividualsError
-from factmem.event_loops import at_once
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
@@ -41,6 +40,7 @@ from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
 from factmem.scopes import MemoryScope
+from factmem.short_work import at_once
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
 
@@ -258,7 +258,7 @@ class Reader(Part):
 
         Args:
             search: Searches a corpus, and returns a function that returns what was found, and may read it first. Both
-                may be called twice, and call `factmem.event_loops.may_wait` before they wait.
+                may be called twice, and call `factmem.short_work.may_wait` before they wait.
             embedded: See `corpus`.
             small: Whether the search takes no longer than one by words and meaning.
         """

@@ -18,7 +18,6 @@ from factmem.abc.outlines import number_of_id
 from factmem.abc.question_analyst import QuestionRequest
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
-from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT, Concept
 from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
@@ -39,6 +38,7 @@ from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
+from factmem.short_work import may_wait
 from factmem.validators import check_instance
 from factmem.views import Sight
 

@@ -25,7 +25,6 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
-from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall import scoring
@@ -41,6 +40,7 @@ from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import topics_of
 from factmem.recall.text.signs import Kind, asking_words, kinds_asked, relation
 from factmem.records import FactRecord
+from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
 from factmem.values import decode_value
 from factmem.views import Sight

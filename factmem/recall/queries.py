@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.event_loops import may_wait
 from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Seen
@@ -31,6 +30,7 @@ from factmem.recall.text.signs import (
 )
 from factmem.recall.text.times import TimeSpan
 from factmem.sentences import forgettable
+from factmem.short_work import may_wait
 from factmem.views import Sight
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 import numpy as np
 
-from factmem.event_loops import may_wait
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
@@ -33,6 +32,7 @@ from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
 from factmem.recall.results import RecallMatch, ScoreParts, hydrated
 from factmem.recall.scoring import Evidence
+from factmem.short_work import may_wait
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

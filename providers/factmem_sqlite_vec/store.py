@@ -23,10 +23,10 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem.event_loops import may_wait
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
+from factmem.short_work import may_wait
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
 from factmem_sqlite_vec.sqlite_errors import (

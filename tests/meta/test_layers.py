@@ -39,6 +39,7 @@ VOCABULARY = {
     "vectors",
     "views",
     "sentences",
+    "short_work",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall", "reranking"}
 INTERFACES = {"integrations", "browse", "mcp"}

@@ -18,13 +18,13 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from typing_extensions import override
 
 from factmem import Concept, FactDetails, Memory
-from factmem.event_loops import at_once, may_wait
 from factmem.recall import queries, ranking
 from factmem.recall.index import mirror, postings, vector_slots
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.queries import Query
 from factmem.recall.ranking import _candidates
 from factmem.records import Recorded
+from factmem.short_work import at_once, may_wait
 from factmem.testing import HashEmbedder
 
 

@@ -18,7 +18,6 @@ import attrs
 import numpy as np
 
 from factmem.details import Origin
-from factmem.event_loops import may_wait
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
@@ -32,6 +31,7 @@ from factmem.recall.index.outline_codec import (
 )
 from factmem.recall.index.sizes import OBJECT
 from factmem.scopes import MemoryScope
+from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
 from factmem.views import Sight, View
 

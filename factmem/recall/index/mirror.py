@@ -190,7 +190,7 @@ class Mirror:
     def glance(self, *, embedded: bool) -> Glance | None:
         """Return the current records if these are likely to be all; None if not.
 
-        Blocks: for worker threads, and for `factmem.event_loops.at_once`.
+        Blocks: for worker threads, and for `factmem.short_work.at_once`.
 
         Args:
             embedded: See `corpus`.

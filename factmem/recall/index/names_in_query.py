@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.scoring import idf
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import Term, topics_of
 from factmem.recall.text.signs import people_asked, relation, relations, widened
+from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.event_loops import may_wait
 from factmem.recall.index.columns import Columns, spread
 from factmem.recall.text.related_words import Term
+from factmem.short_work import may_wait
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

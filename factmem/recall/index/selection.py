@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
-from factmem.event_loops import may_wait
 from factmem.facts import STATEMENT
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
@@ -38,6 +37,7 @@ from factmem.recall.strongest import Contenders, Standing, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
+from factmem.short_work import may_wait
 from factmem.views import Sight, View
 
 if TYPE_CHECKING:

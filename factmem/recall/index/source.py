@@ -18,12 +18,12 @@ from factmem.abc.capabilities import KeepsLog
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.event_loops import may_wait
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
+from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:

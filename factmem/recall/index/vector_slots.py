@@ -17,7 +17,7 @@ import numpy as np
 import simsimd
 
 from factmem.abc.capabilities import ScansVectors
-from factmem.event_loops import may_wait
+from factmem.short_work import may_wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

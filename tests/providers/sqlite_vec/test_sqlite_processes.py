@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.event_loops import at_once
+from factmem.short_work import at_once
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
