@@ -264,24 +264,29 @@ class Reader(Part):
         """
         mirror = self._backend.mirror
         begun: tuple[Glance, Callable[[], T]] | None = None
+        stale = False
 
         def glanced() -> tuple[T] | None:
-            nonlocal begun
+            nonlocal begun, stale
             if begun is None:
                 glance = mirror.glance(embedded=embedded)
                 if glance is None:
+                    stale = True
                     return None
                 begun = glance, search(glance.corpus)
             glance, finish = begun
             found = finish()
-            return (found,) if glance.holds() else None
+            begun = glance, lambda: found
+            stale = not glance.holds()
+            return None if stale else (found,)
 
         if self._context.past is None and not mirror.behind:
             found = None
             if small and mirror.is_small:
                 await checkpoint()
                 found = at_once(glanced)
-            found = found or await to_thread.run_sync(glanced)
+            if found is None and not stale:
+                found = await to_thread.run_sync(glanced)
             if found is not None:
                 return found[0]
         corpus = await self.corpus(embedded=embedded)

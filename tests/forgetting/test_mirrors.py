@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
+from factmem.recall.index import tenant_log
 from factmem.records import Evidence, FactDetails
 from tests.forgetting.stores import DenseEmbedder, likes, word
 
@@ -88,6 +89,21 @@ async def test_an_open_memory_forgets_with_another_process_without_a_look(
         with anyio.fail_after(60):
             while held(other, said()):  # noqa: ASYNC110 - no event tells of it
                 await anyio.sleep(0.05)
+
+
+async def test_words_of_what_was_never_held_are_forgotten_with_another_process(
+    provider: AgentMemoryProvider, opened: Callable[[], AgentMemoryProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that a process has remembered and not read yet stand in its caches alone."""
+    dropped: list[str] = []
+    async with opened() as second:
+        memory, other = Memory(provider, embedder=DenseEmbedder()), Memory(second, embedder=DenseEmbedder())
+        await memory.recall("tea")
+        (record,) = await memory.remember(word("value"))
+        await other.forget(record.id)
+        monkeypatch.setattr(tenant_log, "drop_known_words", lambda: dropped.append("all"))
+        assert await memory.recall("tea") == []
+    assert dropped
 
 
 async def test_words_of_what_is_kept_are_still_found(provider: AgentMemoryProvider) -> None:

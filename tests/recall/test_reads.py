@@ -159,6 +159,30 @@ async def test_a_recall_without_a_thread_sees_what_another_process_has_written(
         assert len(await memory.recall("amber")) == 4
 
 
+async def test_results_that_miss_what_another_process_has_written_are_made_once(
+    provider: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    matches = ranking._matches
+
+    def counted(*arguments: Any) -> Any:
+        made.append(1)
+        return matches(*arguments)
+
+    other = SqliteVecMemoryProvider(tmp_path / "facts.db")
+    async with (
+        Memory(provider, embedder=HashEmbedder()) as memory,
+        Memory(other, embedder=HashEmbedder()) as another,
+    ):
+        await memory.remember("amber 1")
+        for _ in range(3):
+            await memory.recall("amber")
+        await another.remember("amber 2")
+        monkeypatch.setattr(ranking, "_matches", counted)
+        assert len(await memory.recall("amber")) == 2
+    assert len(made) == 2
+
+
 @pytest.mark.parametrize("options", [{"limit": 101}, {"strongest": True}, {"metadata": {"team": "red"}}])
 async def test_a_recall_that_may_take_longer_runs_in_a_thread(
     provider: Counting, threads: list[object], options: dict[str, Any]
