@@ -128,9 +128,10 @@ _LONGEST_NOUN: Final = 2
 """Maximum number of words between a noun that looks like an order and its verb: "Test results came back."."""
 
 _LONGEST_NAME: Final = 2
+"""Maximum number of words of the last line of a letter, a name."""
+
 _BEFORE_A_DAY, _BEHIND_A_DAY = 3, 2
 """Number of words around one that may name a day: "two weeks ago", "last Monday morning"."""
-"""Maximum number of words of the last line of a letter, a name."""
 
 ENOUGH, A_WORD, CORRECTS, ASKS_SOMEBODY = (1 << bit for bit in range(4))
 """Bits of `telling`: enough words with content to tell something alone; a word with content, which tells something as

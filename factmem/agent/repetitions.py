@@ -1,13 +1,13 @@
 """Coverage of statements by the facts and statements of a block, and their parts that no longer hold.
 
-A statement is compared clause by clause, by its words with content. A clause is covered by one of a statement that
-holds all of them and denies as much, and is about the same people; by one fact that holds all of them, by the facts
-found in its own message together, or by a fact that was found in just this clause. A fact about another individual
-covers only words of its own message, and so does any fact for a clause that denies something, or is about the past or
-about others. A clause no longer counts if a newer statement of its speaker repeats it with another value and a word of
-change: "I live in Oslo", "I live in Rome now". What is said to be over ends no other value: "I'm no longer allergic to
-cats" leaves "I'm allergic to nuts" as it is. Where a clause is left, its sentence stays whole, and former values in it
-are marked.
+A statement is compared clause by clause, by its words with content. A clause is covered by one of a statement of the
+same speaker and day that holds all of them and denies as much, and is about the same people; by one fact that holds all
+of them, by the facts found in its own message together, or by a fact that was found in just this clause. A fact about
+another individual covers only words of its own message, and so does any fact for a clause that denies something, or is
+about the past or about others. A clause no longer counts if a newer statement of its speaker repeats it with another
+value and a word of change: "I live in Oslo", "I live in Rome now". What is said to be over ends no other value: "I'm no
+longer allergic to cats" leaves "I'm allergic to nuts" as it is. Where a clause is left, its sentence stays whole, and
+former values in it are marked.
 """
 
 from __future__ import annotations

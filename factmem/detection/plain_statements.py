@@ -7,8 +7,8 @@ right after it. The cues are lists of the tables (see `languages`); each has a r
 
 Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
 ``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
-present). What is over is plainly said with a cue of ``ended`` ("no longer", "quit") that nothing denies, or with one
-of ``longer`` ("anymore") beside a denial.
+present). Verbs of a fact about somebody else stand in ``third`` ("wohnt"). What is over is plainly said with a cue of
+``ended`` ("no longer", "quit") that nothing denies, or with one of ``longer`` ("anymore") beside a denial.
 """
 
 from __future__ import annotations
@@ -700,11 +700,11 @@ class Reading:
         """Return why a text is not plainly the one that the concept asks for; None if it is."""
         if self.language.is_unspaced:
             return None
-        said = self.words[place[0]]
-        if said.is_name and text.islower() and not (self._is_first(place[0]) or self.language.table.get("nouns_large")):
-            return _NAME
-        if said.is_name and not self.language.table.get("nouns_large") and self._is_of_longer_name(place):
-            return _OF_LONGER_NAME
+        if self.words[place[0]].is_name and not self.language.table.get("nouns_large"):
+            if text.islower() and not self._is_first(place[0]):
+                return _NAME
+            if self._is_of_longer_name(place):
+                return _OF_LONGER_NAME
         return self._reason_of_next(place, self.clause(place))
 
     def _is_of_longer_name(self, place: Found) -> bool:

@@ -360,7 +360,9 @@ class Search:
         happened: Sequence[EventTime],
         vectors: Mapping[str, NDArray[np.float32] | None],
     ) -> Query:
-        """Return the query of a text with the times of its events; names count half in it. For worker threads only.
+        """Return the query of a text with the times of its events; names count half in it.
+
+        Blocks; see `factmem.short_work`.
 
         Records that tell when something happened are found regardless of the filter, which changes no score.
         """
@@ -375,11 +377,11 @@ class Search:
         return less_named(corpus, query, text, vectors.get(nameless(text)))
 
     def marked(self, corpus: Corpus, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
-        """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
+        """Mark matches that were overtaken or retracted. Blocks; see `factmem.short_work`."""
         return marked(corpus, matches, sight=self.sight, wanted=self.wanted, concepts=self.concepts)
 
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
-        """Return the query of a text. This is slow: for worker threads only."""
+        """Return the query of a text. Slow for a long one; see `factmem.short_work`."""
         if len(text) > _SHORT:
             may_wait()
         query = Query(

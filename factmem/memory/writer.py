@@ -702,7 +702,7 @@ class Writer(ReadingPart):
             try:
                 receipts = await store.append(signed)
             except (EmbedderMismatchError, InvalidVectorError):  # another memory has embedded the store again meanwhile
-                self._backend.mirror.lost()
+                self._backend.mirror.unbind()
                 receipts = await store.append([_without_vector(statement) for statement in signed])
             finally:
                 self._backend.mirror.wrote()

@@ -46,7 +46,7 @@ def marked(
 ) -> list[RecallMatch]:
     """Return the results, each with `RecallMatch.newer` and `RecallMatch.retracted` set.
 
-    This may block: for worker threads only.
+    This may block; see `factmem.short_work`.
 
     Args:
         corpus: The corpus of the search.

@@ -79,7 +79,7 @@ class Documents(Protocol):
     far: bool
 
     def read(self, rows: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return assertions; None for those erased meanwhile. Blocks: for worker threads only."""
+        """Return assertions; None for those erased meanwhile. Blocks; see `factmem.short_work`."""
         ...
 
 
@@ -619,7 +619,7 @@ class Corpus:
         return CurrentRows(rows, firsts, counts=counts)
 
     def currents(self, records: CurrentRows, *, beside: Sequence[int] = ()) -> list[Current | None]:
-        """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
+        """Return records in full; None for those erased meanwhile. Blocks; see `factmem.short_work`.
 
         Args:
             records: Records of this corpus.

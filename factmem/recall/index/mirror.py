@@ -272,8 +272,8 @@ class Mirror:
             async with self._lock:
                 await self._bind(identity)
 
-    def lost(self) -> None:
-        """Take note that another memory has embedded the store again: it is bound anew before vectors are stored."""
+    def unbind(self) -> None:
+        """Bind the store anew before vectors are stored: another memory has embedded it again."""
         self._bound = False
 
     def outline(self, said: Assertion) -> Outline | None:

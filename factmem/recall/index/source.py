@@ -77,7 +77,7 @@ class LogSource(Protocol):
         ...
 
     def watch(self) -> Callable[[], bool] | None:
-        """Begin to read what was pulled. Blocks, and so does the result: for worker threads only.
+        """Begin to read what was pulled. Blocks, and so does the result; see `factmem.short_work`.
 
         Returns:
             Tells after the reading whether there certainly was nothing new when it began; None if there may be

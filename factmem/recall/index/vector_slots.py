@@ -53,7 +53,7 @@ _TINY: Final = np.finfo(np.float32).tiny
 
 
 class VectorsView(abc.ABC):
-    """A snapshot of vectors. Methods block: for worker threads only."""
+    """A snapshot of vectors. Methods block; see `factmem.short_work`."""
 
     @abc.abstractmethod
     def dots(self, query: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
