@@ -101,7 +101,7 @@ class Library:
 
     @staticmethod
     def _described_by(found: Any) -> list[Any]:
-        return [found[str(export)] for export in found.exports or ()] if found.is_module else [found]
+        return [found[name] for name in public_names(found)] if found.is_module else [found]
 
     def target(self, name: str) -> Any:
         """Return a module, class or function by its path."""
@@ -113,6 +113,14 @@ class Library:
         """Return what a class has from base classes that no page describes, except specs of the conformance kit."""
         members = [found for found in cls.inherited_members.values() if not found.name.startswith("test_")]
         return [found for found in members if found.final_target.parent.canonical_path not in self._described]
+
+
+def public_names(module: Any) -> list[str]:
+    """Return what a package lists, or what a module defines and describes."""
+    if module.exports is not None:
+        return [str(name) for name in module.exports]
+    own = (found for found in module.members.values() if not found.is_alias and found.is_public)
+    return [found.name for found in own if found.has_docstring]
 
 
 def with_glance(page: str, library: Library) -> str:
@@ -142,9 +150,8 @@ def _glance(name: str, library: Library) -> Iterator[str]:
         yield from _entry(name, found, library)
         return
     yield f"- `{name}`{_sentence(found)}"
-    exports = [str(export) for export in found.exports or ()]
-    for export in sorted(exports, key=str.casefold):
-        yield from ("    " + line for line in _entry(export, found[export], library))
+    for public in sorted(public_names(found), key=str.casefold):
+        yield from ("    " + line for line in _entry(public, found[public], library))
 
 
 def _entry(name: str, found: Any, library: Library) -> Iterator[str]:

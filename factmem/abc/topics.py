@@ -8,15 +8,6 @@ import attrs
 
 from factmem.validators import named
 
-__all__ = [
-    "EXPLICIT_INSTRUCTIONS",
-    "KEY_CONVERSATION_DETAILS",
-    "MANAGED_TOPICS",
-    "PERSONAL_INFORMATION",
-    "PREFERENCES",
-    "Topic",
-]
-
 
 @attrs.frozen
 class Topic:
@@ -57,5 +48,8 @@ EXPLICIT_INSTRUCTIONS: Final = Topic(
     " (always, never, from now on, when I ask about ...)",
 )
 MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DETAILS, EXPLICIT_INSTRUCTIONS)
-"""Topics with built-in descriptions and examples. The examples of EXPLICIT_INSTRUCTIONS stand in
-`factmem.detection.prompts`, for its answers have a form of their own."""
+"""`PERSONAL_INFORMATION`, `PREFERENCES`, `KEY_CONVERSATION_DETAILS` and `EXPLICIT_INSTRUCTIONS`.
+
+They have descriptions and examples. The examples of `EXPLICIT_INSTRUCTIONS` stand in `factmem.detection.prompts`, for
+its answers have a form of their own.
+"""

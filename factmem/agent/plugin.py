@@ -29,16 +29,6 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "AgentMemory",
-    "HostIntegration",
-    "format_of",
-    "host_entry_points",
-    "host_of",
-    "install",
-]
-
 ENTRY_POINT_GROUP: Final = "factmem.hosts"
 """Entry-point group of the integrations, of factmem and of third parties.
 

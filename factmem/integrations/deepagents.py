@@ -38,7 +38,8 @@ from factmem.agent.agents_md.tree import MemoryFiles, MemoryTree
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.run import MemoryRun
 from factmem.errors import FactMemError, InvalidDataError, MemoryFileError, MissingPackageError
-from factmem.integrations.langchain import FactMemMiddleware, MemoryState, identity_here, install_into_factory
+from factmem.integrations.langchain import FactMemMiddleware, MemoryState, install_into_factory
+from factmem.integrations.langgraph import identity_here
 from factmem.memory.facade import Memory
 from factmem.toml_tables import table
 
@@ -67,16 +68,6 @@ with MissingPackageError.if_missing("deepagents", extra="deepagents"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain_core.messages import HumanMessage
     from langgraph.runtime import Runtime
-
-__all__ = [
-    "EDITABLE_TEMPLATE",
-    "AgentsMdMiddleware",
-    "DeepAgentMemoryMiddleware",
-    "FactMemBackend",
-    "install_into_deep_agent",
-    "integration",
-]
-
 
 ResultT = TypeVar("ResultT")
 

@@ -31,26 +31,6 @@ from factmem.llm.messages import NoJSONError, compacted, json_in
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = [
-    "LONGEST_ANSWER",
-    "Ending",
-    "ExchangeLimits",
-    "ModelExchange",
-    "Reply",
-    "current_exchange",
-    "described_schema",
-    "ending_named",
-    "ending_of",
-    "failure_of",
-    "hush",
-    "is_passing",
-    "name_of",
-    "pause_asked",
-    "reader_of",
-    "status_of_error_in",
-    "text_of",
-]
-
 _FORMAT_WORDS: Final = ("response_format", "json_schema", "json_object", "tool_choice", "tools", "grammar")
 _OWN_CODES: Final = frozenset({"content_filter", "context_length_exceeded", "model_not_found", "insufficient_quota"})
 _PASSING: Final = frozenset({408, 409, 425, 429})

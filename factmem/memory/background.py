@@ -29,19 +29,6 @@ from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
-__all__ = [
-    "Background",
-    "MemoryEvent",
-    "OfSubmission",
-    "Remembered",
-    "Submission",
-    "SubmissionFailed",
-    "SubmissionFinished",
-    "UnitReader",
-    "Unrepresented",
-    "Worker",
-]
-
 
 class Unrepresented(enum.Enum):
     """A part of a finding that a provider with only the four verbs cannot keep."""

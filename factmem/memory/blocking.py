@@ -25,16 +25,6 @@ from factmem.memory.inbox import Inbox
 from factmem.memory.quarantine import Quarantine
 from factmem.validators import check_instance
 
-__all__ = [
-    "BlockingAdmin",
-    "BlockingDeadLetters",
-    "BlockingInbox",
-    "BlockingMemory",
-    "BlockingQuarantine",
-    "BlockingSubmission",
-    "MemoryThread",
-]
-
 T = TypeVar("T")
 
 

@@ -59,18 +59,6 @@ from factmem.recall.results import COMPARED, DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import check_text, count, fraction, positive, seconds
 
-__all__ = [
-    "DeepSettings",
-    "Hint",
-    "Look",
-    "Results",
-    "Searcher",
-    "confidence_of",
-    "explored",
-    "merged",
-    "unplaced",
-]
-
 _HINTED: Final = 2.0
 """Factor for the similarity of a match of a search by a hint."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydantic import BaseModel
 
-__all__ = ["FakeClock", "HashEmbedder", "Script", "ScriptedModel", "capabilities_of"]
-
 
 class FakeClock:
     """A `factmem.abc.clock.Clock` that stands still, or advances by a fixed step at every reading.

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FileEngine"]
-
 
 @attrs.define(eq=False)
 class _PlannedLog:

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PostgresEngine", "assertion_id", "record_of"]
-
 _ASSERTION_COLUMNS: Final = "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, h.doc"
 """Columns that `_read_recorded` takes, of ``a`` and `_WITH_HEAD`."""
 

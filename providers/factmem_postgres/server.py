@@ -35,17 +35,6 @@ from factmem.errors import (
 from factmem_postgres.address import Address
 from factmem_postgres.schema import MIGRATIONS
 
-__all__ = [
-    "Cancellation",
-    "Ending",
-    "Row",
-    "Server",
-    "Session",
-    "Step",
-    "of_all",
-    "of_tenant",
-]
-
 _REPEATABLE: Final = frozenset({"40001", "40P01", "40003"})
 """Codes of a transaction that wrote nothing and may succeed when it is repeated."""
 

@@ -674,7 +674,9 @@ async def test_it_is_dark_or_light_as_the_terminal_is_and_by_a_key(
 def test_every_key_is_in_the_help() -> None:
     text = help_page().plain
     named = {"slash": "/", "question_mark": "?", "escape": "Esc", "asterisk": "*"}
-    classes = [vars(module)[name] for module in (pages,) for name in module.__all__] + [TerminalBrowser, RecordTable]
+    public = [found for name, found in vars(pages).items() if not name.startswith("_")]
+    own = [found for found in public if isinstance(found, type) and found.__module__ == pages.__name__]
+    classes = [*own, TerminalBrowser, RecordTable]
     keys = {
         binding.key
         for cls in classes

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import STATEMENT, Concept, MemoryScope, MemorySubject, MultipleFacts, SingleFact
+from factmem.details import FactDetails, Origin
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import ImportOptions, move_in, moving, read_system
 from factmem.importers.contract import Entry, Found
@@ -22,7 +23,6 @@ from factmem.importers.moving import preview
 from factmem.importers.systems import SYSTEMS
 from factmem.memory.facade import Memory
 from factmem.providers.memory import NoMemory
-from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines
 from tests.importers.test_conversations import chatgpt_talk

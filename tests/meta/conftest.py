@@ -6,7 +6,7 @@ import ast
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -53,8 +53,8 @@ def sources(modules: Mapping[str, ast.Module]) -> Mapping[str, ast.Module]:
 
 @pytest.fixture(scope="session")
 def exports(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
-    """Return the names each module lists in its ``__all__``; modules without one are left out."""
-    return {name: listed for name, tree in modules.items() if (listed := _listed(tree)) is not None}
+    """Return the public names of each module: those that a package lists, or that a module defines."""
+    return {name: [*defined(tree)] if (names := listed(tree)) is None else names for name, tree in modules.items()}
 
 
 @pytest.fixture
@@ -69,9 +69,25 @@ def pyright(monkeypatch: pytest.MonkeyPatch) -> str:
     return found
 
 
-def _listed(tree: ast.Module) -> list[str] | None:
+def listed(tree: ast.Module) -> list[str] | None:
+    """Return the names in a module's ``__all__``; None if it has none."""
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
                 return [str(name) for name in ast.literal_eval(value)]
     return None
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """Return the public names that a module itself defines."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names = [name]
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                names = [name]
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names = [name]
+            case _:
+                names = []
+        yield from (name for name in names if not name.startswith("_"))

@@ -1,9 +1,10 @@
-"""A module's ``__all__`` lists every public name, in order, and every listed name exists."""
+"""A package's ``__all__`` lists every name that it offers, in order, and every listed name exists."""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import factmem
+from tests.meta.conftest import defined, listed
 
 LAZY = [
     "factmem",
@@ -24,50 +26,56 @@ LAZY = [
 """Packages that import names on first use."""
 
 
-def test_every_public_module_has_an_all(modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]) -> None:
-    """A module that defines or collects public names lists them."""
-    assert [name for name, tree in modules.items() if name not in exports and [*_defined(tree)]] == []
+@pytest.fixture(scope="module")
+def lists(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
+    """Return the names that each package lists in its ``__all__``."""
+    return {name: names for name, tree in modules.items() if (names := listed(tree)) is not None}
 
 
-def test_every_all_is_sorted(exports: Mapping[str, list[str]]) -> None:
+def test_every_package_with_names_of_its_own_has_an_all(
+    modules: Mapping[str, ast.Module], lists: Mapping[str, list[str]], module_paths: Mapping[str, Path]
+) -> None:
+    """A package lists the names that it offers. A module needs no list: its private names begin with an underscore."""
+    doors = {name for name, path in module_paths.items() if path.name == "__init__.py"}
+    assert lists.keys() <= doors
+    assert [name for name in doors - lists.keys() if [*defined(modules[name])]] == []
+
+
+def test_every_all_is_sorted(lists: Mapping[str, list[str]]) -> None:
     """Constants first, then classes, then functions; each in natural order."""
-    assert [name for name, listed in exports.items() if listed != sorted(listed, key=_export_order)] == []
+    assert [name for name, listed in lists.items() if listed != sorted(listed, key=_export_order)] == []
 
 
-def test_every_all_is_complete(modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]) -> None:
-    """A class, function or constant of a module is listed, or its name starts with an underscore.
-
-    The commands of the command line are public in the shell, not in Python.
-    """
+def test_every_all_is_complete(modules: Mapping[str, ast.Module], lists: Mapping[str, list[str]]) -> None:
+    """A class, function or constant of a package is listed, or its name starts with an underscore."""
     missing = [
-        f"{module}.{name}"
-        for module, listed in exports.items()
-        if not module.startswith("factmem.cli.")
-        for name in _defined(modules[module])
+        f"{package}.{name}"
+        for package, listed in lists.items()
+        for name in defined(modules[package])
         if name not in listed
     ]
     assert missing == []
 
 
 def test_every_package_lists_what_it_collects(
-    modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], module_paths: Mapping[str, Path]
+    modules: Mapping[str, ast.Module], lists: Mapping[str, list[str]], module_paths: Mapping[str, Path]
 ) -> None:
     """An ``__init__`` exports every name that it imports from its own package without using it."""
     missing = [
         f"{package}.{name}"
         for package, path in module_paths.items()
-        if path.name == "__init__.py" and package in exports
+        if path.name == "__init__.py" and package in lists
         for name in _collected(modules[package], package)
-        if name not in exports[package]
+        if name not in lists[package]
     ]
     assert missing == []
 
 
-def test_every_listed_name_is_there(exports: Mapping[str, list[str]]) -> None:
+def test_every_listed_name_is_there(lists: Mapping[str, list[str]]) -> None:
     """Every listed name can be imported from its module."""
     missing = [
         f"{module}.{name}"
-        for module, listed in exports.items()
+        for module, listed in lists.items()
         if not module.startswith("factmem.integrations.crewai") or find_spec("crewai")
         for name in listed
         if not hasattr(importlib.import_module(module), name)
@@ -77,14 +85,14 @@ def test_every_listed_name_is_there(exports: Mapping[str, list[str]]) -> None:
 
 @pytest.mark.parametrize("package", LAZY)
 def test_the_lazy_names_are_the_ones_that_type_checkers_see(
-    package: str, modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
+    package: str, modules: Mapping[str, ast.Module], lists: Mapping[str, list[str]]
 ) -> None:
     """The table and the ``TYPE_CHECKING`` block of a package agree on names and modules, all of them public."""
     table, checked = _homes(modules[package]), _for_type_checkers(modules[package])
     lazy = {name: f"{package}.{module}" for module, names in table.items() for name in names}
     assert lazy == checked
     assert not lazy.keys() & {module.removeprefix(f"{package}.") for module in modules}  # that one would be found first
-    assert lazy.keys() <= set(exports[package])
+    assert lazy.keys() <= set(lists[package])
 
 
 def test_every_package_with_lazy_names_is_checked(modules: Mapping[str, ast.Module]) -> None:
@@ -92,9 +100,9 @@ def test_every_package_with_lazy_names_is_checked(modules: Mapping[str, ast.Modu
 
 
 def test_the_front_door_imports_nothing_at_once(
-    modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
+    modules: Mapping[str, ast.Module], lists: Mapping[str, list[str]]
 ) -> None:
-    assert sorted(name for names in _homes(modules["factmem"]).values() for name in names) == sorted(exports["factmem"])
+    assert sorted(name for names in _homes(modules["factmem"]).values() for name in names) == sorted(lists["factmem"])
 
 
 def test_a_package_does_not_have_what_it_does_not_name() -> None:
@@ -108,7 +116,8 @@ def test_every_error_can_be_caught_by_the_root_from_the_front_door() -> None:
     """`factmem.FactMemError` is the base class of everything raised, not a copy of it."""
     errors = importlib.import_module("factmem.errors")
     assert factmem.FactMemError is errors.FactMemError
-    assert [name for name in errors.__all__ if not issubclass(getattr(errors, name), factmem.FactMemError)] == []
+    own = [kind for kind in vars(errors).values() if getattr(kind, "__module__", "") == errors.__name__]
+    assert [kind for kind in own if inspect.isclass(kind) and not issubclass(kind, factmem.FactMemError)] == []
 
 
 def test_the_version_is_the_installed_one() -> None:
@@ -140,25 +149,6 @@ def _for_type_checkers(tree: ast.Module) -> dict[str, str]:
 def _export_order(name: str) -> tuple[int, list[tuple[int, str]]]:
     kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
     return kind, [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _defined(tree: ast.Module) -> Iterator[str]:
-    """Return the public names that a module itself defines, without type variables."""
-    for node in tree.body:
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                names = [name]
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not _is_type_variable(value):
-                names = [name]
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                names = [name]
-            case _:
-                names = []
-        yield from (name for name in names if not name.startswith("_"))
-
-
-def _is_type_variable(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func) in ("TypeVar", "ParamSpec", "TypeVarTuple")
 
 
 def _collected(tree: ast.Module, package: str) -> Iterator[str]:

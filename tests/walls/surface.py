@@ -102,11 +102,13 @@ def classes() -> Iterator[type]:
 
 
 def _documented(target: str) -> Iterator[type]:
-    """Yield a class by its path, or the classes that a module exports; none where its own package is not installed."""
+    """Yield a class by its path, or those that a package lists or a module has; none where a package is missing."""
     with suppress(AttributeError):  # `resolve_name` cannot import it
         found = pkgutil.resolve_name(target)
-        names = getattr(found, "__all__", ())
-        yield from filter(inspect.isclass, (found, *(getattr(found, name) for name in names)))
+        listed = [getattr(found, name) for name in getattr(found, "__all__", ())]
+        public = [thing for name, thing in vars(found).items() if not name.startswith("_")]
+        own = [thing for thing in public if getattr(thing, "__module__", None) == target]
+        yield from filter(inspect.isclass, (found, *(listed or own)))
 
 
 def _is_ours(cls: type) -> bool:

@@ -19,17 +19,6 @@ from factmem.errors import CodecError, InvalidDataError
 from factmem.hidden_characters import escaped
 from factmem.validators import check_instance, listed, positive
 
-__all__ = [
-    "DEFAULT_TEMPLATE",
-    "SLOT",
-    "AgentsMd",
-    "AgentsMdText",
-    "Limits",
-    "Source",
-    "contained",
-    "read_as",
-]
-
 SLOT: Final = "{agent_memory}"
 """Placeholder of the files in a template."""
 

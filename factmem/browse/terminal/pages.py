@@ -58,17 +58,6 @@ from factmem.memory.filters import RecordPage
 from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 
-__all__ = [
-    "Changed",
-    "InboxScreen",
-    "MemoryScreen",
-    "Page",
-    "RecordScreen",
-    "RecordsPage",
-    "SubjectScreen",
-    "ToldScreen",
-]
-
 _PAUSE: Final = 0.25
 """Seconds after the last key until a search begins."""
 

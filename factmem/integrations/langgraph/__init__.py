@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 
-NodeT = TypeVar("NodeT", bound=Callable[..., Any])
+_NodeT = TypeVar("_NodeT", bound=Callable[..., Any])
 
 
 def identity_here(state: Any = None, runtime: Runtime[Any] | None = None) -> RunIdentity:
@@ -111,13 +111,13 @@ def runnable(node: Node) -> RunnableLambda[Any, Any]:
 
 def with_facts_from_memory(
     memory: AgentMemory,
-    node: NodeT,
+    node: _NodeT,
     *,
     concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
     subjects: MemorySubject | Iterable[MemorySubject] | None = None,
     scopes: MemoryScope | Iterable[MemoryScope | str] | None = None,
     state: StateAccess[Any] = ADDED_MESSAGES,
-) -> NodeT:
+) -> _NodeT:
     """Return a model's node that is given what is known with the messages, and nothing of it is in the graph's state.
 
     So neither the state nor a checkpoint holds facts, where forgetting could not reach them. The memory block of
@@ -163,10 +163,10 @@ def with_facts_from_memory(
     return _named_as(node, called)
 
 
-def _named_as(node: NodeT, wrapper: Any) -> NodeT:
+def _named_as(node: _NodeT, wrapper: Any) -> _NodeT:
     """Return a wrapper with the signature of a node, by which LangGraph passes config, runtime, store and writer."""
     named: Any = functools.wraps(node)(wrapper)
-    return cast("NodeT", named)
+    return cast("_NodeT", named)
 
 
 def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
