@@ -41,6 +41,11 @@ from factmem.sentences import Span
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("factmem")
+
 
 @attrs.frozen
 class _Distilled:
@@ -121,11 +126,6 @@ async def _rewritten(model: LanguageModel, output: str, lessons: Sequence[str]) 
     found: str = answer["output"]
     return found if found.strip() else output
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_log = logging.getLogger("factmem")
 
 LESSON: Final = Concept.multiple("lesson", "A rule for later outputs, from what a person said about an earlier one")
 """The concept of lessons."""

@@ -29,6 +29,8 @@ from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
+_log = logging.getLogger("factmem")
+
 
 class Unrepresented(enum.Enum):
     """A part of a finding that a provider with only the four verbs cannot keep."""
@@ -109,7 +111,6 @@ class Remembered:
         return attrs.evolve(self, dropped={**self.dropped, reason: self.dropped.get(reason, 0) + number})
 
 
-_log = logging.getLogger("factmem")
 _TOGETHER: Final = 64
 """Maximum batch size; a killed process repeats at most one batch."""
 

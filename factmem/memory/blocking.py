@@ -25,6 +25,9 @@ from factmem.memory.inbox import Inbox
 from factmem.memory.quarantine import Quarantine
 from factmem.validators import check_instance
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 T = TypeVar("T")
 
 
@@ -187,10 +190,6 @@ class _LeftEarlyError(Exception):
 
 def _closed() -> ProviderClosedError:
     return ProviderClosedError("the memory is not open: use it inside its `with` block")
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_Twin, P], R]:

@@ -71,6 +71,8 @@ from factmem.validators import check_instance, check_seconds, listed
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
+_log = logging.getLogger("factmem")
+
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 
@@ -84,7 +86,6 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 
 UNSET: Final = _Unset.UNSET
 
-_log = logging.getLogger("factmem")
 _BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)
 _BETWEEN_LOOKS: Final = dt.timedelta(minutes=1)
 """Longest time that an open memory holds words that another process has forgotten."""

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_log = logging.getLogger("factmem")
+
 
 def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
     """Add the changes of the words to a plan: they become current if they are kept, and are retracted otherwise.
@@ -305,9 +307,6 @@ def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
 
 def _slot(said: Assertion) -> tuple[object, ...]:
     return (*said.track, said.slot)
-
-
-_log = logging.getLogger("factmem")
 
 
 class Pipeline(WritingPart):

@@ -62,6 +62,8 @@ from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, instance_of
 from factmem.values import Json
 
+_log = logging.getLogger("factmem")
+
 _OFTEN: Final = 200
 """Number of characters up to which a text may be said again in the same words."""
 
@@ -272,8 +274,6 @@ def _read(value: object) -> Conversation:
         case several:
             raise InvalidDataError(f"expected one conversation, got {len(several)}: pass them one by one")
 
-
-_log = logging.getLogger("factmem")
 
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 

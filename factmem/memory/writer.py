@@ -75,6 +75,10 @@ from factmem.validators import listed
 from factmem.value_types import JSON_SHAPE
 from factmem.values import Json, encode_value
 
+T = TypeVar("T")
+
+_log = logging.getLogger("factmem")
+
 _ROLLED_BACK: Final = "rolled back"
 """Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
 
@@ -261,9 +265,6 @@ def _current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Cu
     ]
     return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)
 
-
-T = TypeVar("T")
-_log = logging.getLogger("factmem")
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
 

@@ -94,6 +94,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _ASSERTION_COLUMNS: Final = (
     f"a.seq & {SEQ_MASK}, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at,"
     " (SELECT doc FROM heads WHERE id = a.head)"
@@ -982,9 +985,6 @@ def _due(connection: apsw.Connection) -> int | None:
     found = select(connection, "SELECT value FROM meta WHERE key = 'scrub'")
     return int(found[0][0]) if found else None
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _LARGEST: Final = 2**63 - 1
 _MOST_DIMENSIONS: Final = 8192

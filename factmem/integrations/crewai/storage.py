@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+T = TypeVar("T")
+
 OWNER: Final = "crewai"
 """Owner of CrewAI's private records if no user is named; CrewAI then compares their sources."""
 
@@ -412,7 +414,6 @@ async def _erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
         await view.forget(*ids)
 
 
-T = TypeVar("T")
 _NOBODY: Final = RunIdentity()
 _MOST_TEXTS: Final = 10_000
 
