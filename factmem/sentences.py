@@ -555,6 +555,13 @@ def points_back(text: str) -> bool:
     return language_of(lowered).finds("past", lowered) is not None
 
 
+def tells_of_change(text: str) -> bool:
+    """Return whether a text tells that something is not as it was: "moved", "no longer", "from now on"."""
+    lowered = folded(text[:_LONGEST])
+    language = language_of(lowered)
+    return any(language.finds(cue, lowered) for cue in ("changes", "onwards"))
+
+
 def day_phrases(text: str) -> Iterator[str]:
     """Yield the places of a text that may name a time relative to its day: "today", "last night", "on Monday".
 

@@ -23,6 +23,7 @@ from factmem.recall.text.signs import (
     asking_words,
     asks_for_assistant,
     asks_for_own,
+    asks_for_present,
     asks_whom,
     capitalized,
     kinds_asked,
@@ -57,6 +58,7 @@ class Query:
         people: The terms that stand for somebody else than the speaker; see `people_terms`.
         asks_whom: Whether it asks of whom something holds.
         asks_for_own: Whether it asks for what is the speaker's alone.
+        asks_for_present: Whether it asks for what is, and not for what was.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
@@ -72,6 +74,7 @@ class Query:
     people: Mapping[int, int] = attrs.field(factory=dict)
     asks_whom: bool = False
     asks_for_own: bool = False
+    asks_for_present: bool = False
     sight: Sight
     now: float
     settings: RecallSettings
@@ -107,6 +110,7 @@ def read_query(text: str) -> dict[str, Any]:
         "people": people_terms(text),
         "asks_whom": asks_whom(text),
         "asks_for_own": asks_for_own(text),
+        "asks_for_present": asks_for_present(text),
     }
 
 

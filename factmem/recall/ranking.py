@@ -97,6 +97,7 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
         timed=query.timed,
         kind=(corpus.kinds[of] & query.kinds) != 0 if query.kinds else None,
+        change=weights.change if query.asks_for_present and not query.times else None,
         other=other,
     )
 

@@ -11,7 +11,7 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
     semantic   = (((cosine + g · (near + g' · inherited)) / (1 + g)) - unrelated) / (1 - unrelated),   at least 0
     inherited  = cosine' - unrelated,   at least 0
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
-    signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
+    signed     = fused, raised by lead, dated, kind and change in turn:   v → v + λ · v · (1 - v) · sign
     answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
     similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - named)) · (½ + (μ - ½) · named if other)
 
@@ -30,8 +30,10 @@ follow what happened by up to some days; one that names no time before its own i
 A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the person of the
 record: the speaker of a statement, or without a name its subject, and the subject of a fact. ``dated`` is the closeness
 to a time in the query, see `closeness`. ``kind`` is 1 if the record holds the kind of value that the query asks for: a
-number for "How many?", and, of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A
-record is a ``misfit`` if it is the assistant's and the query asks for the user's words, or the reverse. A bare question
+number for "How many?", and, of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`.
+``change`` is ``c / (c + n)`` if the record tells of a change ("moved", "no longer") and the query asks for the present:
+"Where do I live?", but not "Where did I live?". Most long texts tell of some change, hence the length. A record is a
+``misfit`` if it is the assistant's and the query asks for the user's words, or the reverse. A bare question
 or "Awww!" says hardly anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names
 nobody while the fact is of an individual other than the viewer; without a viewer, of any individual, unless all facts
 are. Where nobody is named, a fact of any subject of which the viewer has one of the same keyword is an other one's,
@@ -91,6 +93,9 @@ CONTEXT_WORDS: Final = 20.0
 
 SIGN: Final = 0.5
 """``λ``: the gain by a sign, as a share of ``v · (1 - v)``."""
+
+CHANGED: Final = 0.7
+"""``λ`` of a change: what tells of one is newer than what is like it, and tells the present state."""
 
 TIMED: Final = 0.5
 """The weight of a time in a query, as a share of that of its words."""
@@ -322,6 +327,7 @@ class Evidence(Generic[Floats]):
         dated: Closeness to a time in the query; None if the query names none.
         timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
+        change: How clearly the record tells of a change, 0 to 1; None if the query does not ask for the present.
         other: Whether it is a fact about somebody whom the query does not ask about; None for no record.
     """
 
@@ -344,6 +350,7 @@ class Evidence(Generic[Floats]):
     dated: Floats | None = None
     timed: float = 0.0
     kind: Any = None
+    change: Any = None
     other: Any = None
 
     @functools.cached_property
@@ -420,12 +427,17 @@ def raised(score: Floats, by: Any, weight: float) -> Floats:
     return higher
 
 
+def _signs(evidence: Evidence[Any]) -> list[tuple[Any, float]]:
+    """Return the signs that a record answers, each with its ``λ``."""
+    signs = ((evidence.lead, SIGN), (evidence.dated, SIGN), (evidence.kind, SIGN), (evidence.change, CHANGED))
+    return [(sign, gain) for sign, gain in signs if sign is not None]
+
+
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
     answering: Any = evidence.fused(lexical_weight)
-    for sign in (evidence.lead, evidence.dated, evidence.kind):
-        if sign is not None:
-            answering = raised(answering, sign, SIGN)
+    for sign, gain in _signs(evidence):
+        answering = raised(answering, sign, gain)
     for mark in (evidence.misfit, evidence.little):
         if mark is not None:
             answering = answering - (1 - MISFIT) * answering * mark
@@ -450,7 +462,7 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
     steep = meaning / (meaning + lexical_weight * ALONE) / (1 - evidence.unrelated)
     if evidence.answered is not None:
         steep *= 1.5
-    steep *= (1 + SIGN) ** sum([sign is not None for sign in (evidence.lead, evidence.dated, evidence.kind)])
+    steep *= math.prod([1 + gain for _, gain in _signs(evidence)])
     match settings.composite:
         case Boost(recency_weight=w_r, importance_weight=w_i):
             return steep * (1 + w_r) * (1 + w_i)

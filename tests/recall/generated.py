@@ -97,6 +97,10 @@ class Said:
         return not {"twice", "4", "5"}.isdisjoint(re.findall(r"\w+", self.text))
 
     @property
+    def changes(self) -> bool:
+        return not self.typed and ("moved" in self.text or "cancelled" in self.text)
+
+    @property
     def indexed(self) -> str:
         return f"trip note: A note of a trip: {self.text}" if self.typed else self.text
 
@@ -120,7 +124,9 @@ texts = st.one_of(
     st.sampled_from(UPDATES),
 )
 queries = st.lists(
-    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "who", "Zoe", "alice"]), min_size=1, max_size=6
+    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "who", "did", "Zoe", "alice"]),
+    min_size=1,
+    max_size=6,
 ).map(" ".join)
 statements = st.builds(
     Said,

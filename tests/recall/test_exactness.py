@@ -160,6 +160,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
+        if said.changes and "did" not in query.split():
+            alike += 0.7 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
         alike *= 0.75 if said.assistant else 1
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
         if by_words and said.typed:

@@ -90,7 +90,7 @@ def test_every_part_stays_between_0_and_1(evidence: Evidence[float], lexical_wei
         assert 0 <= part <= 1 + 1e-9
 
 
-@given(evidences, shares, st.sampled_from(["lead", "dated", "kind", "own", "cosine", "concept", "named"]))
+@given(evidences, shares, st.sampled_from(["lead", "dated", "kind", "change", "own", "cosine", "concept", "named"]))
 def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_weight: float, name: str) -> None:
     more = attrs.evolve(evidence, **{name: 1.0})
     assert similarity(more, lexical_weight) >= similarity(evidence, lexical_weight) - 1e-9
@@ -98,7 +98,7 @@ def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_w
 
 @given(evidences, shares)
 def test_no_evidence_of_a_kind_scores_as_0_does(evidence: Evidence[float], lexical_weight: float) -> None:
-    nothing = dict.fromkeys(["lead", "dated", "kind", "misfit", "concept", "named", "answered", "other"], 0.0)
+    nothing = dict.fromkeys(["lead", "dated", "kind", "change", "misfit", "concept", "named", "answered", "other"], 0.0)
     absent: dict[str, Any] = dict.fromkeys(nothing)
     evidence = attrs.evolve(evidence, timed=0.0)  # a time in the query is part of its words
     without = attrs.evolve(evidence, **absent)

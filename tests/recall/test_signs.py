@@ -10,9 +10,18 @@ import pytest
 
 from factmem import Conversation, Memory, Message
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.text.signs import Kind, asks_for_assistant, capitalized, kinds_asked, kinds_held, nameless
+from factmem.recall.text.signs import (
+    Kind,
+    asks_for_assistant,
+    asks_for_present,
+    capitalized,
+    kinds_asked,
+    kinds_held,
+    nameless,
+)
 from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope
+from factmem.sentences import tells_of_change
 from factmem.shapes import shape_of
 from factmem.subjects import MemorySubject
 
@@ -128,3 +137,52 @@ def test_capitalized_words_may_be_names_but_for_the_first_and_i() -> None:
     assert nameless(query) == "Where did and I meet aunt in O city?"
     assert nameless("Ann?") == "Ann?"
     assert nameless("") == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "of_now"),
+    [
+        ("Where do I live?", True),
+        ("What is our current vet called?", True),
+        ("How old is my son?", True),
+        ("Wo wohne ich?", True),
+        ("¿Cuándo es el examen?", True),
+        ("Where did I live?", False),
+        ("What was my old address?", False),
+        ("What have I ordered?", False),
+        ("What was wurde vorher vereinbart?", False),
+        ("¿Dónde estaba antes?", False),
+        ("Gdzie mieszkałem wcześniej?", False),
+        ("どこに住んでいましたか。", False),
+    ],
+)
+def test_a_question_asks_for_the_present_unless_a_word_says_otherwise(query: str, of_now: bool) -> None:
+    assert asks_for_present(query) is of_now
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("Swimming got moved to Fridays.", True),
+        ("The dose went up to 80 mg.", True),
+        ("Only wet food from now on.", True),
+        ("Wir sind nach Göttingen umgezogen.", True),
+        ("Han cambiado el examen al 16 de abril.", True),
+        ("Ella has swimming on Tuesdays.", False),
+        ("Wir wohnen in Kassel.", False),
+        ("", False),
+    ],
+)
+def test_a_text_tells_of_a_change(text: str, changes: bool) -> None:
+    assert tells_of_change(text) is changes
+
+
+async def test_a_change_stands_first_for_a_question_about_the_present() -> None:
+    said = ["Our standup is at nine in the morning.", "They've moved the standup to the late afternoon."]
+    async with Memory("memory:") as memory:
+        for text in said:
+            await memory.remember(text)
+        now = await memory.recall("When is our standup?")
+        before = await memory.recall("When was our standup?")
+    assert [match.record.value for match in now] == said[::-1]
+    assert [match.record.value for match in before] == said

@@ -23,6 +23,7 @@ from factmem.recall.index.columns import Columns
 from factmem.recall.index.outline_codec import (
     ASKS,
     ASSISTANT,
+    CHANGES,
     JOB,
     KINDS_FROM,
     POINTS_BACK,
@@ -186,6 +187,7 @@ class RowWeights:
         answered: The weight of the row before, if the row answers it: that one ends with a question, or the assistant
             replies to somebody; None if no row answers one.
         little: Whether the row says hardly anything, 1 or 0; None if none does.
+        change: How clearly the row tells of a change; None if none does.
         importance: From 0 to 1.
     """
 
@@ -193,6 +195,7 @@ class RowWeights:
     words: NDArray[Any]
     answered: NDArray[Any] | None
     little: NDArray[Any] | None
+    change: NDArray[Any] | None
     importance: NDArray[Any]
 
 
@@ -543,6 +546,12 @@ class Corpus:
         little: Mask = says_little(self.lengths.own, self._column("tells") & TELLS != 0)
         return little if little.any() else None
 
+    @functools.cached_property
+    def _changes(self) -> Mask | None:
+        """Whether each row tells of a change; None if none does."""
+        changes: Mask = self._column("tells") & CHANGES != 0
+        return changes if changes.any() else None
+
     def weights(self, rows: Rows | slice, precision: type[np.floating[Any]] = np.float64) -> RowWeights:
         """Return the weights of some rows."""
         own, grouped = self.lengths.own, self.grouped[rows]
@@ -556,6 +565,7 @@ class Corpus:
             words=words_weight(grouped, context).astype(precision),
             answered=answered,
             little=None if self._little is None else self._little[rows].astype(precision),
+            change=None if self._changes is None else context_weight(self._changes[rows], length),
             importance=self._column("importance")[rows].astype(precision),
         )
 

@@ -34,9 +34,9 @@ from factmem.recall.text.signs import (
 )
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
-from factmem.sentences import forget_texts, points_back
+from factmem.sentences import forget_texts, points_back, tells_of_change
 
-OUTLINE_VERSION: Final = 17
+OUTLINE_VERSION: Final = 18
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -51,9 +51,9 @@ TRUST_FROM: Final = 6
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
-TELLS, POINTS_BACK = 1, 1 << 7
-"""Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`); a time before its own
-(`factmem.sentences.points_back`)."""
+TELLS, CHANGES, POINTS_BACK = 1, 1 << 6, 1 << 7
+"""Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`), of a change, and of a time
+before its own (`factmem.sentences.tells_of_change`, `points_back`)."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -144,7 +144,7 @@ def outline_of(said: Assertion) -> Outline:
         value_number(said),
         _flags(said),
         STATES.index(said.state),
-        tells_something(said) * TELLS | (said.keyword == STATEMENT.keyword and points_back(text)) * POINTS_BACK,
+        _tells(said, text),
         _signs(said, text),
         *_matter(said, own := indexed_terms(said)),
         len(tail),
@@ -274,6 +274,13 @@ def _flags(said: Assertion) -> int:
         | (UNREVIEWED if said.details.unreviewed else 0)
         | said.trust << TRUST_FROM
     )
+
+
+def _tells(said: Assertion, text: str) -> int:
+    if said.keyword != STATEMENT.keyword:
+        return TELLS
+    changes = CHANGES if tells_of_change(text) else 0
+    return (TELLS if tells_something(said) else 0) | changes | (POINTS_BACK if points_back(text) else 0)
 
 
 def _signs(said: Assertion, text: str) -> int:

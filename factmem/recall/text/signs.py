@@ -44,6 +44,7 @@ _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _WHO: Final = lazy_pattern(_TABLE["who"])
+_NOT_NOW: Final = lazy_pattern(_TABLE["not_now"], re.IGNORECASE)
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
 _NUMBER_ANYWHERE: Final = lazy_pattern(_TABLE["number"])  # the engines differ in the letters of some scripts
@@ -173,6 +174,11 @@ def asks_for_own(query: str) -> bool:
     look = query[:_LONGEST_LOOK]
     words = [found[0].lower() for found in _WORD.finditer(look)]
     return not _SINGULAR.isdisjoint(words) and not language_of(folded(look)).capitals
+
+
+def asks_for_present(query: str) -> bool:
+    """Return whether a query asks for what is: it has no word for what was, has been, or would be."""
+    return _NOT_NOW.search(query[:_LONGEST_LOOK]) is None
 
 
 def _without_who(query: str) -> tuple[str, int]:
