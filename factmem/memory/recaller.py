@@ -30,7 +30,7 @@ from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import selected
 from factmem.recall.links import Asking, followed
 from factmem.recall.marks import marked, rows_of_marks
-from factmem.recall.queries import Query, less_named, read_query
+from factmem.recall.queries import Compared, Query, less_named, read_query
 from factmem.recall.ranking import ranked
 from factmem.recall.results import COMPARED, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], int]"
+_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], Compared]"
 """The matches of a search, those that a reranker reads, and the number of records that the caller sees."""
 
 _log = logging.getLogger("factmem")
@@ -127,10 +127,10 @@ class Recaller(ReadingPart):
         It reads the best of all that the caller sees, whatever the filter, so that no filter changes an order.
         """
         reranker, bounds = self._backend.reranker, self._backend.reranking
-        matches, pool, among = found
+        matches, pool, compared = found
 
         async def results(ordered: Sequence[RecallMatch], failure: str | None) -> RecallMatches:
-            confidence = await self._confidence(query, ordered, among)
+            confidence = await self._confidence(query, ordered, compared)
             return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
 
         if reranker is None or not pool:
@@ -155,12 +155,12 @@ class Recaller(ReadingPart):
         ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
         return await results([_with_score(match, read.get(match.record.id)) for match in ordered], failure)
 
-    async def _confidence(self, query: str, matches: Sequence[RecallMatch], among: int) -> float:
+    async def _confidence(self, query: str, matches: Sequence[RecallMatch], compared: Compared) -> float:
         known = True
         if any(match.parts.semantic for match in matches):
             with contextlib.suppress(EmbedderError):  # it has embedded the query
                 known = await self._backend.embedder.knows(query)
-        return confidence_in(matches, among, known=known)
+        return confidence_in(matches, compared, known=known)
 
     async def _ranked(
         self,
@@ -207,7 +207,7 @@ class Recaller(ReadingPart):
             def finish() -> _Found:
                 matches = search.marked(corpus, begun())
                 read = matches if not top or search.keeps_all else search.marked(corpus, best(whole_pool))
-                return matches, read[:top], search.number_seen(corpus)
+                return matches, read[:top], Compared.of(corpus, whole)
 
             return finish
 
@@ -245,11 +245,14 @@ class Recaller(ReadingPart):
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
         matches = await to_thread.run_sync(search.marked, corpus, matches)
-        pool, among = matches[: self._backend.reranking.top], await to_thread.run_sync(search.number_seen, corpus)
-        ordered = await self._reranked(question, (matches, pool, among), search.limit, searches.failure, strict=strict)
+        pool = matches[: self._backend.reranking.top]
+        compared = await to_thread.run_sync(lambda: Compared.of(corpus, search.query(corpus, question, None)))
+        ordered = await self._reranked(
+            question, (matches, pool, compared), search.limit, searches.failure, strict=strict
+        )
         own = (await searches.found([Look(question)]))[Look(question)]
         own = [match for match in own if match.score >= search.min_score]
-        ordered.confidence = await self._confidence(question, own, among)
+        ordered.confidence = await self._confidence(question, own, compared)
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 
@@ -325,10 +328,6 @@ class Search:
     def needs_vectors(self) -> bool:
         """Whether the vectors of the records contribute to the ranking."""
         return self.semantic or self.weights.diversity > 0
-
-    def number_seen(self, corpus: Corpus) -> int:
-        """Return the number of records that the caller sees."""
-        return corpus.shown(self.sight).seen(self.sight).counts[0]
 
     def without_meaning(self, error: EmbedderError) -> str:
         """Return the reason why meaning does not count, and log it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -26,6 +26,7 @@ from factmem.recall.text.signs import (
     asks_for_present,
     asks_whom,
     capitalized,
+    content_terms,
     kinds_asked,
     naming_words,
 )
@@ -54,6 +55,7 @@ class Query:
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
         timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
+        content: The terms that say what it is about.
         kinds: The kinds of values that would answer it.
         people: The terms that stand for somebody else than the speaker; see `people_terms`.
         asks_whom: Whether it asks of whom something holds.
@@ -70,6 +72,7 @@ class Query:
     times: Sequence[tuple[float, float]] = ()
     timed: float = 0.0
     asks_assistant: bool = False
+    content: Set[int] = frozenset()
     kinds: Kind = Kind.NONE
     people: Mapping[int, int] = attrs.field(factory=dict)
     asks_whom: bool = False
@@ -106,6 +109,7 @@ def read_query(text: str) -> dict[str, Any]:
     return {
         "terms": tuple(map(query_term, dict.fromkeys(analyse(text)))),
         "asks_assistant": asks_for_assistant(text),
+        "content": frozenset(term_numbers(content_terms(text))),
         "kinds": kinds_asked(text),
         "people": people_terms(text),
         "asks_whom": asks_whom(text),
@@ -134,6 +138,28 @@ def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.flo
     if not size or not names or not names.keys() >= set(term_numbers(analyse(" ".join(capitalized(text))))):
         return query
     return attrs.evolve(query, vector=(both / size).astype(np.float32))
+
+
+class Compared(NamedTuple):
+    """What a query was compared with.
+
+    Attributes:
+        records: The number of records that its caller sees.
+        held: The share of the query's words with content that any of them holds, a related word as a part; 1 for a
+            query without such words.
+    """
+
+    records: int
+    held: float
+
+    @classmethod
+    def of(cls, corpus: Corpus, query: Query) -> Compared:
+        """Return what a query is compared with in a corpus."""
+        corpus = corpus.shown(query.sight)
+        seen = corpus.seen(query.sight)
+        terms = [term for term in query.terms if term.number in query.content]
+        held = [min(of.documents[0], 1.0) for of in corpus.figures(terms, seen)] if terms else [1.0]
+        return cls(seen.counts[0], sum(held) / len(held))
 
 
 @attrs.frozen(eq=False)

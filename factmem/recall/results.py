@@ -10,6 +10,7 @@ import attrs
 from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
+from factmem.recall.queries import Compared
 from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
@@ -170,12 +171,12 @@ class RecallMatches(list[RecallMatch]):
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def confidence_in(matches: Sequence[RecallMatch], among: int, *, known: bool = True) -> float:
+def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: bool = True) -> float:
     """Return the confidence that any of the first matches answers; see `factmem.recall.scoring.confidence`.
 
     Args:
         matches: The matches, best first.
-        among: Number of records that were compared.
+        compared: What the query was compared with.
         known: Whether the embedder knows the words of the query; if not, only those of the matches count.
     """
     similarity: list[float] = []
@@ -203,7 +204,8 @@ def confidence_in(matches: Sequence[RecallMatch], among: int, *, known: bool = T
         (words + means) / 2 if is_statement else whole
         for words, means, is_statement, whole in zip(lexical, meaning, said, alike, strict=True)
     ]
-    return confidence(similarity=alike, semantic=meaning, fits=fits, other=other, among=among)
+    held = 1.0 if by_words else compared.held
+    return confidence(similarity=alike, semantic=meaning, fits=fits, other=other, among=compared.records, held=held)
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

@@ -115,7 +115,7 @@ FEW_WORDS: Final = 12
 ASKING: Final = 0.5
 """The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
 
-ANSWERS: Final = 0.12
+ANSWERS: Final = 0.1
 """The least `confidence` that something answers."""
 
 CONCEPT: Final = 0.4
@@ -133,6 +133,7 @@ DAY: Final = 86_400.0
 _MONTH: Final = 30 * DAY
 _BEST: Final = 0.3
 _OTHERS: Final = 3.0
+_UNWORDED: Final = 0.5
 _FEW: Final = 6
 """Number of records below which fewer of them make no difference to the confidence."""
 MANY: Final = 500
@@ -473,7 +474,13 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
 
 
 def confidence(
-    similarity: Sequence[float], semantic: Sequence[float], fits: Sequence[float], other: Sequence[bool], *, among: int
+    similarity: Sequence[float],
+    semantic: Sequence[float],
+    fits: Sequence[float],
+    other: Sequence[bool],
+    *,
+    among: int,
+    held: float = 1.0,
 ) -> float:
     """Return the confidence that any of the first results answers, from 0 to 1.
 
@@ -481,7 +488,8 @@ def confidence(
     about it. Where records about others than the query asks about fit better, it falls by ``3 ·`` their lead: "What did
     Ann paint?" is not answered by what Ben painted, least of all where nothing is known about Ann. The best of few
     records is less alike than the best of many, whether it answers or not: among ``n < 500``, all this counts
-    ``ln 500 / ln n``.
+    ``ln 500 / ln n``. It counts half where no record holds a word of what is asked for, and in proportion where some
+    are held.
 
     Args:
         similarity: Similarities of the first results.
@@ -490,12 +498,14 @@ def confidence(
             words and of meaning of statements, which no name raises.
         other: Whether each is about others than the query asks about.
         among: Number of records that were compared.
+        held: The share of the words with content that any of them holds.
     """
     asked = max([fit for fit, is_other in zip(fits, other, strict=True) if not is_other], default=0.0)
     others = max([fit for fit, is_other in zip(fits, other, strict=True) if is_other], default=0.0)
     known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
     few = math.log(MANY) / math.log(min(max(among, _FEW), MANY))
-    return min(max(few * (known - _OTHERS * max(others - asked, 0)), 0), 1)
+    worded = 1 - _UNWORDED * (1 - held)
+    return min(max(worded * few * (known - _OTHERS * max(others - asked, 0)), 0), 1)
 
 
 def closeness(

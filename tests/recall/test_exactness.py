@@ -158,7 +158,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         strange = said.typed and bool(strangers) and not any(occurrences(term, terms[seq]) for term in strangers)
         other = other or strange
         wants_number = "how many" in query
-        for sign in (lead, wants_number and said.holds_number):
+        for sign in (lead and not other, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
         if said.changes and "did" not in query.split():
             alike += 0.7 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))

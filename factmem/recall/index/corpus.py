@@ -443,15 +443,24 @@ class Corpus:
         found = self._known.queries.get((seen.key, numbers))
         if found is not None:
             return found
-        if among is not None:
-            known = [self._known.figures.get((seen.key, number)) for number in numbers]
-            if all(known):
-                return Occurrences(self.levels(terms, among), tuple(of for of in known if of is not None))
+        if among is not None and (known := self._known_figures(terms, seen)) is not None:
+            return Occurrences(self.levels(terms, among), known)
         levels = self.levels(terms, seen.mask)
         documents = zip(*[hits.documents().tolist() for hits in levels], strict=True)
         found = Occurrences(levels, tuple([Figures(of, tuple(map(idf, of, seen.counts))) for of in documents]))
         self._known.keep((seen.key, numbers), found)
         return found
+
+    def figures(self, terms: Sequence[Term], seen: Seen) -> Sequence[Figures]:
+        """Return the figures of some terms, one at least, in what a caller sees."""
+        known = self._known_figures(terms, seen)
+        return self.occurrences(terms, seen).figures if known is None else known
+
+    def _known_figures(self, terms: Sequence[Term], seen: Seen) -> tuple[Figures, ...] | None:
+        """Return the figures of some terms if all are known."""
+        known = [self._known.figures.get((seen.key, term.number)) for term in terms]
+        found = tuple([of for of in known if of is not None])
+        return found if len(found) == len(known) else None
 
     def levels(self, terms: Sequence[Term], among: Mask | None) -> tuple[Hits, Hits, Hits]:
         """Return the occurrences of terms at the three levels."""

@@ -17,7 +17,7 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import QUESTION_MARKS, folded, forgettable, language_of, tells
+from factmem.sentences import QUESTION_MARKS, content_words, folded, forgettable, language_of, tells
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
@@ -202,6 +202,13 @@ def asks_whom(query: str) -> bool:
 def asking_words() -> frozenset[str]:
     """Return the terms of words that belong to the asking rather than to its subject."""
     return frozenset(analyse(_TABLE["asking"]))
+
+
+def content_terms(query: str) -> Collection[str]:
+    """Return the terms of the words of a query that say what it is about, and do not belong to the asking."""
+    lowered = folded(query[:_LONGEST_LOOK])
+    content = content_words(lowered, language_of(lowered))
+    return frozenset(analyse(" ".join(content))) - asking_words()
 
 
 @functools.cache
