@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +52,8 @@ async def forget(
     Options:
         before: Only records said before this date.
         max_importance: Only records of at most this importance.
-        everything: With --user, all that is the user's: private facts, and public ones about them; else everything.
+        everything: With --user, all that is the user's: private facts, and public ones about them. Without, all that is
+            there, with the private facts of all users; with --viewer, all that they may see.
         expired: Erase what has expired, and finish erasures that are pending.
         revisions: With --expired, superseded revisions older than this as well.
         verify: Search the files of the store for traces; fail if there are any.
@@ -66,6 +68,7 @@ async def forget(
     filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
     selected = bool(ids or selection.given or before or max_importance is not None)
     chosen = selected or everything
+    all_users = (everything or expired) and session.reader is None
     contradictions = {
         "--text needs --verify: add it": text and not verify,
         "--revisions needs --expired: add it": revisions is not None and not expired,
@@ -86,23 +89,28 @@ async def forget(
             raise CapabilityError(
                 f"{session.shown_address} keeps no files that could be searched: leave out --verify; nothing was erased"
             )
+        traces = doomed = None
         if expired or (verify and not chosen):
-            doomed: Erasure | None = None
             traces = await memory.admin.traces(texts=text) if text else None
-            receipt: Erasure | ExpiryReceipt = await memory.admin.expire(revisions=_days(revisions), dry_run=dry_run)
+            receipt: Erasure | ExpiryReceipt = await memory.admin.expire(
+                revisions=_days(revisions), all_users=all_users, dry_run=dry_run
+            )
         else:
-            if everything:
-                doomed = await memory.admin.reset(dry_run=True)
-            else:
-                doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
+            erase: Callable[..., Awaitable[Erasure]] = partial(memory.admin.reset, all_users=all_users)
+            doomed = await (
+                erase(dry_run=True) if everything else _doomed(session, memory, await full_ids(memory, ids), filters)
+            )
+            named = [record.id for record in doomed]
+            if not everything:
+                erase = partial(memory.forget, *named)
             if dry_run:
                 _show_selected(session, doomed)
                 return
             if doomed and not yes:
-                await _confirm(session, memory, doomed)
-            named = [record.id for record in doomed]
-            traces = await memory.admin.traces(*named, texts=text or ()) if verify and (named or text) else None
-            receipt = await memory.forget(*named) if named else doomed
+                await _confirm(session, doomed, partial(erase, dry_run=True))
+            if verify and (named or text):
+                traces = await memory.admin.traces(*named, texts=text or (), all_users=all_users)
+            receipt = await erase() if named else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, dry_run=dry_run)
     if report is not None and not report.clean:
@@ -135,8 +143,13 @@ async def _doomed(session: Session, memory: Memory, ids: Sequence[str], filters:
     return doomed
 
 
-async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
+async def _confirm(session: Session, doomed: Erasure, again: Callable[[], Awaitable[Erasure]]) -> None:
     """Show the records and ask whether to erase them.
+
+    Args:
+        session: The session.
+        doomed: What would be erased.
+        again: Returns the same, by the time of the answer.
 
     Raises:
         StateConflictError: By the time of the answer, newer revisions would be erased; or, with --json, the answer is
@@ -153,7 +166,7 @@ async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
             raise StateConflictError("nothing was erased: add --yes")
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
-    if _seen(await memory.forget(*(record.id for record in doomed), dry_run=True)) != _seen(doomed):
+    if _seen(await again()) != _seen(doomed):
         raise StateConflictError("something else would be erased by now: look again; nothing was erased")
 
 

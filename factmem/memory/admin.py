@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
+from factmem.memory.context import Context
 from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.erasure_proof import Traces
@@ -46,9 +46,11 @@ T = TypeVar("T")
 class Admin(ReadingPart):
     """Administration of a memory or of a view, and never of more than the view shows. See `Memory.admin`."""
 
-    @functools.cached_property
-    def _eraser(self) -> Eraser:
-        return Eraser(self._context, self._backend)
+    def _reaching(self, *, all_users: bool) -> Context:
+        return self._context.of_all_users() if all_users else self._context
+
+    def _eraser(self, *, all_users: bool) -> Eraser:
+        return Eraser(self._reaching(all_users=all_users), self._backend)
 
     async def info(
         self,
@@ -233,7 +235,9 @@ class Admin(ReadingPart):
         exchange = Exchange(self._context, self._backend)
         return await exchange.import_(source, trust=trust, progress=progress, records=records)
 
-    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
+    async def expire(
+        self, *, revisions: dt.timedelta | None = None, all_users: bool = False, dry_run: bool = False
+    ) -> ExpiryReceipt:
         """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.
 
         Erasures of this organization that were killed, or whose result was ``pending``, are finished.
@@ -244,31 +248,40 @@ class Admin(ReadingPart):
 
         Args:
             revisions: Maximum age of superseded revisions, instead of the one of this memory's `TtlPolicy`.
+            all_users: Erase those of the private facts of all users as well.
             dry_run: Erase nothing, and report what would be erased.
 
         Raises:
+            InvalidDataError: All users are asked for by a viewer.
             CapabilityError: The provider cannot erase.
+            OutOfViewError: All users are asked for in a view.
         """
-        return await self._eraser.expire(revisions=revisions, dry_run=dry_run)
+        return await self._eraser(all_users=all_users).expire(revisions=revisions, dry_run=dry_run)
 
-    async def reset(self, scope: MemoryScope | str | None = None, *, dry_run: bool = False) -> Erasure:
+    async def reset(
+        self, scope: MemoryScope | str | None = None, *, all_users: bool = False, dry_run: bool = False
+    ) -> Erasure:
         """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `Memory.forget`.
 
         In a user's view, erase all that is the user's: their private facts, and public ones about them. Other public
         facts stay, such as what the user said under their name in a conversation of several: see `Filters.speakers`.
 
             await memory.for_user("nora").admin.reset()
+            await memory.admin.reset(all_users=True)  # an organization, with the private facts of everybody
 
         Args:
             scope: The scope; everything in this memory's view if None.
+            all_users: Erase the private facts of all users as well.
             dry_run: Erase nothing; see `Memory.forget`.
 
         Raises:
+            InvalidDataError: All users are asked for by a viewer.
             CapabilityError: The provider cannot erase.
+            OutOfViewError: All users are asked for in a view.
         """
-        return await self._eraser.reset(scope, dry_run=dry_run)
+        return await self._eraser(all_users=all_users).reset(scope, dry_run=dry_run)
 
-    async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
+    async def traces(self, *record_ids: str, texts: Collection[str] = (), all_users: bool = False) -> Traces:
         """Gather the traces of records before they are erased, for `factmem.memory.verify_erased` to look for.
 
         Records that the viewer may not see are left out.
@@ -276,8 +289,13 @@ class Admin(ReadingPart):
         Args:
             record_ids: The records that are to be erased.
             texts: Other texts to look for, wherever they were said.
+            all_users: Gather those of the private facts of all users as well.
+
+        Raises:
+            InvalidDataError: All users are asked for by a viewer.
+            OutOfViewError: All users are asked for in a view.
         """
-        return await self._eraser.traces(record_ids, texts)
+        return await self._eraser(all_users=all_users).traces(record_ids, texts)
 
     async def reembed(self, progress: Callable[[float], None] | None = None) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
@@ -332,7 +350,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider cannot erase.
             OutOfViewError: All users are asked for in a view.
         """
-        return await self._converter(all_users).convert(keyword, concept, function, dry_run=dry_run)
+        return await self._converter(all_users=all_users).convert(keyword, concept, function, dry_run=dry_run)
 
     async def merge(
         self,
@@ -365,10 +383,10 @@ class Admin(ReadingPart):
             CapabilityError: The provider cannot erase.
             OutOfViewError: All users are asked for in a view.
         """
-        return await self._converter(all_users).merge(subject, into, dry_run=dry_run)
+        return await self._converter(all_users=all_users).merge(subject, into, dry_run=dry_run)
 
-    def _converter(self, all_users: bool) -> Converter:
-        return Converter(self._context.of_all_users() if all_users else self._context, self._backend)
+    def _converter(self, *, all_users: bool) -> Converter:
+        return Converter(self._reaching(all_users=all_users), self._backend)
 
     async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
         """Measure how much words count beside this memory's embedder; nothing is changed.

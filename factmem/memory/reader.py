@@ -350,8 +350,13 @@ class Reader(Part):
             self._backend.mirror.look_in((self._context.subject,), scopes)
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
-        """Return the visible assertions of the log, or of a part of it, with the changes of their states."""
+        """Return the visible assertions of the log, or of a part of it, with the changes of their states.
+
+        In a context of all users they are those of anybody.
+        """
         part = part or LogPart()
+        if self._context.all_users:
+            return list(await self._backend.mirror.log(part))
         sight = self._context.sight_of(part.kept)
         log = await self._backend.mirror.log(attrs.evolve(part, sight=sight))
 

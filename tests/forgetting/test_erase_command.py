@@ -56,7 +56,10 @@ def test_all_that_is_a_users_is_erased_and_nothing_else(run: Run) -> None:
     assert (code, said["records"], said["verified"]["clean"]) == (0, 2, True)
     assert [record["value"] for record in run(*nora, "list")[1]["records"]] == [f"The office is {word('shared')}."]
     assert run("forget", "--all", "--scope", "/product", "--yes")[0] == 1
-    assert run("forget", "--all", "--yes")[1]["records"] == 1
+    run("--user", "bo", "remember", f"I keep {word('kept')}.")
+    code, said = run("forget", "--all", "--verify", "--yes")
+    assert (code, said["records"], said["verified"]["clean"]) == (0, 2, True)
+    assert run("--user", "bo", "list")[1]["records"] == []
 
 
 @pytest.mark.parametrize("address", ["file"], indirect=True)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
+from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact, open_provider
 from factmem.errors import InvalidDataError, InvalidNameError
+from factmem.memory import verify_erased
 from factmem.memory.context import Policies
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
+from factmem.testing.fakes import FakeClock
 from tests.narrowing import not_none
 
 CITY = Concept.single("city", "Where somebody lives")
@@ -78,6 +81,38 @@ async def test_a_reset_for_a_user_erases_what_is_theirs_and_leaves_what_is_share
     assert sorted(record.value for record in await nora.admin.reset()) == ["Bern", "Oslo"]
     assert [record.value for record in await memory.list_records()] == ["Rome"]
     assert sorted(record.value for record in await bo.list_records()) == ["Nice", "Rome"]
+
+
+async def test_a_reset_for_all_users_erases_everything(tmp_path: Path) -> None:
+    store = tmp_path / "facts.db"
+    async with open_provider(f"sqlite-vec:{store}") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
+        nora = memory.for_user("nora")
+        await memory.save(SingleFact(CITY, "Ouagadougou"))
+        await nora.save(SingleFact(CITY, "Antananarivo"), scope="/product/alpha")
+        await nora.remember("I adore ranunculus flowers.")
+        await nora.remember(Message(content="Forget the budget of Ulaanbaatar.", role="tool"))
+        everything = [record.id for record in await nora.list_records()]
+        assert len(await memory.admin.reset(dry_run=True)) == 1
+        traces = await memory.admin.traces(*everything, all_users=True)
+        assert len(await memory.admin.reset("/product", all_users=True)) == 1
+        erased = await memory.admin.reset(all_users=True)
+        assert {record.value for record in erased} >= {"Ouagadougou", "I adore ranunculus flowers."}
+        assert await nora.list_records() == []
+        assert await nora.inbox.quarantine.list() == ()
+        assert (await verify_erased(provider, traces)).clean
+        with pytest.raises(InvalidDataError, match="their own private facts"):
+            await nora.admin.reset(all_users=True)
+    assert not any(word in store.read_bytes() for word in (b"Ouagadougou", b"Antananarivo", b"ranunculus", b"Ulaan"))
+
+
+async def test_what_has_expired_is_erased_for_all_users_if_they_are_asked_for(clock: FakeClock) -> None:
+    async with Memory("memory:", embedder=HashEmbedder(), clock=clock) as memory:
+        for name in ("nora", "bo"):
+            await memory.for_user(name).save(SingleFact(CITY, "Oslo"), ttl=dt.timedelta(hours=1))
+        clock.advance(dt.timedelta(hours=2))
+        assert (await memory.for_user("nora").admin.expire(dry_run=True)).expired == 1
+        assert (await memory.admin.expire()).expired == 0
+        assert (await memory.admin.expire(all_users=True)).expired == 2
 
 
 async def test_a_tree_prints_as_a_tree(memory: Memory) -> None:
