@@ -51,10 +51,14 @@ async def resume(session: Session, budget: int | None = None) -> None:
         raise unread
 
 
-async def list_letters(session: Session) -> None:
-    """Show the texts that could not be read, and the reasons."""
+async def list_letters(session: Session, all_users: bool = False) -> None:
+    """Show the texts that could not be read, and the reasons.
+
+    Options:
+        all_users: Show the private ones of all users as well.
+    """
     async with session.memory() as memory:
-        letters = await memory.inbox.dead_letters.list()
+        letters = await memory.inbox.dead_letters.list(all_users=all_users)
     listed = [{**attributes(letter), "reason": in_words(letter.reason)} for letter in letters]
     session.show(listed, lambda out: _print_letters(out, letters))
 
@@ -72,16 +76,20 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
         print_block(out, "unread", [why, *([Text(in_words(letter.reason))] if letter.reason else []), *lines])
 
 
-async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
-    """Read dead letters again; those that fail again remain."""
+async def retry(session: Session, ids: SomeLettersArgument = None, all_users: bool = False) -> None:
+    """Read dead letters again; those that fail again remain.
+
+    Options:
+        all_users: Read the private ones of all users as well.
+    """
     session.check_model("retrying dead letters")
     results: list[Remembered] = []
     async with session.memory(read_only=False, asking=True) as memory:
-        letters = [letter.id for letter in await memory.inbox.dead_letters.list()]
+        letters = [letter.id for letter in await memory.inbox.dead_letters.list(all_users=all_users)]
         chosen = list(dict.fromkeys(lengthened(ids, letters) if ids else letters))
         with progress("reading", quiet=session.as_json) as advance:
             for id in chosen:
-                results += await memory.inbox.dead_letters.retry(id)
+                results += await memory.inbox.dead_letters.retry(id, all_users=all_users)
                 advance(len(results) / len(chosen))
     tally = Tally.of(results)
 

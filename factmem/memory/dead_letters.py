@@ -41,20 +41,35 @@ class DeadLetter:
 class DeadLetters(PipelinePart):
     """Words that a model could not read. See `Inbox.dead_letters`."""
 
-    async def list(self) -> tuple[DeadLetter, ...]:
-        """Return the dead letters, in the order submitted."""
-        return tuple(letter for letter, _ in await self._shown())
+    async def list(self, *, all_users: bool = False) -> tuple[DeadLetter, ...]:
+        """Return the dead letters, in the order submitted.
 
-    async def retry(self, *ids: str) -> tuple[Remembered, ...]:
-        """Read dead letters again, now; all of them if no id is given. Those that fail again stay dead letters.
+        Args:
+            all_users: Return those of the private words of all users as well.
 
         Raises:
+            InvalidDataError: All users are asked for by a viewer.
+            OutOfViewError: All users are asked for in a view.
+        """
+        return tuple(letter for letter, _ in await self._shown(all_users=all_users))
+
+    async def retry(self, *ids: str, all_users: bool = False) -> tuple[Remembered, ...]:
+        """Read dead letters again, now; all of them if no id is given. Those that fail again stay dead letters.
+
+            await memory.inbox.dead_letters.retry(all_users=True)  # after an outage of the model
+
+        Args:
+            ids: Ids of dead letters.
+            all_users: Read those of the private words of all users as well.
+
+        Raises:
+            InvalidDataError: All users are asked for by a viewer.
             RecordNotFoundError: An id names no dead letter; none was read.
             ReadOnlyError: The memory is read-only.
-            OutOfViewError: Facts about subjects outside of this view were looked for.
+            OutOfViewError: Facts about subjects outside of this view were looked for, or a view is asked for all users.
         """
         outcomes: list[Remembered] = []
-        for unit in await self._chosen(ids):
+        for unit in await self._chosen(ids, all_users=all_users):
             self._context.check_writable()
             if not self._pipeline.can_read(unit):
                 raise OutOfViewError(
@@ -78,24 +93,27 @@ class DeadLetters(PipelinePart):
                 [StateRequest.of(it, settled_state(it), reason=reason, expected=failed) for it in unit.words]
             )
 
-    async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
-        letters = {letter.id: unit for letter, unit in await (self._letters() if ids else self._shown())}
+    async def _chosen(self, ids: Sequence[str], *, all_users: bool = False) -> Sequence[Unit]:
+        those = self._letters if ids else self._shown
+        letters = {letter.id: unit for letter, unit in await those(all_users=all_users)}
         if missing := set(ids) - letters.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no dead letter: see list()")
         return [letters[id] for id in ids or letters]
 
-    async def _shown(self) -> Sequence[tuple[DeadLetter, Unit]]:
+    async def _shown(self, *, all_users: bool) -> Sequence[tuple[DeadLetter, Unit]]:
         shows = self._context.view.shows
-        return [(letter, unit) for letter, unit in await self._letters() if shows(unit.place.subject)]
+        return [pair for pair in await self._letters(all_users=all_users) if shows(pair[1].place.subject)]
 
-    async def _letters(self) -> Sequence[tuple[DeadLetter, Unit]]:
+    async def _letters(self, *, all_users: bool) -> Sequence[tuple[DeadLetter, Unit]]:
         self._context.check_present()
+        if all_users:
+            self._context.of_all_users()  # raises if they are out of reach
         given_up = {
             entry.assertion_id: entry
             for entry in await self._backend.mirror.log(LogPart(jobs=True, states=(AssertionState.FAILED,)))
             if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
         }
-        units = await self._pipeline.waiting(AssertionState.FAILED)
+        units = await self._pipeline.waiting(AssertionState.FAILED, of_all=all_users)
         return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
 
 

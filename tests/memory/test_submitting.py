@@ -344,6 +344,25 @@ async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemory
         assert said(await memory.list_records()) == ["Rome"]
 
 
+async def test_dead_letters_of_all_users_are_read_again_after_an_outage(provider: AgentMemoryProvider) -> None:
+    mood = Moody()
+    async with opened(provider, ScriptedModel(mood)) as memory:
+        ann, bo = memory.for_user("ann"), memory.for_user("bo")
+        for user in (ann, bo):
+            await user.remember(HOME)
+        letters = memory.inbox.dead_letters
+        assert await letters.list() == ()
+        assert len(await letters.list(all_users=True)) == 2
+        with pytest.raises(InvalidDataError, match="their own private facts"):
+            await ann.inbox.dead_letters.list(all_users=True)
+        mood.is_well = True
+        assert [outcome.failure for outcome in await letters.retry(all_users=True)] == [None, None]
+        for user in (ann, bo):
+            assert said(await user.list_records()) == ["Rome"]
+            assert await user.inbox.dead_letters.list() == ()
+        assert await memory.list_records() == []  # they are private as before
+
+
 async def test_a_repeated_failure_reports_the_id_of_its_dead_letter(provider: AgentMemoryProvider) -> None:
     events: list[MemoryEvent] = []
     async with opened(provider, ScriptedModel(Moody()), on_event=events.append) as memory:
