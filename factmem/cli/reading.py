@@ -17,11 +17,11 @@ import typer
 from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.record_rows import details_of, shape_of
+from factmem.browse.record_lines import circumstances, detail_lines, record_block, trail_line
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_named
-from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records, record_block
+from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records
 from factmem.cli.session import Session
 from factmem.details import Origin
 from factmem.error_hints import similar_names
@@ -360,7 +360,7 @@ async def show(session: Session, id: str) -> None:
 def _print_biography(out: Console, found: Biography) -> None:
 
     print_block(out, "record", record_block(found.record, with_id=False, all_evidence=True))
-    for line in _details(found.record):
+    for line in detail_lines(found.record):
         out.print(line)
     if len(found.revisions) > 1:
         out.print("\nrevisions")
@@ -368,27 +368,7 @@ def _print_biography(out: Console, found: Biography) -> None:
             print_block(out, f"  r{record.revision}", record_block(record, with_id=False))
     out.print("\nhistory")
     for entry in found.trail:
-        out.print(f"  {_happened(entry)}")
-
-
-def _details(record: FactRecord[Any]) -> list[Text]:
-    listed = {"description": shown(record.concept.description), "type": shape_of(record), **details_of(record)}
-    return [Text.assemble((f"{name:<12}", "dim"), text) for name, text in listed.items() if text]
-
-
-def _happened(entry: AuditEntry) -> str:
-    what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
-    when, *others = _circumstances(entry)
-    return " · ".join(filter(None, (when, what, *others)))
-
-
-def _circumstances(entry: AuditEntry) -> tuple[str, str, str]:
-    """Return when something was done, by whom, and why, as far as it is known."""
-    return (
-        f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else "",
-        shown(f"by {entry.actor}") if entry.actor else "",
-        shown(f"because: {entry.reason}") if entry.reason else "",
-    )
+        out.print(Text("  ") + trail_line(entry))
 
 
 async def audit(
@@ -447,7 +427,7 @@ def _print_trail(out: Console, found: AuditPage) -> None:
 
 
 def _entry_block(entry: AuditEntry) -> list[Text]:
-    known = list(filter(None, _circumstances(entry)))
+    known = list(filter(None, circumstances(entry)))
     happened = Text.assemble((entry.action.value, "bold yellow"), *(f" · {item}" for item in known))
     if entry.record is None:
         return [happened, Text(shown(f"assertion {entry.assertion_id}"), style="dim")]

@@ -13,11 +13,12 @@ import attrs
 import typer
 
 from factmem.browse.past import undo_last
+from factmem.browse.record_lines import record_block
 from factmem.browse.texts import parsed_value, shown, typed_value
 from factmem.changes import Change, ChangeKind
 from factmem.cli.ids import full_ids
 from factmem.cli.options import IdsArgument, TextArgument, metadata, scalar
-from factmem.cli.output import print_block, print_changes, print_records, record_block
+from factmem.cli.output import print_block, print_changes, print_records
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import Session
 from factmem.facts import Concept, FactType

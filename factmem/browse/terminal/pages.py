@@ -5,11 +5,13 @@ from __future__ import annotations
 import abc
 import asyncio
 import functools
+import itertools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 import anyio
+from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -30,7 +32,6 @@ from factmem.browse.terminal.pictures import (
     body_of,
     conditions_of,
     difference_line,
-    graph_lines,
     letter_line,
     opened_line,
     outcome_of,
@@ -217,7 +218,7 @@ class RecordsPage(Page):
         self.set_focus(self.query_one(RecordTable))
 
     @on(DataTable.RowSelected)
-    @on(OptionList.OptionSelected, "#graph")
+    @on(Tree.NodeSelected, "#by-concept")
     def _selected(self) -> None:
         if (row := self._first()) is not None:
             self.app.push_screen(RecordScreen(self.browser, row.id))
@@ -503,8 +504,7 @@ class RecordScreen(RecordsPage):
     async def load(self) -> None:
         """Read the record."""
         page = self._page = await self.browser.record(self._record_id)
-        body = self.query_one("#record-body", Static)
-        body.update(body_of(page, body.content_size.width))
+        self.query_one("#record-body", Static).update(body_of(page))
         self.query_one("#axis", Static).update(axis_of(page.revisions, 30))
         self.query_one("#trail", Static).update(trail_of(page.trail))
         _refill(self.query_one("#revisions", OptionList), list(map(revision_line, page.revisions)), len(page.revisions))
@@ -533,7 +533,7 @@ class RecordScreen(RecordsPage):
 
 
 class SubjectScreen(RecordsPage):
-    """The facts of one subject, as a table and as a graph.
+    """The facts of one subject, as a table and as a tree of its concepts.
 
     Args:
         browser: The browser.
@@ -541,13 +541,11 @@ class SubjectScreen(RecordsPage):
     """
 
     AUTO_FOCUS: ClassVar[str | None] = "#rows"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/graph"), *_ON_RECORDS]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/tree"), *_ON_RECORDS]
 
     def __init__(self, browser: Browser, subject: str) -> None:
         super().__init__(browser, f"About {plain(subject, 60)}")
         self._subject = subject
-        self._leaves: list[str | None] = []
-        self._rows: dict[str, FactRecord[Any]] = {}
 
     def body(self) -> ComposeResult:
         """Yield both views."""
@@ -555,16 +553,19 @@ class SubjectScreen(RecordsPage):
         with TabbedContent(id="views"):
             with TabPane("Table", id="as-table"):
                 yield RecordTable(id="rows")
-            with TabPane("Graph", id="as-graph"):
-                yield OptionList(id="graph", markup=False, compact=True)
+            with TabPane("Tree", id="as-tree"):
+                yield Tree[FactRecord[Any]](Text(plain(self._subject, 60)), id="by-concept")
+
+    @property
+    def _tree(self) -> Tree[FactRecord[Any]]:
+        return self.query_one("#by-concept", Tree)
 
     def chosen(self) -> Sequence[FactRecord[Any]]:
-        """Return the marked rows of the table or the one under the cursor, or the value under it in the graph."""
+        """Return the marked rows of the table or the one under the cursor, or the value under it in the tree."""
         if self.query_one(TabbedContent).active == "as-table":
             return self.query_one(RecordTable).chosen
-        at = self.query_one("#graph", OptionList).highlighted
-        id = None if at is None else self._leaves[at]
-        return () if id is None else (self._rows[id],)
+        node = self._tree.cursor_node
+        return () if node is None or node.data is None else (node.data,)
 
     async def load(self) -> None:
         """Read the subject."""
@@ -573,17 +574,21 @@ class SubjectScreen(RecordsPage):
         more = f", {left:,} of them not shown here: narrow the first page" if left > 0 else ""
         text = f"{plain(page.description)}  {counted(page.records, 'record')}{more}".strip()
         self.query_one("#subject-head", Static).update(text)
-        self._rows = {row.id: row for row in page.facts}
         self.query_one(RecordTable).present(page.facts)
-        lines = graph_lines(page.graph)
-        self._leaves = [id for _, id in lines]
-        _refill(self.query_one("#graph", OptionList), [line for line, _ in lines])
+        tree, at = self._tree, self._tree.cursor_line
+        tree.clear()
+        for keyword, records in itertools.groupby(page.facts, key=lambda record: record.concept.keyword):
+            concept = tree.root.add(Text(plain(keyword, 60), "bold"))
+            for record in records:
+                concept.add_leaf(Text(plain(value_of(record), 300)), record)
+        tree.root.expand_all()
+        tree.call_after_refresh(lambda: tree.move_cursor_to_line(max(0, min(at, tree.last_line))))
 
     def action_turn(self) -> None:
         """Show the other view."""
         views = self.query_one(TabbedContent)
-        views.active = "as-graph" if views.active == "as-table" else "as-table"
-        self.set_focus(self.query_one("#graph" if views.active == "as-graph" else "#rows"))
+        views.active = "as-tree" if views.active == "as-table" else "as-table"
+        self.set_focus(self._tree if views.active == "as-tree" else self.query_one(RecordTable))
 
 
 class InboxScreen(RecordsPage):
