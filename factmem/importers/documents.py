@@ -18,14 +18,14 @@ from anyio import to_thread
 from factmem.details import Evidence
 from factmem.detection.redaction import redact
 from factmem.detection.statements import statement_spans
-from factmem.facts import STATEMENT, MultipleFacts
-from factmem.importers.contract import ImportOptions
+from factmem.importers.contract import Entry, ImportOptions
+from factmem.importers.rows import Fields, Row
 from factmem.importers.sources import Source
 from factmem.memory.audit import AuditAction
 from factmem.memory.exports import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters
-from factmem.records import FactDetails, FactRecord, Origin, Recorded
+from factmem.records import FactRecord, Origin, Recorded
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ _MOST_CHARS: Final = 2_000
 """Approximate maximum length of a passage; a longer one is split at its sentences."""
 
 _DOCUMENT: Final = "document"
+_PASSAGE: Final = Fields({}, Origin.DOCUMENT)
 _GONE: Final = "it is not in the document any more"
 
 
@@ -211,7 +212,7 @@ def _entries(path: Path, options: ImportOptions) -> tuple[str, Sequence[Recorded
     """
     source = Source(path)
     clean = redact(source.whole(path))
-    name, timestamp = path.resolve().as_posix(), options.dated or source.changed_at()
+    name, timestamp = path.resolve().as_posix(), source.changed_at()
     entries: dict[Any, Recorded] = {}
     for number, passage in enumerate(passages_in(clean.text, markdown=path.suffix.lower() in MARKDOWN)):
         quoted = Evidence(
@@ -226,13 +227,16 @@ def _entries(path: Path, options: ImportOptions) -> tuple[str, Sequence[Recorded
         where: dict[str, Json] = {_DOCUMENT: name, "line": passage.line}
         if passage.heading is not None:
             where["heading"] = passage.heading
-        (entry,) = options.entries(
-            MultipleFacts(STATEMENT, (passage.statement,), timestamp=timestamp),
-            where=f"{path.as_posix()} line {passage.line}",
-            key=f"{name}/{number}",
-            details=FactDetails(origin=Origin.DOCUMENT, evidence=(quoted,), metadata=where),
-        )
-        entries.setdefault(entry.recorded.assertion.data, entry.recorded)
+        for found in _PASSAGE.found(
+            Row(f"{name}/{number}", {}),
+            options,
+            values=(passage.statement,),
+            undated=timestamp,
+            evidence=(quoted,),
+            metadata=where,
+        ):
+            if isinstance(found, Entry):
+                entries.setdefault(found.recorded.assertion.data, found.recorded)
     return name, tuple(entries.values()), len(clean.findings)
 
 

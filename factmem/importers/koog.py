@@ -31,7 +31,6 @@ from factmem.values import encode_value
 
 __all__ = ["read_koog", "write_koog"]
 
-_KINDS: Final = {"agent": ScopeKind.AGENT, "feature": ScopeKind.FEATURE, "product": ScopeKind.PRODUCT}
 _ORGANIZATION: Final = "organization"
 _SUBJECT: Final = "subject"
 _PACKAGE: Final = "ai.koog.agents.memory.model"
@@ -39,7 +38,7 @@ _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _LONGEST_NAME: Final = 255
 
-_FACT: Final = Fields(said="timestamp")
+_FACT: Final = Fields.of("koog")
 
 
 def read_koog(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -67,7 +66,7 @@ def _scope(parts: tuple[str, ...]) -> MemoryScope | None:
     """Return the scope of a file by its path, or None if it is none of Koog's."""
     match parts:
         case (*_, "agent" | "feature" | "product" as kind, name, "subject", _):
-            return MemoryScope(_KINDS[kind], (name,))
+            return MemoryScope(ScopeKind(kind), (name,))
         case (*_, "organization", "subject", _):
             return MemoryScope.CROSS_PRODUCT
         case _:

@@ -50,17 +50,9 @@ _MEM0_COLUMNS: Final = ("memory_id", "new_memory", "event", "created_at", "updat
 _ORDER: Final = "memory_id, created_at, updated_at, rowid"
 _ORIGINS: Final = {"user": Origin.USER, "assistant": Origin.ASSISTANT}
 
-_MEM0: Final = Fields(
-    value="memory",
-    id="id",
-    said="updated_at created_at",
-    recorded="created_at",
-    expires_at="expiration_date",
-    categories="categories",
-    overwritten="earlier texts of updated memories (import history.db with get_all())",
-)
-_UPDATE: Final = attrs.evolve(_MEM0, value="new_memory", overwritten=None)
-_ADDITION: Final = attrs.evolve(_UPDATE, said="created_at updated_at")
+_MEM0: Final = Fields.of("mem0")
+_UPDATE: Final = Fields.of("mem0", value="new_memory", overwritten="")
+_ADDITION: Final = Fields.of("mem0", value="new_memory", overwritten="", said="created_at updated_at")
 
 
 def read_mem0(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -163,15 +155,7 @@ def _changes(rows: Sequence[Row], about: Row | None, options: ImportOptions, *, 
 _TABLE: Final = "memories"
 _ROWS_AT_ONCE: Final = 500
 
-_RECORD: Final = Fields(
-    value="content",
-    id="id",
-    said="created_at",
-    importance="importance",
-    categories="categories",
-    metadata="metadata",
-    source="source",
-)
+_RECORD: Final = Fields.of("crewai")
 
 
 def read_crewai(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -243,14 +227,7 @@ _GRAPHITI_LISTS: Final = ("nodes", "episodes", "edges", "facts")
 _EPISODE_CHARS: Final = 32 * 1024 * 1024
 """Characters of episodes that are held to look for the words of facts."""
 
-_EDGE: Final = Fields(
-    value="fact",
-    id="uuid",
-    said="reference_time created_at",
-    recorded="created_at",
-    valid_from="valid_at",
-    valid_to="invalid_at",
-)
+_EDGE: Final = Fields.of("graphiti")
 
 
 def read_graphiti(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -349,7 +326,7 @@ class _Graph:
 _SAYING: Final = "send_message"
 """The tool by which agents of earlier versions speak; the text of such a message is what the agent thought."""
 
-_LINE: Final = Fields(origin=Origin.ASSISTANT)
+_LINE: Final = Fields.of("letta")
 
 
 def read_letta(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -466,7 +443,7 @@ def _unwrapped(content: Any) -> Any:
 
 # -- MCP reference server ---------------------------------------------------------------------------------------------
 
-_WRITTEN: Final = Fields(origin=Origin.ASSISTANT)
+_WRITTEN: Final = Fields.of("mcp-memory")
 
 
 def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -514,7 +491,7 @@ _REVISION: Final = "/revisions/"
 _USERS: Final = ("user_id", "user", "userId")
 _AGENTS: Final = ("agent_id", "agent", "agentId", "agent_name", "app_name", "appName")
 
-_BANKED: Final = Fields(value="fact", said="updateTime createTime", recorded="createTime", expires_at="expireTime")
+_BANKED: Final = Fields.of("memory-bank")
 
 
 def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -637,12 +614,7 @@ _LANGGRAPH_COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at
 _TEXTS: Final = ("content", "text", "memory", "fact", "data")
 """Fields of a value that hold its words, the first one first."""
 
-_ITEM: Final = Fields(
-    said="updated_at created_at",
-    recorded="created_at",
-    expires_at="expires_at",
-    overwritten="earlier values, which the store had overwritten",
-)
+_ITEM: Final = Fields.of("langgraph")
 
 _COPY: Final = re.compile(r"COPY (?:\w+\.)?store \(([\w, ]+)\) FROM stdin;\s*")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
@@ -801,7 +773,7 @@ def _words(value: Any) -> tuple[str | None, Mapping[str, Any]]:
 
 # -- Notes ------------------------------------------------------------------------------------------------------------
 
-_NOTE: Final = Fields(origin=Origin.ASSISTANT)
+_NOTE: Final = Fields.of("memory-folder")
 _LONGEST_LABEL: Final = 500
 
 
@@ -865,16 +837,7 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
 FIELDS: Final[Mapping[str, str]] = table("importers/table")
 """Fields of a row and their meanings. A column of the same name is taken without a mapping; others are metadata."""
 
-_ROW: Final = Fields(
-    value="value",
-    said="timestamp",
-    valid_from="valid_from",
-    valid_to="valid_to",
-    expires_at="expires_at",
-    importance="importance",
-    source="source",
-    owner="owner",
-)
+_ROW: Final = Fields.of("table")
 _TRUE: Final = ("true", "yes", "1")
 _FALSE: Final = ("false", "no", "0", "")
 
@@ -902,11 +865,11 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
     with source.text() as text:
         first = text.readline(source.limits.row_chars)
         delimiter = "\t" if ".tsv" in source.path.name.lower() else max(",;\t", key=first.count)
-        lines = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
+        lines = csv.DictReader(chain([first], text), delimiter=delimiter, strict=True)
         try:
-            header = next(lines, [])
+            header = lines.fieldnames or ()
         except csv.Error:
-            header = []
+            header = ()
         if columns["value"] not in header:
             raise FileFormatError(
                 f"{source.path} has no column {columns['value']} among its {len(header)}, separated by {delimiter!r}: "
@@ -915,24 +878,21 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:
+            fault = None
             try:
                 cells = next(lines)
             except StopIteration:
                 return
             except csv.Error:
-                where = f"line {lines.line_num}"
-                yield Problem(
-                    where, FileFormatError("no row of CSV: its quotes are wrong, or it is too long", path=where)
-                )
-                continue
-            where = f"line {lines.line_num}"
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                fault = FileFormatError(f"the row has {len(cells)} cells, and the header {len(header)}", path=where)
-                yield Problem(where, fault)
-                continue
-            yield Row(where, {name: cell for name, cell in zip(header, cells, strict=True) if cell.strip()})
+                fault = "no row of CSV: its quotes are wrong, or it is too long"
+            else:
+                if None in cells or None in cells.values():
+                    fault = f"the row has other cells than the header, which has {len(header)}"
+            where = f"line {lines.reader.line_num}"
+            if fault is None:
+                yield Row(where, {name: cell for name, cell in cells.items() if cell.strip()})
+            else:
+                yield Problem(where, FileFormatError(fault, path=where))
 
 
 def _fact(row: Row, columns: Mapping[str, str], source: Source, options: ImportOptions) -> Iterator[Found]:
