@@ -158,25 +158,30 @@ async def ingest_document(
     path, options = Path(path), options or ImportOptions()
     options = attrs.evolve(options, source=options.source or path.as_posix())
     document, entries, redacted = await to_thread.run_sync(_entries, path, options)
-    before = await _Known.of(memory, document, options)
+    owner = options.owner_of(options.subject)
+    here = Filters(subject=options.subject, scope=options.scope, exact=True, metadata={_DOCUMENT: document})
+    current = _passages(await memory.list_records(**here), document, owner)
+    waiting = _passages(await memory.inbox.quarantine.list(**here), document, owner)
     wanted = {entry.assertion.data for entry in entries}
-    new = [entry for entry in entries if entry.assertion.data not in before.values]
+    new = [entry for entry in entries if entry.assertion.data not in {*current, *waiting}]
     receipt = ImportReceipt(imported=0, quarantined=0)
     if new:
         receipt = await memory.admin.import_(await _said_again(memory, document, new, options), trust=trust)
-    gone = await before.remove(memory, {value for value in before.values if value not in wanted})
-    waiting = [record for value, record in before.waiting.items() if value in wanted]
-    if trust and waiting:
-        await memory.inbox.quarantine.accept(
-            *(record.id for record in waiting), reason="ingested as a trusted document"
-        )
+    alone = {value: record for value, record in current.items() if _documents_of(record) == {document}}
+    if retracted := [record.id for value, record in alone.items() if value not in wanted]:
+        await memory.retract(*retracted, reason=_GONE)
+    if rejected := [record.id for value, record in waiting.items() if value not in wanted]:
+        await memory.inbox.quarantine.reject(*rejected, reason=_GONE)
+    still = [record.id for value, record in waiting.items() if value in wanted]
+    if trust and still:
+        await memory.inbox.quarantine.accept(*still, reason="ingested as a trusted document")
     return DocumentReport(
         document=path.as_posix(),
         passages=len(entries),
         new=receipt.imported,
-        quarantined=receipt.quarantined + (0 if trust else len(waiting)),
-        accepted=receipt.accepted + (len(waiting) if trust else 0),
-        gone=gone,
+        quarantined=receipt.quarantined + (0 if trust else len(still)),
+        accepted=receipt.accepted + (len(still) if trust else 0),
+        gone=len(retracted) + len(rejected),
         redacted=redacted,
     )
 
@@ -240,48 +245,8 @@ def _entries(path: Path, options: ImportOptions) -> tuple[str, Sequence[Recorded
     return name, tuple(entries.values()), len(clean.findings)
 
 
-@attrs.frozen
-class _Known:
-    """Passages of a document that are in the store, by their values.
-
-    Attributes:
-        document: Identity of the document.
-        current: Those that are believed.
-        waiting: Those that wait in quarantine.
-    """
-
-    document: str
-    current: dict[Any, FactRecord[Any]]
-    waiting: dict[Any, FactRecord[Any]]
-
-    @classmethod
-    async def of(cls, memory: Memory, document: str, options: ImportOptions) -> _Known:
-        owner = options.owner_of(options.subject)
-        here = Filters(subject=options.subject, scope=options.scope, exact=True, metadata={_DOCUMENT: document})
-        current, waiting = await memory.list_records(**here), await memory.inbox.quarantine.list(**here)
-        return cls(document, _passages(current, document, owner), _passages(waiting, document, owner))
-
-    @property
-    def values(self) -> set[Any]:
-        """The values of all of them."""
-        return {*self.current, *self.waiting}
-
-    async def remove(self, memory: Memory, values: set[Any]) -> int:
-        """Retract or reject the passages with some values that no other document holds, and return their number."""
-        retracted = [
-            record.id
-            for value, record in self.current.items()
-            if value in values and _documents_of(record) == {self.document}
-        ]
-        rejected = [record.id for value, record in self.waiting.items() if value in values]
-        if retracted:
-            await memory.retract(*retracted, reason=_GONE)
-        if rejected:
-            await memory.inbox.quarantine.reject(*rejected, reason=_GONE)
-        return len(retracted) + len(rejected)
-
-
 def _passages(records: Sequence[FactRecord[Any]], document: str, owner: str | None) -> dict[Any, FactRecord[Any]]:
+    """Return the records of one owner that are passages of a document, by their values."""
     return {
         record.value: record
         for record in records

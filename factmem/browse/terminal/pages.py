@@ -7,7 +7,6 @@ import asyncio
 import functools
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 import anyio
@@ -19,11 +18,12 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Label, OptionList, Static, TabbedContent, TabPane, Tree
 from textual.widgets.option_list import Option
 from textual.worker import Worker
 
-from factmem.browse.browser import Asked, Browser, Doomed, Draft, InboxPage, Narrowing, Overview, draft_of
+from factmem.browse.browser import Asked, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.record_rows import is_current, is_statement, shape_of, value_of
 from factmem.browse.terminal.pictures import (
@@ -91,6 +91,10 @@ _ON_RECORDS: Final[Sequence[BindingType]] = (
     Binding("f", "forget", "Forget"),
 )
 """Keys of the pages of records, which each page puts where they belong in its footer."""
+
+_FOR_GOOD: Final = (
+    "Every revision goes, from every index and journal. This cannot be undone; to hide them, retract them."
+)
 
 _TO_RESULTS: Final = Binding("enter", "results", show=False, priority=True)
 """The key that leads from a field to the records. It has priority, so that the next key is a command already."""
@@ -262,7 +266,8 @@ class RecordsPage(Page):
                 lambda why: undo_last(self.browser.memory, row.id, reason=why),
             )  # fmt: skip
 
-    def _change(
+    @_attempted
+    async def _change(
         self,
         rows: Sequence[FactRecord[Any]],
         verb: str,
@@ -270,12 +275,12 @@ class RecordsPage(Page):
         change: Callable[[str | None], Awaitable[Sequence[Change]]],
     ) -> None:
         """Ask for a reason, make a change, and say so."""
-
-        def finish(done: Sequence[Change] | None) -> None:
-            if done is not None:
-                self.say(outcome_of(past, done))
-
-        self.app.push_screen(_ReasonDialog(f"{verb} {counted(len(rows), 'record')}?", rows, change), finish)
+        reason = Field(id="reason", placeholder="optional, for the audit trail")
+        title = f"{verb} {counted(len(rows), 'record')}?"
+        fields = [Static(_listed(rows), markup=False), _labelled("Reason", reason)]
+        dialog = _Dialog(title, "enter: yes · esc: no", fields, lambda: change(reason.value or None))
+        if (done := await self.app.push_screen_wait(dialog)) is not None:
+            self.say(outcome_of(past, done))
 
     def action_forget(self) -> None:
         """Erase the records, after a dry run and a typed confirmation."""
@@ -294,8 +299,18 @@ class RecordsPage(Page):
         if not doomed.records:
             self.notify("There is nothing to erase.", severity="warning")
             return
-        done = await self.app.push_screen_wait(_ForgetDialog(self.browser, doomed, narrowing=narrowing, ids=ids))
-        if done is not None:
+        number, phrase = counted(len(doomed.records), "record"), Field(id="phrase")
+        fields = [
+            Static(Content.styled(_FOR_GOOD, "$text-error"), markup=False),
+            VerticalScroll(Static(_listed(doomed.records), markup=False), classes="doomed"),
+            Static(Content.assemble("To confirm it, type: ", (doomed.phrase, "bold")), classes="above"),
+            _labelled("", phrase),
+        ]
+        dialog = _Dialog(
+            f"Erase {number} for good?", "enter: erase · esc: keep them", fields,
+            lambda: self.browser.forget(narrowing, ids, typed=phrase.value, seal=doomed.seal),
+        )  # fmt: skip
+        if (done := await self.app.push_screen_wait(dialog)) is not None:
             self.say(f"Erased {counted(len(done.records), 'record')} for good.")
             self.erased()
 
@@ -451,14 +466,22 @@ class MemoryScreen(RecordsPage):
         else:
             self.forget(self._narrowing, [])
 
-    def action_export(self) -> None:
+    @_attempted
+    async def action_export(self) -> None:
         """Write everything visible to a file."""
+        name = Field("factmem-export.jsonl", id="file", placeholder="JSON Lines, readable for you alone")
 
-        def finish(done: tuple[int, Path] | None) -> None:
-            if done is not None:
-                self.notify(f"Wrote {counted(done[0], 'assertion')} to {plain(str(done[1]))}.", markup=False)
+        async def write() -> str:
+            path = checked_path(name.value.strip(), what="file")
+            if await anyio.Path(path).exists():
+                raise InvalidDataError("a file of this name exists already: choose another name")
+            number = await self.browser.memory.admin.export(path)
+            return f"Wrote {counted(number, 'assertion')} to {plain(str(path))}."
 
-        self.app.push_screen(_ExportDialog(self.browser), finish)
+        title = "Export everything visible, with its history"
+        dialog = _Dialog(title, "enter: write · esc: cancel", [_labelled("File", name)], write)
+        if (done := await self.app.push_screen_wait(dialog)) is not None:
+            self.notify(done, markup=False)
 
 
 class RecordScreen(RecordsPage):
@@ -754,33 +777,33 @@ class ToldScreen(RecordsPage):
 
 
 class _Dialog(ModalScreen[T | None], Generic[T]):
-    """A question over a page. What it asks for is done while it is open, so that an error can be mended in it."""
+    """A question over a page. What it asks for is done while it is open, so that an error can be mended in it.
 
+    Args:
+        title: The question.
+        hint: The keys that answer it.
+        fields: The widgets.
+        perform: Does what is asked for; its result is that of the dialog.
+    """
+
+    AUTO_FOCUS: ClassVar[str | None] = "Field, Lines"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Cancel"),
         Binding("ctrl+s", "answer", "Confirm"),
         *FIELD_TO_FIELD,
     ]
 
-    def __init__(self, title: str, hint: str) -> None:
+    def __init__(self, title: str, hint: str, fields: Sequence[Widget], perform: Callable[[], Awaitable[T]]) -> None:
         super().__init__()
-        self._title, self._hint = title, hint
+        self._title, self._hint, self._fields, self._perform = title, hint, fields, perform
 
     def compose(self) -> ComposeResult:
         """Lay out the title, the fields, a line for errors and the keys."""
         with VerticalScroll(classes="dialog", can_focus=False) as box:
             box.border_title = Content(self._title)
             box.border_subtitle = Content(self._hint)
-            yield from self.fields()
+            yield from self._fields
             yield ProblemLine()
-
-    @abc.abstractmethod
-    def fields(self) -> ComposeResult:
-        """Yield the fields."""
-
-    @abc.abstractmethod
-    async def perform(self) -> T:
-        """Do what is asked for and return the result."""
 
     def action_answer(self) -> None:
         """Do what is asked for, once, and close the dialog; an error keeps it open."""
@@ -793,16 +816,13 @@ class _Dialog(ModalScreen[T | None], Generic[T]):
         problem = self.query_one(ProblemLine)
         problem.present(None)
         try:
-            result = await self.perform()
+            result = await self._perform()
         except Exception as error:  # every error becomes a sentence
             problem.present(error)
             self.query_one(".dialog").disabled = False
-            self.set_focus(self._first_field())
+            self.set_focus(self.query("Field, Lines").first())
         else:
             self.dismiss(result)
-
-    def _first_field(self) -> Field | Lines | None:
-        return next(iter(self.query(Field)), None)
 
     def action_leave(self) -> None:
         """Close the dialog; nothing is done. What has begun is seen to its end."""
@@ -810,35 +830,8 @@ class _Dialog(ModalScreen[T | None], Generic[T]):
             self.dismiss(None)
 
 
-def _field(label: str, value: str, *, id: str, placeholder: str = "") -> ComposeResult:
-    with Horizontal(classes="field"):
-        yield Label(label, markup=False)
-        yield Field(value, id=id, placeholder=placeholder)
-
-
-class _ReasonDialog(_Dialog[Sequence[Change]]):
-    """A change of records, confirmed with an optional reason.
-
-    Args:
-        title: The question.
-        rows: The records.
-        change: Makes the change, given the reason; None for none.
-    """
-
-    def __init__(
-        self, title: str, rows: Sequence[FactRecord[Any]], change: Callable[[str | None], Awaitable[Sequence[Change]]]
-    ) -> None:
-        super().__init__(title, "enter: yes · esc: no")
-        self._rows, self._change = rows, change
-
-    def fields(self) -> ComposeResult:
-        """Yield the records and the field of the reason."""
-        yield Static(_listed(self._rows), markup=False)
-        yield from _field("Reason", "", id="reason", placeholder="optional, for the audit trail")
-
-    async def perform(self) -> Sequence[Change]:
-        """Make the change."""
-        return await self._change(self.query_one("#reason", Field).value or None)
+def _labelled(label: str, field: Field) -> Widget:
+    return Horizontal(Label(label, markup=False), field, classes="field")
 
 
 class _EditDialog(_Dialog[Change]):
@@ -857,29 +850,27 @@ class _EditDialog(_Dialog[Change]):
     }
 
     def __init__(self, browser: Browser, page: Biography) -> None:
-        super().__init__(
-            f"Edit {plain(page.record.concept.keyword, 40)}", "ctrl+s: save · tab: next field · esc: cancel"
-        )
-        self._browser, self._page, self._shown = browser, page, draft_of(page.record).value
-
-    def fields(self) -> ComposeResult:
-        """Yield a field for each part that can be changed."""
-        draft = draft_of(self._page.record)
-        yield Static("", id="compared", markup=False)
-        yield Label(f"Value ({plain(shape_of(self._page.record), 60)})", markup=False, classes="above")
-        yield Lines(draft.value, id="value")
-        for name, placeholder in self._PLACEHOLDERS.items():
-            yield from _field(name.capitalize(), getattr(draft, name), id=name, placeholder=placeholder)
+        draft, keyword = draft_of(page.record), plain(page.record.concept.keyword, 40)
+        self._browser, self._page, self._shown = browser, page, draft.value
+        self._compared = Static("", id="compared", markup=False)
+        self._value = Lines(draft.value, id="value")
+        self._texts = {
+            name: Field(getattr(draft, name), id=name, placeholder=hint) for name, hint in self._PLACEHOLDERS.items()
+        }
+        fields = [
+            self._compared,
+            Label(f"Value ({plain(shape_of(page.record), 60)})", markup=False, classes="above"),
+            self._value,
+            *(_labelled(name.capitalize(), field) for name, field in self._texts.items()),
+        ]
+        super().__init__(f"Edit {keyword}", "ctrl+s: save · tab: next field · esc: cancel", fields, self._save)
 
     def on_mount(self) -> None:
         """Note the value as the field has it, which may unite line ends."""
-        self._shown = self.query_one("#value", Lines).text
-        self.query_one("#compared").display = False
+        self._shown = self._value.text
+        self._compared.display = False
 
-    def _first_field(self) -> Field | Lines | None:
-        return self.query_one("#value", Lines)
-
-    async def perform(self) -> Change:
+    async def _save(self) -> Change:
         """Save what has changed; on top of a newer revision, show both and save nothing."""
         row = self._page.record
         try:
@@ -889,8 +880,8 @@ class _EditDialog(_Dialog[Change]):
             raise
 
     def _draft(self) -> Draft:
-        value = self.query_one("#value", Lines).text
-        texts = {name: self.query_one(f"#{name}", Field).value for name in self._PLACEHOLDERS}
+        texts = {name: field.value for name, field in self._texts.items()}
+        value = self._value.text
         return Draft(value=draft_of(self._page.record).value if value == self._shown else value, **texts)
 
     async def _compare(self) -> None:
@@ -899,73 +890,13 @@ class _EditDialog(_Dialog[Change]):
         if both.page.record.revision == self._page.record.revision:
             return
         self._page = both.page
-        compared = self.query_one("#compared", Static)
-        compared.update(Content("\n").join(map(difference_line, both.differences)))
-        compared.display = True
-        area = self.query_one("#value", Lines)
-        area.text = draft_of(both.page.record).value
-        self._shown = area.text
-        area.text = both.draft.value
-        for name in self._PLACEHOLDERS:
-            self.query_one(f"#{name}", Field).value = getattr(both.draft, name)
-
-
-class _ForgetDialog(_Dialog[Doomed]):
-    """A dry run of erasing records, and the phrase that confirms it.
-
-    Args:
-        browser: The browser.
-        doomed: The dry run.
-        narrowing: Conditions on the records; None for those of `ids`.
-        ids: The records.
-    """
-
-    AUTO_FOCUS: ClassVar[str | None] = "#phrase"
-
-    def __init__(
-        self, browser: Browser, doomed: Doomed, *, narrowing: Narrowing | None = None, ids: Sequence[str] = ()
-    ) -> None:
-        super().__init__(f"Erase {counted(len(doomed.records), 'record')} for good?", "enter: erase · esc: keep them")
-        self._browser, self._doomed, self._narrowing, self._ids = browser, doomed, narrowing, ids
-
-    def fields(self) -> ComposeResult:
-        """Yield the records and the field of the phrase."""
-        warning = (
-            "Every revision goes, from every index and journal. This cannot be undone; to hide them, retract them."
-        )
-        yield Static(Content.styled(warning, "$text-error"), markup=False)
-        with VerticalScroll(classes="doomed"):
-            yield Static(_listed(self._doomed.records), markup=False)
-        yield Static(Content.assemble("To confirm it, type: ", (self._doomed.phrase, "bold")), classes="above")
-        yield from _field("", "", id="phrase")
-
-    async def perform(self) -> Doomed:
-        """Erase exactly the records shown."""
-        typed = self.query_one("#phrase", Field).value
-        return await self._browser.forget(self._narrowing, self._ids, typed=typed, seal=self._doomed.seal)
-
-
-class _ExportDialog(_Dialog[tuple[int, Path]]):
-    """The file to export to.
-
-    Args:
-        browser: The browser.
-    """
-
-    def __init__(self, browser: Browser) -> None:
-        super().__init__("Export everything visible, with its history", "enter: write · esc: cancel")
-        self._browser = browser
-
-    def fields(self) -> ComposeResult:
-        """Yield the field of the file's name."""
-        yield from _field("File", "factmem-export.jsonl", id="file", placeholder="JSON Lines, readable for you alone")
-
-    async def perform(self) -> tuple[int, Path]:
-        """Write the file, unless there is one of its name."""
-        path = checked_path(self.query_one("#file", Field).value.strip(), what="file")
-        if await anyio.Path(path).exists():
-            raise InvalidDataError("a file of this name exists already: choose another name")
-        return await self._browser.memory.admin.export(path), path
+        self._compared.update(Content("\n").join(map(difference_line, both.differences)))
+        self._compared.display = True
+        self._value.text = draft_of(both.page.record).value
+        self._shown = self._value.text
+        self._value.text = both.draft.value
+        for name, field in self._texts.items():
+            field.value = getattr(both.draft, name)
 
 
 def _listed(records: Sequence[FactRecord[Any]]) -> Content:

@@ -115,7 +115,7 @@ def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
         routes=[
             *(Route(path, _marked(site.browser, page), methods=["GET"]) for path, page in reads.items()),
             Route("/changes", site.changes, methods=["GET"]),
-            Route("/export", site.export, methods=["GET"]),
+            Route("/export", _Export(browser), methods=["GET"]),
             *(Route(path, _submitted(act), methods=["POST"]) for path, act in acts.items()),
             Mount("/static", StaticFiles(packages=[("factmem.browse.web", "static")])),
         ],
@@ -241,9 +241,6 @@ class _Site:
         body = render("follower", {"mark": mark})
         return HTMLResponse(body, headers={"hx-trigger": "memory-changed"})
 
-    async def export(self, request: Request) -> Response:
-        return _Export(self.browser)
-
     async def update(self, request: Request, form: FormData) -> Response:
         id, revision = request.path_params["id"], _revision(form)
         draft = Draft(**{field.name: _text(form, field.name) for field in attrs.fields(Draft)})
@@ -337,23 +334,20 @@ class _Site:
         return RedirectResponse(path, status_code=303)
 
 
-class _Export(Response):
+@attrs.frozen
+class _Export:
     """The export as a download, sent while it is written: it is never in memory as a whole, nor on disk."""
 
-    def __init__(self, browser: Browser) -> None:
-        super().__init__(
-            media_type="application/x-ndjson",
-            headers={"content-disposition": 'attachment; filename="factmem-export.jsonl"'},
-        )
-        del self.headers["content-length"]
-        self._browser = browser
+    browser: Browser
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the export."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-
+        headers = [
+            (b"content-type", b"application/x-ndjson"),
+            (b"content-disposition", b'attachment; filename="factmem-export.jsonl"'),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         file = io.TextIOWrapper(io.BufferedWriter(_Sending(send), buffer_size=65_536), encoding="utf-8")
-        await self._browser.memory.admin.export(file)
+        await self.browser.memory.admin.export(file)
         await to_thread.run_sync(file.flush)
         await send({"type": "http.response.body", "body": b""})
 
