@@ -235,7 +235,7 @@ def _described(name: str) -> Tool:
         description=inspect.getdoc(function),
         annotations=annotations,
     )
-    tool.parameters = concise_schema(tool.parameters)
+    tool.parameters = concise_schema(name, tool.parameters)
     # Answers are structured, and speak for themselves: their schemas would be three quarters of all descriptions.
     tool.fn_metadata.output_schema = {"type": "object"}
     return tool
