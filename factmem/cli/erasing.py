@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["forget"]
 
 _SHOWN_AT_MOST = 20
+_LOOKED_FOR = "looked for in the records alone: give a longer one to search the files for."
+_HELD = "some of it as well, such as private facts of another user."
 
 
 async def forget(
@@ -245,16 +247,13 @@ def _print_report(out: Console, report: ErasureReport, session: Session) -> None
             )
     if not any(file.found for file in report.files):
         out.print("Nothing of it was found." if report.searched else "Nothing is proved of the files.")
-    if report.too_short:
-        out.print(f"{counted(report.too_short, 'word or name is', 'words or names are')} too short to search for.")
-    if report.unsearched:
-        named = counted(report.unsearched, "text was", "texts were")
-        out.print(f"{named} looked for in the records alone: give a longer one to search the files for.")
-    if report.said_elsewhere:
-        others = counted(
-            report.said_elsewhere, "record that is not shown here holds", "records that are not shown here hold"
-        )
-        out.print(f"{others} some of it as well, such as private facts of another user.")
+    for number, one, many, what in (
+        (report.too_short, "word or name is", "words or names are", "too short to search for."),
+        (report.unsearched, "text was", "texts were", _LOOKED_FOR),
+        (report.said_elsewhere, "record that is not shown here holds", "records that are not shown here hold", _HELD),
+    ):
+        if number:
+            out.print(f"{counted(number, one, many)} {what}")
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
         others = counted(len(report.said_by), "other record holds", "other records hold")

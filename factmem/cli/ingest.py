@@ -102,16 +102,14 @@ def _topics_from(texts: Sequence[str]) -> tuple[Topic, ...]:
         label, _, description = (part.strip() for part in text.partition("="))
         if text == "managed":
             found |= managed
+        elif label in managed and not description:
+            found[label] = managed[label]
         else:
-            found[label] = managed[label] if label in managed and not description else _topic(label, description)
+            try:
+                found[label] = Topic(label, description)
+            except FactMemError as error:
+                raise typer.BadParameter(str(error)) from None
     return tuple(found.values())
-
-
-def _topic(label: str, description: str) -> Topic:
-    try:
-        return Topic(label, description)
-    except FactMemError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @attrs.frozen(kw_only=True)

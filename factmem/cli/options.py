@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIONS",
+    "Details",
     "IdsArgument",
     "Scoring",
     "Selection",
@@ -41,7 +42,6 @@ __all__ = [
     "duration",
     "from_day",
     "key_in",
-    "metadata",
     "scalar",
     "schema_named",
     "stdin_or_text",
@@ -96,7 +96,7 @@ def duration(text: str) -> dt.timedelta:
     return length
 
 
-def metadata(text: str) -> tuple[str, Json]:
+def _metadata(text: str) -> tuple[str, Json]:
     """Parse ``KEY=VALUE``; the value is JSON if it parses as such, else a text."""
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
@@ -279,6 +279,27 @@ class Selection:
 
 
 @attrs.frozen(kw_only=True)
+class Details:
+    """The options of the details of a record that is written."""
+
+    importance: float | None = None
+    category: list[str] | None = None
+    source: str | None = None
+    metadata: list[str] | None = None
+    ttl: dt.timedelta | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return arguments of `Memory.remember` and `Memory.update`."""
+        return {
+            "importance": self.importance,
+            "categories": self.category,
+            "source": self.source,
+            "metadata": dict(map(_metadata, self.metadata or ())) or None,
+            "ttl": self.ttl,
+        }
+
+
+@attrs.frozen(kw_only=True)
 class Walls:
     """The options that confine a server or a browser.
 
@@ -310,11 +331,6 @@ def _option(name: str, **bounds: Any) -> Any:
     )
 
 
-_SETTING_OF: Final = {"half_life": "half_life_days"}
-"""The fields of `RecallSettings` whose names differ from their options."""
-_OPTION_OF: Final = {setting: option.replace("_", "-") for option, setting in _SETTING_OF.items()}
-
-
 @attrs.frozen(kw_only=True)
 class Scoring:
     """The options of recall scores; each may be set in the environment as well.
@@ -325,7 +341,7 @@ class Scoring:
         similarity_weight: Weight of similarity (additive only).
         recency_weight: Weight of recency (boost: at most 1).
         importance_weight: Weight of importance (boost: at most 1).
-        half_life: Days after which recency is halved.
+        half_life_days: Days after which recency is halved.
         lexical_weight: Weight of words, from 0 (meaning only) to 1 (words only).
         unrelated: Mean cosine of unrelated texts, from 0 to 1.
         diversity: Penalty for repeating an earlier result, from 0 to 1.
@@ -336,7 +352,7 @@ class Scoring:
     similarity_weight: Annotated[float | None, _option("similarity-weight", min=0)] = None
     recency_weight: Annotated[float | None, _option("recency-weight", min=0)] = None
     importance_weight: Annotated[float | None, _option("importance-weight", min=0)] = None
-    half_life: Annotated[float | None, _option("half-life")] = None
+    half_life_days: Annotated[float | None, _option("half-life")] = None
     lexical_weight: Annotated[float | None, _option("lexical-weight", min=0, max=1)] = None
     unrelated: Annotated[float | None, _option("unrelated", min=0, max=1)] = None
     diversity: Annotated[float | None, _option("diversity", min=0, max=1)] = None
@@ -350,7 +366,7 @@ class Scoring:
         from factmem.recall import Additive, Boost
         from factmem.recall.scoring import RecallSettings
 
-        given = {_SETTING_OF.get(name, name): value for name, value in attrs.asdict(self).items() if value is not None}
+        given = {name: value for name, value in attrs.asdict(self).items() if value is not None}
         del given["min_score"]  # of the request
         if not given:
             return None
@@ -368,7 +384,7 @@ def _in_options(error: InvalidDataError) -> str:
     """Return an error's message with the option's name instead of the setting's."""
     name = (error.path or "").removeprefix("$.")
     text = str(error).replace(f" (at {error.path})", "")
-    return text.replace(name, f"--{_OPTION_OF.get(name, name.replace('_', '-'))}") if name else text
+    return text.replace(name, f"--{name.removesuffix('_days').replace('_', '-')}") if name else text
 
 
 def schema_named(reference: str) -> ProfileSchema[Any]:

@@ -108,7 +108,6 @@ async def recall(
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:
-
     if not matches:
         out.print("Nothing found.")
     elif not matches.answers:
@@ -163,7 +162,6 @@ def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, A
 
 
 def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> None:
-
     concept = fact.concept
     values = [encode_value(value, concept.value_type) for value in fact.values]
     single = concept.fact_type is FactType.SINGLE
@@ -330,7 +328,6 @@ async def list_(
 
 
 def _print_page(out: Console, found: RecordPage) -> None:
-
     print_records(out, found, empty="No record matches.")
     if found.next_page is not None:
         out.print(f"There is more: --page {found.next_page}")
@@ -358,7 +355,6 @@ async def show(session: Session, id: str) -> None:
 
 
 def _print_biography(out: Console, found: Biography) -> None:
-
     print_block(out, "record", record_block(found.record, with_id=False, all_evidence=True))
     for line in detail_lines(found.record):
         out.print(line)
