@@ -410,35 +410,34 @@ def _message(row: Row) -> dict[str, Any] | None:
 
 
 def _sent(call: Row) -> str | None:
+    """Return what a call of the tool by which agents speak says; None for any other call."""
     function = call.inner("function").data
-    if function.get("name") != _SAYING:
-        return None
-    try:
-        arguments = json.loads(str(function.get("arguments")))
-    except (ValueError, RecursionError):
-        return None
+    arguments = _json_in(function.get("arguments")) if function.get("name") == _SAYING else None
     return str(arguments["message"]) if isinstance(arguments, dict) and "message" in arguments else None
 
 
 def _unwrapped(content: Any) -> Any:
     """Return the words of a user, which Letta wraps in JSON; None for an event that nobody said."""
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    match parts:
-        case [{"text": str() as text}]:
+    match content:
+        case (str() as text) | [{"text": str() as text}]:
             pass
         case _:
             return content
-    try:
-        event = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    match event:
+    match _json_in(text):
         case {"type": "user_message", "message": str() as message}:
             return message
         case {"type": str()}:
             return None
         case _:
             return text
+
+
+def _json_in(text: object) -> Any:
+    """Return the value of a text of JSON; None if it is none."""
+    try:
+        return json.loads(str(text))
+    except (ValueError, RecursionError):
+        return None
 
 
 # -- MCP reference server ---------------------------------------------------------------------------------------------
@@ -670,61 +669,55 @@ class _Namespaces:
 
     SQLite and PostgreSQL join the segments with dots, so that a name with a dot looks like two names, unless a template
     with a single name in it says otherwise.
+
+    Attributes:
+        meanings: The segments of the template, names and {placeholders}; None without a template.
     """
 
-    segments: tuple[str, ...] | None
-    joined: re.Pattern[str] | None = None
+    meanings: tuple[str, ...] | None
 
     @classmethod
     def of(cls, template: str | None) -> _Namespaces:
         if template is None:
             return cls(None)
-        segments = tuple(segment.strip() for segment in template.split(","))
-        named = [segment for segment in segments if segment.startswith("{")]
-        if not all(segments) or not all(re.fullmatch(r"\{\w+\}", segment) for segment in named):
+        meanings = tuple(segment.strip() for segment in template.split(","))
+        if not all(re.fullmatch(r"\{\w+\}|[^{].*", meaning) for meaning in meanings):
             raise InvalidDataError(
                 "a template of a namespace is a list of names and {placeholders}, such as memories,{user}"
             )
-        name = "(.+)" if len(named) == 1 else r"([^.]+)"
-        patterns = [name if segment in named else re.escape(segment) for segment in segments]
-        return cls(segments, re.compile(r"\.".join(patterns)))
+        return cls(meanings)
 
-    def split(self, row: Row) -> tuple[str, ...]:
+    def split(self, row: Row) -> Sequence[str]:
         """Return the segments of a row's namespace.
 
         Raises:
             FileFormatError: They do not fit the template.
         """
-        if (namespace := row.data.get("namespace")) is not None:
-            found = row.texts("namespace") if isinstance(namespace, list) else (row.required("namespace"),)
-            if self.segments is None or self._fits(found):
-                return found
-        elif self.joined is None or self.segments is None:
-            return tuple(row.required("prefix").split("."))
-        elif fitting := self.joined.fullmatch(row.required("prefix")):
-            names = iter(fitting.groups())
-            return tuple(next(names) if segment.startswith("{") else segment for segment in self.segments)
-        raise row.fault("the namespace does not fit the template")
-
-    def _fits(self, found: Sequence[str]) -> bool:
-        template = self.segments or ()
-        return len(found) == len(template) and all(
-            expected.startswith("{") or expected == segment for expected, segment in zip(template, found, strict=True)
-        )
+        if isinstance(row.data.get("namespace"), list):
+            joint, joined = "\0", "\0".join(row.texts("namespace"))
+        elif row.data.get("namespace") is not None:
+            joint, joined = "\0", row.required("namespace")
+        else:
+            joint, joined = ".", row.required("prefix")
+        if self.meanings is None:
+            return joined.split(joint)
+        named = [meaning.startswith("{") for meaning in self.meanings]
+        name = "(.+)" if joint == "." and sum(named) == 1 else f"([^{joint}]+)"
+        patterns = [name if is_name else f"({re.escape(it)})" for it, is_name in zip(self.meanings, named, strict=True)]
+        if (fitting := re.fullmatch(re.escape(joint).join(patterns), joined)) is None:
+            raise row.fault("the namespace does not fit the template")
+        return fitting.groups()
 
     def place(self, found: Sequence[str], options: ImportOptions) -> tuple[MemorySubject, MemoryScope]:
         """Return the subject and the scope that a namespace stands for."""
-        if self.segments is None:
+        if self.meanings is None:
             return options.subject, scope_at(found, options.scope)
-        subject, path = options.subject, []
-        for meaning, name in zip(self.segments, found, strict=True):
-            match meaning.strip("{}") if meaning.startswith("{") else None:
-                case None:
-                    pass
-                case "user":
-                    subject = individual(name)
-                case kind:
-                    path += [kind, name]
+        subject, path = options.subject, list[str]()
+        for meaning, name in zip(self.meanings, found, strict=True):
+            if meaning == "{user}":
+                subject = individual(name)
+            elif meaning.startswith("{"):
+                path += [meaning.strip("{}"), name]
         return subject, scope_at(path, options.scope)
 
 

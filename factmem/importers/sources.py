@@ -217,13 +217,13 @@ class Source:
                     unread.extend(_unread(where, others, rows))
 
                 for where, value in json_rows(text, *keys, most=self.limits.row_chars, beside=beside):
-                    yield from guarded(where, _row, where, value)
+                    yield from guarded(where, lambda where, value: [Row.of(where, value)], where, value)
                 yield from unread
 
     def json_lines(self, text: TextIO) -> Iterator[Row | Problem]:
         """Yield the rows of JSON Lines; a malformed line is a `Problem`."""
         for where, line in self.lines(text):
-            yield from guarded(where, _line, where, line)
+            yield from guarded(where, lambda where, line: [Row.of(where, parsed(line, where))], where, line)
 
     def lines(self, text: TextIO) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not blank, with their places.
@@ -495,14 +495,6 @@ def _decoded(raw: io.RawIOBase) -> Iterator[TextIO]:
     finally:
         text.detach()
         buffered.detach()
-
-
-def _row(where: str, value: Any) -> list[Row]:
-    return [Row.of(where, value)]
-
-
-def _line(where: str, line: str) -> list[Row]:
-    return [Row.of(where, parsed(line, where))]
 
 
 @contextlib.contextmanager
