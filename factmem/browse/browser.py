@@ -238,13 +238,11 @@ class Told:
     """The block that the plugin would put into the agent's request.
 
     Attributes:
-        asked: The question.
         block: The block, exactly as the model gets it.
         tokens: Estimated number of tokens of the block.
         scopes: The scopes that were looked in.
     """
 
-    asked: Asked
     block: MemoryBlock
     tokens: int
     scopes: tuple[str, ...]
@@ -444,7 +442,6 @@ class Browser:
         subjects = None if await self._reaches(subject=MemorySubject.EVERYTHING) else [config.user]
         block = await AgentMemory(config).for_run().load(said, subjects=subjects)
         return Told(
-            asked=asked,
             block=block,
             tokens=config.loading.count_tokens(block.text),
             scopes=tuple(map(str, config.scopes)),

@@ -105,11 +105,10 @@ def _store(keep: Path | None) -> Iterator[Path]:
 async def _fill(session: Session) -> Ingestion:
     """Ingest the conversations that come with factmem, and save a few typed facts."""
     from factmem.conversations import read_conversations
-    from factmem.providers.registry import open_provider
 
     with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:
         conversations = await to_thread.run_sync(lambda: list(read_conversations(file)))
-    async with open_provider(session.address) as provider, session.memory(provider=provider, read_only=False) as memory:
+    async with session.provider() as provider, session.memory(provider=provider, read_only=False) as memory:
         about = About(subject=_MAYA, scope=_CAFE, source=None, private=None)
         taken = Ingestion()
         for conversation in conversations:

@@ -65,7 +65,6 @@ async def forget(
     """
     from factmem.abc.capabilities import KeepsFiles
     from factmem.memory import verify_erased
-    from factmem.providers.registry import open_provider
 
     filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
     selected = bool(ids or selection.given or before or max_importance is not None)
@@ -81,7 +80,7 @@ async def forget(
         if there:
             raise InvalidDataError(sentence)
     async with (
-        open_provider(session.address) as provider,
+        session.provider() as provider,
         session.memory(
             provider=provider, subject=selection.subject, scope=selection.scope, read_only=dry_run
         ) as memory,

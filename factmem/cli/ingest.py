@@ -270,7 +270,6 @@ async def ingest(
         trust: Believe the documents (default: what they say waits in quarantine).
     """
     from factmem.importers.documents import is_document
-    from factmem.providers.registry import open_provider
 
     if reading != ReadingOptions():
         session.check_model("detecting facts")
@@ -287,7 +286,7 @@ async def ingest(
         raise typer.BadParameter("--trust is for documents (.md, .txt): leave it out for conversations")
     outcomes: list[_Outcome] = []
     if conversations:
-        async with open_provider(session.address) as provider:
+        async with session.provider() as provider:
             if session.model is None:
                 outcomes.append(await _keep(session, provider, conversations, about))
             else:

@@ -106,6 +106,12 @@ class Session:
 
         return self.store or default_store()
 
+    def provider(self) -> AgentMemoryProvider:
+        """Return the store; ``async with`` opens and closes it."""
+        from factmem.providers.registry import open_provider
+
+        return open_provider(self.address)
+
     @property
     def shown_address(self) -> str:
         """Address of the store without a password, to show."""

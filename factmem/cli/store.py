@@ -322,7 +322,6 @@ async def rotate_key(
     """
     from factmem.crypto.key_file import RotatesKeys
     from factmem.crypto.keys import key_sources, named
-    from factmem.providers.registry import open_provider
 
     keys = key_sources(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     if resume and keys:
@@ -330,8 +329,7 @@ async def rotate_key(
     if not resume and len(keys) != 1:
         raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
     key = None if resume else keys[0]
-    provider = open_provider(session.address)
-    async with provider:
+    async with session.provider() as provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
                 f"{session.shown_address} is not encrypted and has no key: copy the whole of it into a store that is, "
@@ -358,10 +356,8 @@ async def check(session: Session) -> None:
     error or a warning.
     """
     from factmem.abc.capabilities import KeepsLog
-    from factmem.providers.registry import open_provider
 
-    provider = open_provider(session.address)
-    async with provider:
+    async with session.provider() as provider:
         if not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
         found = await _found(session, provider)
@@ -378,10 +374,8 @@ async def upgrade(session: Session, create: bool = False) -> None:
         create: Create an empty store where there is none.
     """
     from factmem.abc.capabilities import KeepsLog, UpgradesFormat
-    from factmem.providers.registry import open_provider
 
-    provider = open_provider(session.address)
-    async with provider:
+    async with session.provider() as provider:
         if not isinstance(provider, UpgradesFormat) or not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} needs no upgrade: stores of its kind have one format")
         before, newest = await provider.format_versions()
@@ -450,9 +444,8 @@ async def backup(session: Session, folder: Path) -> None:
         folder: Folder of the backup, which must not exist yet.
     """
     from factmem.providers import back_up
-    from factmem.providers.registry import open_provider
 
-    async with open_provider(session.address) as provider:
+    async with session.provider() as provider:
         with progress("backing up", quiet=session.as_json) as advance:
             made = await back_up(provider, folder, progress=advance)
     back = session.command_line("restore", str(folder))
@@ -478,7 +471,6 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
         dry_run: Verify the backup, and write nothing.
     """
     from factmem.providers.backups import read_backup, restore_backup
-    from factmem.providers.registry import open_provider
 
     if dry_run:
         found = await read_backup(folder)
@@ -487,7 +479,7 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
             shown(f"{folder} is whole: {_size(found)}, of the kind {found.kind}, made {_when(found)}"),
         )
         return
-    async with open_provider(session.address) as provider:
+    async with session.provider() as provider:
         with progress("restoring", quiet=session.as_json) as advance:
             done = await restore_backup(folder, provider, replace=replace, progress=advance)
     kept = None if done.kept is None else str(done.kept)

@@ -278,38 +278,24 @@ def _paragraphs(text: str) -> Iterator[_Block]:
 def blocks(text: str, *, code: bool = True) -> Iterator[_Block]:
     """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations and, if wanted, code."""
     from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
 
     headings: dict[int, str] = {}
     skipped = _front_matter(text)
-    skipped_types = ("html_block", "hr") if code else ("html_block", "hr", "fence", "code_block")
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    for block in _top(tokens):
-        first = block[0]
-        if first.map is None or first.map[0] < skipped:
+    skipped_types = {"html_block", "hr", *(() if code else ("fence", "code_block"))}
+    tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(text))
+    lists = ("bullet_list", "ordered_list")
+    for node in itertools.chain.from_iterable(top.children if top.type in lists else [top] for top in tree.children):
+        if node.map is None or node.map[0] < skipped:
             continue
-        if first.type == "heading_open":
-            level = int(first.tag[1:])
+        words = _words(node.to_tokens())
+        if node.type == "heading":
+            level = int(node.tag[1:])
             headings = {above: title for above, title in headings.items() if above < level}
-            if title := _words(block):
-                headings[level] = title
-        elif first.type not in skipped_types and (words := _words(block)):
-            yield words, (first.map[0], first.map[1]), tuple(headings.values())
-
-
-def _top(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Yield the tokens of each block of a document; those of a list are its items."""
-    start = depth = 0
-    for number, token in enumerate(tokens):
-        if token.type in _LISTS and depth == 0:
-            start = number + 1
-            continue
-        depth += token.nesting
-        if depth == 0:
-            yield tokens[start : number + 1]
-            start = number + 1
-
-
-_LISTS: Final = ("bullet_list_open", "ordered_list_open", "bullet_list_close", "ordered_list_close")
+            if words:
+                headings[level] = words
+        elif words and node.type not in skipped_types:
+            yield words, node.map, tuple(headings.values())
 
 
 def _words(block: Sequence[Token]) -> str:

@@ -14,7 +14,7 @@ from factmem.importers.contract import Found, ImportOptions, Problem
 from factmem.importers.sources import Limits, Source
 from factmem.toml_tables import table
 
-__all__ = ["SYSTEMS", "Reading", "System", "read_system", "system_named"]
+__all__ = ["SYSTEMS", "Reading", "System", "read_system"]
 
 
 @attrs.frozen
@@ -80,18 +80,6 @@ class Reading:
         return min(self.source.bytes_read / self.source.size, 1.0) if self.source.size else 0.0
 
 
-def system_named(name: str) -> System:
-    """Return a system by its name.
-
-    Raises:
-        InvalidDataError: There is no such system.
-    """
-    if (found := SYSTEMS.get(name)) is None:
-        known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
-        raise InvalidDataError(f"unknown system {name!r}: name one of {known}")
-    return found
-
-
 def read_system(
     name: str, path: Path | str, options: ImportOptions | None = None, *, limits: Limits | None = None
 ) -> Reading:
@@ -111,7 +99,10 @@ def read_system(
         >>> for found in read_system("mem0", "memories.json"):
         ...     print(found)
     """
-    system, options = system_named(name), options or ImportOptions()
+    options = options or ImportOptions()
+    if (system := SYSTEMS.get(name)) is None:
+        known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
+        raise InvalidDataError(f"unknown system {name!r}: name one of {known}")
     for field, option in _OPTIONS.items():
         if getattr(options, field) and field != system.option:
             readers = ", ".join(other.name for other in SYSTEMS.values() if field == other.option)
