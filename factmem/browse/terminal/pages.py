@@ -23,7 +23,7 @@ from textual.widgets import DataTable, Footer, Label, OptionList, Static, Tabbed
 from textual.widgets.option_list import Option
 from textual.worker import Worker
 
-from factmem.browse.browser import Asked, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
+from factmem.browse.browser import AgentQuestion, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.record_rows import is_current, is_statement, shape_of, value_of
 from factmem.browse.terminal.pictures import (
@@ -60,6 +60,7 @@ from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 
 __all__ = [
+    "AgentScreen",
     "Changed",
     "InboxScreen",
     "MemoryScreen",
@@ -67,7 +68,6 @@ __all__ = [
     "RecordScreen",
     "RecordsPage",
     "SubjectScreen",
-    "ToldScreen",
 ]
 
 _PAUSE: Final = 0.25
@@ -295,20 +295,20 @@ class RecordsPage(Page):
             narrowing: Conditions on the records; None for those of `ids`.
             ids: The records.
         """
-        doomed = await self.browser.doomed(narrowing, ids)
-        if not doomed.records:
+        preview = await self.browser.erasure_preview(narrowing, ids)
+        if not preview.records:
             self.notify("There is nothing to erase.", severity="warning")
             return
-        number, phrase = counted(len(doomed.records), "record"), Field(id="phrase")
+        number, phrase = counted(len(preview.records), "record"), Field(id="phrase")
         fields = [
             Static(Content.styled(_FOR_GOOD, "$text-error"), markup=False),
-            VerticalScroll(Static(_listed(doomed.records), markup=False), classes="doomed"),
-            Static(Content.assemble("To confirm it, type: ", (doomed.phrase, "bold")), classes="above"),
+            VerticalScroll(Static(_listed(preview.records), markup=False), classes="doomed"),
+            Static(Content.assemble("To confirm it, type: ", (preview.phrase, "bold")), classes="above"),
             _labelled("", phrase),
         ]
         dialog = _Dialog(
             f"Erase {number} for good?", "enter: erase · esc: keep them", fields,
-            lambda: self.browser.forget(narrowing, ids, typed=phrase.value, seal=doomed.seal),
+            lambda: self.browser.forget(narrowing, ids, typed=phrase.value, seal=preview.seal),
         )  # fmt: skip
         if (done := await self.app.push_screen_wait(dialog)) is not None:
             self.say(f"Erased {counted(len(done.records), 'record')} for good.")
@@ -330,7 +330,7 @@ class MemoryScreen(RecordsPage):
         Binding("slash", "search", "Find", key_display="/", priority=True),
         _TO_RESULTS,
         Binding("i", "inbox", "Inbox"),
-        Binding("a", "told", "Agent"),
+        Binding("a", "agent", "Agent"),
         *_ON_RECORDS,
         Binding("x", "export", "Export", show=False),
         Binding("F", "forget_all", "Forget all listed", show=False),
@@ -454,9 +454,9 @@ class MemoryScreen(RecordsPage):
         """Show what waits for a decision."""
         self.app.push_screen(InboxScreen(self.browser))
 
-    def action_told(self) -> None:
+    def action_agent(self) -> None:
         """Show what an agent would get for the query."""
-        self.app.push_screen(ToldScreen(self.browser, self._query))
+        self.app.push_screen(AgentScreen(self.browser, self._query))
 
     def action_forget_all(self) -> None:
         """Erase everything under the present conditions, after a dry run and a typed confirmation."""
@@ -730,7 +730,7 @@ class InboxScreen(RecordsPage):
             self.say("The words are kept as they were said.")
 
 
-class ToldScreen(RecordsPage):
+class AgentScreen(RecordsPage):
     """The block that an agent would get for a question, word for word, and the records in it.
 
     Args:
@@ -744,7 +744,7 @@ class ToldScreen(RecordsPage):
 
     def __init__(self, browser: Browser, question: str = "") -> None:
         super().__init__(browser, "What would the agent get?")
-        self._asked = Asked(question=question, user=browser.opened.user)
+        self._asked = AgentQuestion(question=question, user=browser.opened.user)
 
     def body(self) -> ComposeResult:
         """Yield the form, the block and the records."""
@@ -756,7 +756,7 @@ class ToldScreen(RecordsPage):
                 yield Field(getattr(asked, name), id=name, placeholder="none")
             yield Label("Tokens")
             yield Field(str(asked.budget), id="budget", whole_number=True)
-        with Container(id="told"):
+        with Container(id="agent-view"):
             with VerticalScroll(id="block-pane"):
                 yield Static("", id="block", markup=False)
             yield RecordTable(id="rows")
@@ -764,9 +764,11 @@ class ToldScreen(RecordsPage):
     async def load(self) -> None:
         """Read the block."""
         names = ("question", "budget", *(name for name, _ in self._FIELDS))
-        told = await self.browser.told(Asked.typed(**{name: self.query_one(f"#{name}", Field).value for name in names}))
-        self.query_one("#block", Static).update(block_of(told))
-        self.query_one(RecordTable).present(told.block.records)
+        found = await self.browser.agent_block(
+            AgentQuestion(**{name: self.query_one(f"#{name}", Field).value for name in names})
+        )
+        self.query_one("#block", Static).update(block_of(found))
+        self.query_one(RecordTable).present(found.block.records)
 
     @on(Field.Changed)
     def _typed(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.text import Text
 from textual.content import Content
 
-from factmem.browse.browser import Difference, Narrowing, Opened, Told
+from factmem.browse.browser import AgentBlock, Difference, Narrowing, Opened
 from factmem.browse.charts import bars_of, marks_of
 from factmem.browse.past import Biography
 from factmem.browse.record_lines import detail_lines, match_notes, record_block, trail_line
@@ -198,17 +198,15 @@ def letter_line(letter: DeadLetter) -> Content:
     )
 
 
-def block_of(told: Told | None) -> Content:
+def block_of(found: AgentBlock) -> Content:
     """Return what an agent would get: the block as the model reads it, and a line on its size."""
-    if told is None:
-        return Content("")
-    looked = Content.styled(f"in {', '.join(plain(scope, 80) for scope in told.scopes)}", _MUTED)
-    if not told.block.text:
+    looked = Content.styled(f"in {', '.join(plain(scope, 80) for scope in found.scopes)}", _MUTED)
+    if not found.block.text:
         return Content.assemble(("nothing: no fact is known that the agent would get\n", "bold"), looked)
-    text = masked(told.block.text)
+    text = masked(found.block.text)
     cut = "" if len(text) <= _LONGEST else f"\n… and {counted(len(text) - _LONGEST, 'character')} more"
-    left = f" · {counted(told.block.left_out, 'record')} did not fit" if told.block.left_out else ""
-    size = f"{counted(len(told.block.records), 'record')}, about {counted(told.tokens, 'token')}{left}"
+    left = f" · {counted(found.block.left_out, 'record')} did not fit" if found.block.left_out else ""
+    size = f"{counted(len(found.block.records), 'record')}, about {counted(found.tokens, 'token')}{left}"
     return Content.assemble((size, "bold $text-success"), " ", looked, "\n\n", text[:_LONGEST], (cut, _MUTED))
 
 

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Buffer
 
-from factmem.browse.browser import Asked, Browser, Comparison, Draft, Narrowing, draft_of
+from factmem.browse.browser import AgentQuestion, Browser, Comparison, Draft, Narrowing, draft_of
 from factmem.browse.charts import marks_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.texts import counted
@@ -212,8 +212,8 @@ class _Site:
 
     async def agent(self, request: Request) -> Response:
         asked = _asked(request.query_params, user=self.browser.opened.user)
-        told = await self.browser.told(asked) if "question" in request.query_params else None
-        return await self._page(request, "agent", asked=asked, told=told)
+        found = await self.browser.agent_block(asked) if "question" in request.query_params else None
+        return await self._page(request, "agent", asked=asked, found=found)
 
     async def forget(self, request: Request) -> Response:
         return await self._forget(request, _narrowing(request.query_params), request.query_params.getlist("id"))
@@ -221,13 +221,13 @@ class _Site:
     async def _forget(
         self, request: Request, narrowing: Narrowing, ids: Sequence[str], *, problem: str = ""
     ) -> Response:
-        doomed = await self.browser.doomed(narrowing, ids) if narrowing.given or ids else None
+        preview = await self.browser.erasure_preview(narrowing, ids) if narrowing.given or ids else None
         return await self._page(
             request,
             "forget",
             narrowing=narrowing,
             ids=ids,
-            page=doomed,
+            page=preview,
             problem=problem,
             status=400 if problem else 200,
             follows=False,
@@ -375,9 +375,9 @@ def _narrowing(given: QueryParams | FormData) -> Narrowing:
     return Narrowing(**fields, exact=bool(given.get("exact")))
 
 
-def _asked(given: QueryParams, *, user: str) -> Asked:
+def _asked(given: QueryParams, *, user: str) -> AgentQuestion:
     texts = {name: given.get(name, "") for name in ("question", "agent", "feature", "product")}
-    return Asked.typed(**texts, user=given.get("user", user), budget=given.get("budget") or str(Asked().budget))
+    return AgentQuestion(**texts, user=given.get("user", user), budget=given.get("budget") or AgentQuestion().budget)
 
 
 def _revision(form: FormData) -> int:
