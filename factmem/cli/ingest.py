@@ -145,7 +145,7 @@ class Ingestion:
 
 
 class About(TypedDict):
-    """Properties of all conversations; the arguments of `Memory.remember` of these names."""
+    """Arguments of `Memory.remember` that are the same for all conversations."""
 
     subject: MemorySubject
     scope: MemoryScope | str
@@ -200,7 +200,7 @@ class _Outcome:
 
 
 AboutIn = Callable[["Memory"], Awaitable[About]]
-"""Returns the properties of all conversations in a memory."""
+"""Returns the arguments of `Memory.remember` for all conversations in a memory."""
 
 
 @attrs.define
@@ -385,17 +385,14 @@ async def _keep_documents(session: Session, files: Sequence[Path], about: AboutI
 
 def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport], *, source: str | None) -> None:
     for read in reports:
-        more = [
-            f"{count} {what}"
-            for count, what in (
-                (read.accepted, "accepted"),
-                (read.gone, "no longer in the file, retracted"),
-                (read.redacted, "secrets redacted"),
-            )
-            if count
-        ]
-        counts = [f"{read.new} new", f"{read.quarantined} waiting in quarantine", *more]
-        out.print(f"{shown(read.document)}: {counted(read.passages, 'passage')}, {', '.join(counts)}")
+        more = {
+            "accepted": read.accepted,
+            "no longer in the file, retracted": read.gone,
+            "secrets redacted": read.redacted,
+        }
+        listed = "".join(f", {count} {what}" for what, count in more.items() if count)
+        passages = f"{counted(read.passages, 'passage')}, {read.new} new, {read.quarantined} waiting in quarantine"
+        out.print(f"{shown(read.document)}: {passages}{listed}")
     if any(read.quarantined for read in reports):
         hint = session.command_line("quarantine", "list")
         out.print(f"read them with  {hint}, or accept them all: the same command with --trust", style="dim")

@@ -448,15 +448,11 @@ async def backup(session: Session, folder: Path) -> None:
     async with session.provider() as provider:
         with progress("backing up", quiet=session.as_json) as advance:
             made = await back_up(provider, folder, progress=advance)
-    back = session.command_line("restore", str(folder))
-    session.show(
+    session.show_line(
         _backup_json(made) | {"store": session.shown_address, "backup": str(folder)},
-        lambda out: _print(
-            out,
-            f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified",
-            f"bring it back with  {back}",
-        ),
+        shown(f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified"),
     )
+    session.note(f"Bring it back with  {session.command_line('restore', str(folder))}")
 
 
 async def restore(session: Session, folder: Path, replace: bool = False, dry_run: bool = False) -> None:
@@ -483,24 +479,16 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
         with progress("restoring", quiet=session.as_json) as advance:
             done = await restore_backup(folder, provider, replace=replace, progress=advance)
     kept = None if done.kept is None else str(done.kept)
-    session.show(
+    session.show_line(
         _backup_json(done.backup) | {"store": session.shown_address, "backup": str(folder), "kept": kept},
-        lambda out: _print(
-            out,
-            f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}",
-            kept and f"the replaced store is kept: {kept}",
-        ),
+        shown(f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}"),
     )
+    if kept is not None:
+        session.note(f"The replaced store is kept: {kept}")
 
 
 def _backup_json(backup: Backup) -> dict[str, Json]:
     return attributes(backup, "kind", "made_at", "digest") | {"files": len(backup.files), "bytes": backup.size}
-
-
-def _print(out: Console, line: str, hint: str | None) -> None:
-    out.print(shown(line))
-    if hint:
-        out.print(hint, style="dim", soft_wrap=True)
 
 
 def _size(backup: Backup) -> str:
