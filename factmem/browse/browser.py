@@ -81,7 +81,7 @@ class Opened:
 
 @attrs.frozen(kw_only=True)
 class Narrowing:
-    """Conditions on records, as people type them; empty ones are none. All of them must hold.
+    """Conditions on records, as people type them. All that are not empty must hold.
 
     Attributes:
         scope: Path of the scope, with its subtree.

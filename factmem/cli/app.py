@@ -87,7 +87,7 @@ class _LazyGroup(TyperGroup):
         self.commands = dict.fromkeys(_COMMANDS)  # type: ignore[assignment]  # their names, for suggestions
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None if there is none of this name."""
+        """Return the command of a name; None for an unknown name."""
         return _built(cmd_name) if cmd_name in _COMMANDS else None
 
 

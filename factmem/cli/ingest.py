@@ -53,7 +53,7 @@ class ReadingOptions:
     """The options of reading conversations with a language model.
 
     Attributes:
-        concepts: Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.
+        concepts: Concepts to look for: a JSON Schema in a file, or an attrs class or pydantic model.
         topics: Topic to look for; `managed` stands for the usual topics.
         open: Look for other facts as well, or for the named concepts and topics only.
         keep_words: Keep the user's words beside the facts found in them.

@@ -433,7 +433,7 @@ def _unwrapped(content: Any) -> Any:
 
 
 def _json_in(text: object) -> Any:
-    """Return the value of a text of JSON; None if it is none."""
+    """Return the value of a text of JSON; None for any other text."""
     try:
         return json.loads(str(text))
     except (ValueError, RecursionError):
@@ -625,7 +625,7 @@ def read_langgraph(source: Source, options: ImportOptions) -> Iterator[Found]:
     The source is the store's table in SQLite, a dump of it from PostgreSQL, or the items of ``search()`` as JSON.
 
     Raises:
-        FileFormatError: It is none of these.
+        FileFormatError: It is something else.
         InvalidDataError: The template of the namespace is not legal.
     """
     namespaces = _Namespaces.of(options.namespace)
@@ -877,7 +877,7 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
             except StopIteration:
                 return
             except csv.Error:
-                fault = "no row of CSV: its quotes are wrong, or it is too long"
+                fault = "not a row of CSV: its quotes are wrong, or it is too long"
             else:
                 if None in cells or None in cells.values():
                     fault = f"the row has other cells than the header, which has {len(header)}"
@@ -914,7 +914,7 @@ def _origin(cells: Row) -> Origin:
     try:
         return Origin(name)
     except ValueError:
-        raise cells.fault(f"no origin: write one of {', '.join(item.value for item in Origin)}", "origin") from None
+        raise cells.fault(f"not an origin: write one of {', '.join(item.value for item in Origin)}", "origin") from None
 
 
 def _typed(cells: Row) -> tuple[SingleConcept[Any] | MultipleConcept[Any], Sequence[Any] | None]:

@@ -1,4 +1,4 @@
-"""Moving in: what an importer finds is written to a memory, and a report says what became of it.
+"""Moving in: what an importer finds is written to a memory, and counted in a report.
 
 Rows that were imported before are known again: their records are revised, or retracted where the rows have ended.
 """

@@ -65,7 +65,7 @@ class Row:
         """Return the value under the first key that has one, or None.
 
         Raises:
-            FileFormatError: It is of none of the kinds.
+            FileFormatError: It is of another kind.
         """
         for key in keys:
             value = self.data.get(key)
@@ -89,7 +89,7 @@ class Row:
         """Return a text.
 
         Raises:
-            FileFormatError: There is none.
+            FileFormatError: The text is missing.
         """
         if (text := self.text(*keys)) is None:
             raise self.fault(f"the row has no {' or '.join(keys)}")
@@ -133,7 +133,7 @@ class Row:
         return bool(found)
 
     def inner(self, *keys: str) -> Row:
-        """Return an object as a row; an empty one if there is none.
+        """Return an object as a row; without an object, an empty row.
 
         Raises:
             FileFormatError: It is something else.
@@ -141,7 +141,7 @@ class Row:
         return Row(".".join((self.where, *keys[:1])), self._first(keys, "an object", dict) or {})
 
     def items(self, *keys: str) -> Sequence[Any]:
-        """Return a list; an empty one if there is none.
+        """Return a list; without a list, an empty one.
 
         Raises:
             FileFormatError: It is something else.
@@ -240,7 +240,7 @@ class Fields:
             undated: Time of the file, for a row without a date of its own.
             subject: The subject, if the row names one.
             scope: The scope, if the row names one.
-            key: The id, if it is made of several fields; a place in the source, such as a line, is none.
+            key: The id, if it is made of several fields. A place in the source, such as a line, is not an id.
             record: Id of its record in the other system (default: its own).
             revises: Whether it revises an earlier entry of its record.
             state: Whether it counts there.
@@ -306,7 +306,7 @@ def parsed(text: str | bytes, where: str) -> Any:
     """Return the value of a text of JSON.
 
     Raises:
-        FileFormatError: It is none.
+        FileFormatError: The text is not JSON.
     """
     try:
         return json.loads(text)

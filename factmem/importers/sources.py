@@ -144,7 +144,7 @@ class Source:
         """Return the first file of these names in the folder, or the source itself.
 
         Raises:
-            FileFormatError: There is none.
+            FileFormatError: The folder has no such file.
         """
         if (found := self.file(*names)) is None:
             raise FileFormatError(f"{self.path} holds no {' or '.join(names)}")
@@ -325,7 +325,7 @@ class Source:
 
         Args:
             pattern: Regular expression of the file's name, without its folder.
-            needed: Raise if there is none. A source that is neither an archive nor a folder is the file itself.
+            needed: Raise if no file has such a name. A source that is neither an archive nor a folder is the file itself.
 
         Raises:
             FileFormatError: There is no such file, the archive is unsafe, or a file cannot be read.
