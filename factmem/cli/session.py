@@ -60,7 +60,7 @@ BROKEN_PIPE: Final = 141
 """Exit code if the reader of stdout went away."""
 
 STDIN: Final = Path("-")
-"""File name that stands for stdin."""
+"""File name that stands for stdin, or for stdout."""
 
 
 _USER: Final = MemorySubject("user")

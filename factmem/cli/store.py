@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import anyio
 import attrs
 import typer
 from anyio import to_thread
-from typing_extensions import override
 
 from factmem.browse.texts import counted, escaped_json, shown
 from factmem.cli.options import checked_address, key_in
 from factmem.cli.progress import progress
-from factmem.cli.session import FAILED, Session
+from factmem.cli.session import FAILED, STDIN, Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.json_form import attributes
 from factmem.store_findings import Finding, Severity
@@ -201,10 +201,13 @@ async def export(
 
 
 async def _export_own(session: Session, file: Path, *, force: bool) -> None:
-    to_stdout = file == Path("-")
-    if not force and not to_stdout:
-        _check_absent(file)
-    target: Path | IO[str] = _stdout() if to_stdout else file
+    to_stdout = file == STDIN
+    if not force and not to_stdout and await anyio.Path(file).exists():
+        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
+    for_a_terminal = io.StringIO()
+    target: Path | IO[str] = file
+    if to_stdout:
+        target = for_a_terminal if sys.stdout.isatty() else sys.stdout
     async with session.memory() as memory:
         try:
             lines = await memory.admin.export(target)
@@ -214,30 +217,10 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
             raise
         await session.note_if_empty(memory)
     if to_stdout:
+        print(escaped_json(for_a_terminal.getvalue()), end="")
         session.note(f"exported {counted(lines, 'assertion')}")
     else:
         session.show_line({"exported": lines, "file": str(file)}, f"exported {counted(lines, 'assertion')} to {file}")
-
-
-def _stdout() -> IO[str]:
-    """Return stdout; a terminal gets no character that it would obey."""
-    return cast("IO[str]", _TerminalJson(sys.stdout)) if sys.stdout.isatty() else sys.stdout
-
-
-class _TerminalJson(io.TextIOBase):
-    """JSON on a terminal; see `escaped_json`."""
-
-    def __init__(self, terminal: TextIO) -> None:
-        self._terminal = terminal
-
-    @override
-    def write(self, text: str, /) -> int:
-        return self._terminal.write(escaped_json(text))
-
-
-def _check_absent(file: Path) -> None:
-    if file.exists():
-        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
 
 
 async def _export_koog(session: Session, folder: Path, *, force: bool, key: str | None) -> None:

@@ -325,7 +325,7 @@ class Source:
 
         Args:
             pattern: Regular expression of the file's name, without its folder.
-            needed: Raise if no file has such a name. A source that is neither an archive nor a folder is the file itself.
+            needed: Raise if no file has such a name, and take a source that is neither an archive nor a folder for it.
 
         Raises:
             FileFormatError: There is no such file, the archive is unsafe, or a file cannot be read.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import functools
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import anyio
 from rich.text import Text
@@ -21,7 +20,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Label, OptionList, Static, TabbedContent, TabPane, Tree
 from textual.widgets.option_list import Option
-from textual.worker import Worker
+from textual.worker import Worker, WorkerState
 
 from factmem.browse.browser import AgentQuestion, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
@@ -105,24 +104,6 @@ class Changed(Message):
 
 
 T = TypeVar("T")
-PageT = TypeVar("PageT", bound="Page")
-P = ParamSpec("P")
-
-
-def _attempted(
-    task: Callable[Concatenate[PageT, P], Coroutine[Any, Any, None]],
-) -> Callable[Concatenate[PageT, P], Worker[None]]:
-    """Return a method that runs beside the event loop's other work; an error of it is shown as a sentence."""
-
-    @work
-    @functools.wraps(task)
-    async def attempted(page: PageT, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            await task(page, *args, **kwargs)
-        except Exception as error:  # every error becomes a sentence
-            page.notify(sentence_of(error), severity="error", markup=False, timeout=10)
-
-    return attempted
 
 
 class Page(Screen[None]):
@@ -187,6 +168,11 @@ class Page(Screen[None]):
         for line in self.query(ProblemLine):  # none on a page that has been left meanwhile
             line.present(problem)
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show the error of an action as a sentence."""
+        if event.worker.error is not None and event.state is WorkerState.ERROR:
+            self.notify(sentence_of(event.worker.error), severity="error", markup=False, timeout=10)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no action that writes if the memory is read-only."""
         return not (self.browser.opened.read_only and action in _CHANGING)
@@ -232,7 +218,7 @@ class RecordsPage(Page):
         if (row := self._first()) is not None:
             self.app.push_screen(SubjectScreen(self.browser, str(row.subject)))
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_edit(self) -> None:
         """Edit the record."""
         if (row := self._first()) is None:
@@ -266,7 +252,7 @@ class RecordsPage(Page):
                 lambda why: undo_last(self.browser.memory, row.id, reason=why),
             )  # fmt: skip
 
-    @_attempted
+    @work(exit_on_error=False)
     async def _change(
         self,
         rows: Sequence[FactRecord[Any]],
@@ -287,7 +273,7 @@ class RecordsPage(Page):
         if ids := [row.id for row in self.chosen()]:
             self.forget(None, ids)
 
-    @_attempted
+    @work(exit_on_error=False)
     async def forget(self, narrowing: Narrowing | None, ids: Sequence[str]) -> None:
         """Erase records, after a dry run and a typed confirmation.
 
@@ -406,7 +392,7 @@ class MemoryScreen(RecordsPage):
         if self._next_page is not None and len(self._listed) < _MOST_LISTED:
             self._read_on(self._next_page)
 
-    @_attempted
+    @work(exit_on_error=False)
     async def _read_on(self, token: str) -> None:
         page = await self.browser.listing(self._narrowing, page=token, size=_PAGE)
         if token == self._next_page:  # no other listing has begun meanwhile
@@ -466,7 +452,7 @@ class MemoryScreen(RecordsPage):
         else:
             self.forget(self._narrowing, [])
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_export(self) -> None:
         """Write everything visible to a file."""
         name = Field("factmem-export.jsonl", id="file", placeholder="JSON Lines, readable for you alone")
@@ -710,19 +696,19 @@ class InboxScreen(RecordsPage):
         """Reject the records: they stay apart."""
         self._decide("Rejected", self.browser.memory.inbox.quarantine.reject, [row.id for row in self.chosen()])
 
-    @_attempted
+    @work(exit_on_error=False)
     async def _decide(self, past: str, decide: Callable[..., Awaitable[Sequence[Change]]], ids: Sequence[str]) -> None:
         if ids:
             self.say(outcome_of(past, await decide(*ids)))
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_retry(self) -> None:
         """Have the language model read the words again."""
         if (letter := self._letter()) is not None:
             self.notify("The language model reads the words again.")
             self.say(outcome_of("Read the words again, and changed", await self.browser.retry([letter.id])))
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_keep_words(self) -> None:
         """Keep the words as they were said, and try no more."""
         if (letter := self._letter()) is not None:
