@@ -66,7 +66,10 @@ async def forget(
     from factmem.abc.capabilities import KeepsFiles
     from factmem.memory import verify_erased
 
-    filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
+    ends = [moment for moment in (before, selection.until) if moment is not None]
+    filters: Filters = {
+        **selection.filters(), "until": min(ends, default=None), "max_importance": max_importance
+    }  # fmt: skip
     selected = bool(ids or selection.given or before or max_importance is not None)
     chosen = selected or everything
     contradictions = {

@@ -158,7 +158,7 @@ async def _decide(
         InvalidDataError: Neither or both are given.
     """
     filters = selection.filters()
-    if named and (everything or any(filters.values())):
+    if named and (everything or filters):
         raise InvalidDataError("name ids, or give --all with filters: not both")
     if not named and not everything:
         raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")

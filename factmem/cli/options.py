@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 import attrs
 import typer
@@ -221,6 +221,12 @@ SomeIdsArgument: TypeAlias = Annotated[
 ]
 
 
+_FILTERS: Final = {
+    "concept": "concepts", "category": "categories", "source": "sources", "topic": "topics", "speaker": "speakers"
+}  # fmt: skip
+"""The filters of `Memory` that options which may be repeated stand for."""
+
+
 @attrs.frozen(kw_only=True)
 class Selection:
     """The filter options of the commands that search, list or erase records; all of them must hold.
@@ -260,22 +266,12 @@ class Selection:
 
     def filters(self) -> Filters:
         """Return the filters that the options name."""
-        found: Filters = {
-            "scope": self.scope,
-            "exact": self.exact and self.scope is not None,
-            "subject": self.subject,
-            "concepts": self.concept or None,
-            "categories": self.category or None,
-            "sources": self.source or None,
-            "topics": self.topic or None,
-            "speakers": self.speaker or None,
-            "pattern": self.pattern,
-            "since": self.since,
-            "until": self.until,
-        }
-        if self.metadata:
-            found["where"] = [self.metadata]
-        return found
+        given = {_FILTERS.get(name, name): value for name, value in attrs.asdict(self, recurse=False).items() if value}
+        if conditions := given.pop("metadata", None):
+            given["where"] = [conditions]
+        if self.scope is None:
+            given.pop("exact", None)
+        return cast("Filters", given)
 
 
 @attrs.frozen(kw_only=True)
@@ -370,12 +366,12 @@ class Scoring:
         del given["min_score"]  # of the request
         if not given:
             return None
-        formula = given.pop("composite", "boost")
-        weights = {name: given.pop(name) for name in [*given] if name.endswith("_weight") and name != "lexical_weight"}
-        if formula == "boost" and "similarity_weight" in weights:
+        formula = Additive if given.pop("composite", "boost") == "additive" else Boost
+        weights = {name: given.pop(name) for name in attrs.fields_dict(Additive) if name in given}
+        if formula is Boost and "similarity_weight" in weights:
             raise typer.BadParameter("--similarity-weight needs --composite additive: add it, or leave the weight out")
         try:
-            return RecallSettings(composite=Boost(**weights) if formula == "boost" else Additive(**weights), **given)
+            return RecallSettings(composite=formula(**weights), **given)
         except InvalidDataError as error:
             raise typer.BadParameter(_in_options(error)) from None
 

@@ -392,7 +392,7 @@ async def audit(
     from factmem.memory.audit import AuditAction
 
     filters = selection.filters()
-    happened_since, until = filters.pop("since"), filters.pop("until")
+    happened_since, until = filters.pop("since", None), filters.pop("until", None)
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.admin.audit(
             *await full_ids(memory, ids),
