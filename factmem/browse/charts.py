@@ -12,21 +12,10 @@ import attrs
 from factmem.browse.record_rows import value_of
 from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
+from factmem.toml_tables import table
 
 __all__ = ["Graph", "GraphNode", "bars_of", "graph_of", "marks_of"]
 
-_MEANINGS: Final = {
-    "similarity": "words and meaning together",
-    "lexical": "words that agree",
-    "semantic": "meaning that agrees",
-    "named": "the query names the speaker, subject or concept",
-    "other": "about others than the query asks about",
-    "dated": "closeness to a time in the query",
-    "reranked": "score of the reranker",
-    "cosine": "raw closeness of the embeddings",
-    "recency": "1 for now, halved with each half-life",
-    "importance": "importance of the record",
-}
 _MOST_CONCEPTS: Final = 12
 _MOST_VALUES: Final = 4
 """Maximum number of values drawn for one concept; the rest is counted."""
@@ -68,7 +57,8 @@ class Graph:
 
 def bars_of(parts: ScoreParts) -> list[tuple[str, float, str]]:
     """Return the parts of a score as bars: their names, their sizes from 0 to 1, and what they mean in a few words."""
-    return [(name, min(1.0, max(0.0, share)), _MEANINGS[name]) for name, share in parts.by_name().items()]
+    meanings = table("browse/score_parts")
+    return [(name, min(1.0, max(0.0, share)), meanings[name]) for name, share in parts.by_name().items()]
 
 
 def marks_of(revisions: Sequence[FactRecord[Any]]) -> tuple[tuple[FactRecord[Any], float], ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from factmem.memory.audit import AuditEntry
     from factmem.recall.results import RecallMatch
 
-__all__ = ["circumstances", "detail_lines", "headline", "match_notes", "record_block", "trail_line"]
+__all__ = ["detail_lines", "headline", "match_notes", "record_block", "trail_line"]
 
 _LONGEST_ON_A_TERMINAL: Final = 2_000
 """Maximum length of a value on a terminal, in characters."""
@@ -106,16 +106,9 @@ def detail_lines(record: FactRecord[Any]) -> list[Text]:
 
 
 def trail_line(entry: AuditEntry) -> Text:
-    """Return an action on a record as a line."""
+    """Return an action on a record as a line: when, what, by whom and why, as far as it is known."""
+    when = f"{entry.at:%Y-%m-%d %H:%M:%S} UTC · " if entry.at else ""
     what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
-    when, *others = circumstances(entry)
-    return Text(" · ".join(filter(None, (when, what, *others))))
-
-
-def circumstances(entry: AuditEntry) -> tuple[str, str, str]:
-    """Return when something was done, by whom, and why, as far as it is known."""
-    return (
-        f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else "",
-        shown(f"by {entry.actor}") if entry.actor else "",
-        shown(f"because: {entry.reason}") if entry.reason else "",
-    )
+    by = f" · by {shown(entry.actor)}" if entry.actor else ""
+    why = f" · because: {shown(entry.reason)}" if entry.reason else ""
+    return Text.assemble(when, (what, "bold"), by, why)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -54,7 +53,7 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     lines = [*record_block(match.record, with_id=False), *match_notes(match)]
     lines.append(Text(" · ".join([*match.reasons, f"id {short_id(match.record.id)}"]), style="dim"))
     if explain:
-        parts = [f"{name} {part:.3f}" for name, part in attrs.asdict(match.parts).items() if part is not None]
+        parts = (f"{name} {part:.3f}" for name, part in match.parts.by_name().items())
         lines.append(Text("  ".join(parts), style="cyan"))
     return lines
 

@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.record_lines import circumstances, detail_lines, record_block, trail_line
+from factmem.browse.record_lines import detail_lines, record_block, trail_line
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_named
@@ -423,11 +423,9 @@ def _print_trail(out: Console, found: AuditPage) -> None:
 
 
 def _entry_block(entry: AuditEntry) -> list[Text]:
-    known = list(filter(None, circumstances(entry)))
-    happened = Text.assemble((entry.action.value, "bold yellow"), *(f" · {item}" for item in known))
     if entry.record is None:
-        return [happened, Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
+        return [trail_line(entry), Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
     block = record_block(attrs.evolve(entry.record, state=AssertionState.ACTIVE))
     origin = Text(f"origin {entry.record.details.origin.value}", style="dim")
     said = Text("no longer: ", style="italic") + block[0] if entry.removed else block[0]
-    return [happened, said, origin, *block[1:]]
+    return [trail_line(entry), said, origin, *block[1:]]
