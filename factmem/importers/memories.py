@@ -26,7 +26,7 @@ from factmem.records import AssertionState, Evidence, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
-from factmem.value_types import scalar_named
+from factmem.value_types import Scalar, scalar_named
 
 __all__ = [
     "FIELDS",
@@ -831,8 +831,6 @@ FIELDS: Final[Mapping[str, str]] = table("importers/table")
 """Fields of a row and their meanings. A column of the same name is taken without a mapping; others are metadata."""
 
 _ROW: Final = Fields.of("table")
-_TRUE: Final = ("true", "yes", "1")
-_FALSE: Final = ("false", "no", "0", "")
 
 
 def read_table(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -923,20 +921,17 @@ def _typed(cells: Row) -> tuple[SingleConcept[Any] | MultipleConcept[Any], Seque
     if keyword is None or written is None or (isinstance(written, str) and not written.strip()):
         return STATEMENT, None
     scalar = scalar_named(cells.text("type") or "str")
-    try:
-        # A cell of CSV is a text; a value of JSON may have its type already.
-        if isinstance(written, str) and scalar.parse is not None:
-            value = scalar.parse(written)
-        else:
-            value = scalar.read(parsed(written, cells.where) if isinstance(written, str) else written)
-    except (ValueError, OverflowError, FileFormatError):
-        raise cells.fault(f"not a valid {scalar.shape}", "value") from None
+    value = _value_in(cells, "value", written, scalar)
     about = (keyword, cells.text("description") or "", scalar.type)
-    return (Concept.multiple(*about) if _true(cells, "multiple") else Concept.single(*about)), (value,)
+    several = _value_in(cells, "multiple", str(cells.data.get("multiple") or "false"), scalar_named("bool"))
+    return (Concept.multiple(*about) if several else Concept.single(*about)), (value,)
 
 
-def _true(cells: Row, key: str) -> bool:
-    value = str(cells.data.get(key, "")).strip().lower()
-    if value not in (*_TRUE, *_FALSE):
-        raise cells.fault("expected true or false", key)
-    return value in _TRUE
+def _value_in(cells: Row, field: str, written: Any, scalar: Scalar) -> Any:
+    """Return the value of a field. A cell of CSV is a text; a value of JSON may have its type already."""
+    try:
+        if isinstance(written, str) and scalar.parse is not None:
+            return scalar.parse(written)
+        return scalar.read(parsed(written, cells.where) if isinstance(written, str) else written)
+    except (ValueError, OverflowError, FileFormatError):
+        raise cells.fault(f"not a valid {scalar.shape}", field) from None

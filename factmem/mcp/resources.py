@@ -118,9 +118,8 @@ def add_prompts(server: MCPServer[Any], access: Access, *, writable: bool) -> No
             about: Annotated[str, Field(max_length=400, description="The most important topic (default: any).")] = "",
         ) -> str:
             """Ask the model to save the facts of the conversation that are worth remembering."""
-            return "\n".join(
-                [table("mcp/prompts")["remember"], *([f"What matters most: {about}"] if about.strip() else [])]
-            )
+            topic = f"\nWhat matters most: {about}" if about.strip() else ""
+            return f"{table('mcp/prompts')['remember']}{topic}"
 
 
 async def _info(access: Access) -> Any:
