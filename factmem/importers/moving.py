@@ -73,27 +73,6 @@ class ImportReport:
     errors: int = 0
     problems: list[Problem] = attrs.field(factory=list)
 
-    def note(self, batch: Iterable[Found]) -> None:
-        """Add what is not imported of a part of the source."""
-        for item in batch:
-            match item:
-                case Skipped(reason, count):
-                    self.skipped[reason] += count
-                case Lost(what, count):
-                    self.lost[what] += count
-                case Problem():
-                    self.fail(item)
-                case Entry() | Dialogue():
-                    pass
-                case _:
-                    assert_never(item)
-
-    def fail(self, problem: Problem) -> None:
-        """Add a row that cannot be read or kept."""
-        self.errors += 1
-        if len(self.problems) < _PROBLEMS_KEPT:
-            self.problems.append(problem)
-
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         problems: list[Json] = [
@@ -133,7 +112,7 @@ async def move_in(
     """
     report, newest, rows = ImportReport(), dict[str | None, int](), dict[str | None, _Rows]()
     async for batch in _batches(found, progress):
-        report.note(batch)
+        _note(report, batch)
         await _keep_entries(memory, [item for item in batch if isinstance(item, Entry)], report, rows, trust=trust)
         for dialogue in (item for item in batch if isinstance(item, Dialogue)):
             await _ingest(memory, dialogue, report, newest)
@@ -152,7 +131,7 @@ async def preview(found: Iterable[Found], *, progress: Callable[[float], None] |
     """
     report = ImportReport()
     async for batch in _batches(found, progress):
-        report.note(batch)
+        _note(report, batch)
         report.imported += sum(isinstance(item, Entry) for item in batch)
         report.conversations += sum(isinstance(item, Dialogue) for item in batch)
     return report
@@ -190,6 +169,29 @@ def _parted(found: Iterator[Found]) -> Iterator[Sequence[Found]]:
             raise
         batch.append(Problem("the rest of it", error))
     yield batch
+
+
+def _note(report: ImportReport, batch: Iterable[Found]) -> None:
+    """Add to a report what is not imported of a part of the source."""
+    for item in batch:
+        match item:
+            case Skipped(reason, count):
+                report.skipped[reason] += count
+            case Lost(what, count):
+                report.lost[what] += count
+            case Problem():
+                _fail(report, item)
+            case Entry() | Dialogue():
+                pass
+            case _:
+                assert_never(item)
+
+
+def _fail(report: ImportReport, problem: Problem) -> None:
+    """Add to a report a row that cannot be read or kept."""
+    report.errors += 1
+    if len(report.problems) < _PROBLEMS_KEPT:
+        report.problems.append(problem)
 
 
 async def _keep_entries(
@@ -361,7 +363,7 @@ async def _import(
     except (InvalidDataError, ConceptConflictError) as error:
         if len(histories) == 1:
             for entry in histories[0]:
-                report.fail(Problem(entry.where, error))
+                _fail(report, Problem(entry.where, error))
             return
         middle = len(histories) // 2
         await _import(memory, histories[:middle], report, records, trust=trust)
@@ -394,7 +396,7 @@ async def _ingest(memory: Memory, dialogue: Dialogue, report: ImportReport, newe
             private=dialogue.owner is not None,
         )
     except (InvalidDataError, ConceptConflictError) as error:
-        report.fail(Problem(dialogue.where, error))
+        _fail(report, Problem(dialogue.where, error))
         return
     new = sum(record.revision > newest[dialogue.owner] for record in outcome.records)
     newest[dialogue.owner] = max([newest[dialogue.owner], *(record.revision for record in outcome.records)])
