@@ -27,17 +27,22 @@ class GraphNode:
 
     Attributes:
         label: Its text.
-        ring: 0 for the subject in the middle, 1 for a concept, 2 for a value.
         x: Its place from left (-1) to right (1).
         y: Its place from top (-1) to bottom (1).
+        parent: The node that it is joined to; None for the subject in the middle.
         record_id: The record of a value; None for the others, and for a count of further values.
     """
 
     label: str
-    ring: int
     x: float
     y: float
+    parent: GraphNode | None = None
     record_id: str | None = None
+
+    @property
+    def ring(self) -> int:
+        """0 for the subject, 1 for a concept, 2 for a value."""
+        return 0 if self.parent is None else self.parent.ring + 1
 
 
 @attrs.frozen(kw_only=True)
@@ -46,12 +51,10 @@ class Graph:
 
     Attributes:
         nodes: The subject first, then each concept before its values.
-        edges: The lines between them, each with both its ends.
         left_out: Number of concepts that are not drawn.
     """
 
     nodes: tuple[GraphNode, ...]
-    edges: tuple[tuple[GraphNode, GraphNode], ...]
     left_out: int = 0
 
 
@@ -87,22 +90,19 @@ def graph_of(subject: str, records: Sequence[FactRecord[Any]]) -> Graph:
     for record in records:
         by_concept.setdefault(record.concept.keyword, []).append(record)
     drawn = list(by_concept.items())[:_MOST_CONCEPTS]
-    middle = GraphNode(label=subject, ring=0, x=0.0, y=0.0)
-    nodes, edges = [middle], []
+    middle = GraphNode(label=subject, x=0.0, y=0.0)
+    nodes = [middle]
     leaves = [_leaves(values) for _, values in drawn]
     turn = 2 * math.pi / max(1, sum(map(len, leaves)))
     angle = -math.pi / 2
     for (keyword, _), labels in zip(drawn, leaves, strict=True):
         towards = angle + turn * (len(labels) - 1) / 2
-        concept = GraphNode(label=keyword, ring=1, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards))
+        concept = GraphNode(label=keyword, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards), parent=middle)
         nodes.append(concept)
-        edges.append((middle, concept))
         for label, id in labels:
-            leaf = GraphNode(label=label, ring=2, x=math.cos(angle), y=math.sin(angle), record_id=id)
-            nodes.append(leaf)
-            edges.append((concept, leaf))
+            nodes.append(GraphNode(label=label, x=math.cos(angle), y=math.sin(angle), parent=concept, record_id=id))
             angle += turn
-    return Graph(nodes=tuple(nodes), edges=tuple(edges), left_out=len(by_concept) - len(drawn))
+    return Graph(nodes=tuple(nodes), left_out=len(by_concept) - len(drawn))
 
 
 def _leaves(values: Sequence[FactRecord[Any]]) -> list[tuple[str, str | None]]:

@@ -172,16 +172,11 @@ def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> Non
 
     session.show(
         {
-            "keyword": concept.keyword,
-            "description": concept.description,
-            "fact_type": concept.fact_type.value,
+            **attributes(concept, "keyword", "description", "fact_type"),
             "type": concept.shape,
             **({"value": values[0]} if single else {"values": values}),
-            "subject": str(place.subject),
-            "scope": str(place.scope),
-            "timestamp": fact.timestamp.isoformat(),
-            "valid_from": fact.valid_from.isoformat() if fact.valid_from else None,
-            "valid_to": fact.valid_to.isoformat() if fact.valid_to else None,
+            **attributes(place, "subject", "scope"),
+            **attributes(fact, "timestamp", "valid_from", "valid_to"),
         },
         render,
     )
