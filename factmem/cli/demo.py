@@ -20,7 +20,7 @@ import typer
 from anyio import to_thread
 
 from factmem.abc.detector import Conversation
-from factmem.cli.ingest import About, Ingestion, kept
+from factmem.cli.ingest import About, Ingestion, keep_conversation
 from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
@@ -112,7 +112,7 @@ async def _fill(session: Session) -> Ingestion:
         about = About(subject=_MAYA, scope=_CAFE, source=None, private=None)
         taken = Ingestion()
         for conversation in conversations:
-            taken += await kept(session, memory, provider, conversation, about)
+            taken += await keep_conversation(session, memory, provider, conversation, about)
         await _save_typed(memory, conversations)
     return taken
 

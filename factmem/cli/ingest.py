@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from factmem.memory.background import Submission
     from factmem.memory.facade import Memory
 
-__all__ = ["About", "Ingestion", "import_", "ingest", "kept"]
+__all__ = ["About", "Ingestion", "import_", "ingest", "keep_conversation"]
 
 
 @attrs.frozen(kw_only=True)
@@ -153,7 +153,7 @@ class About(TypedDict):
     private: bool | None
 
 
-async def kept(
+async def keep_conversation(
     session: Session, memory: Memory, provider: AgentMemoryProvider, conversation: Conversation, about: About
 ) -> Ingestion:
     """Keep one conversation word for word, all of it or nothing."""
@@ -288,9 +288,9 @@ async def ingest(
     if conversations:
         async with session.provider() as provider:
             if session.model is None:
-                outcomes.append(await _keep(session, provider, conversations, about))
+                outcomes.append(await _keep_conversations(session, provider, conversations, about))
             else:
-                outcomes.append(await _understand(session, provider, conversations, about, reading))
+                outcomes.append(await _read_with_model(session, provider, conversations, about, reading))
     if documents:
         outcomes.append(await _keep_documents(session, documents, about, trust=trust))
     _show(session, outcomes)
@@ -401,16 +401,18 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         out.print(f"ask it with  {question}", style="dim")
 
 
-async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn) -> _Outcome:
+async def _keep_conversations(
+    session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn
+) -> _Outcome:
     """Keep conversations word for word."""
     results = {file: Ingestion() for file in files}
     async with session.memory(provider=provider, read_only=False) as memory:
         given = await about(memory)
 
         async def keep(file: Path, conversation: Conversation) -> None:
-            results[file] += await kept(session, memory, provider, conversation, given)
+            results[file] += await keep_conversation(session, memory, provider, conversation, given)
 
-        errors = await _taken(session, files, keep)
+        errors = await _for_each_conversation(session, files, keep)
     total, failed = sum(results.values(), Ingestion()), {file for _, file in errors}
     listed: list[Json] = [
         {"file": str(file), **attributes(result), "failed": file in failed} for file, result in results.items()
@@ -433,7 +435,7 @@ def _print_files(out: Console, results: Mapping[Path, object], total: object) ->
     out.print(str(total))
 
 
-async def _understand(
+async def _read_with_model(
     session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn, reading: ReadingOptions
 ) -> _Outcome:
     """Submit conversations to the language model, and wait until facts are detected in them.
@@ -476,7 +478,7 @@ async def _understand(
         with watch.noting_interruption():
             earlier = await memory.inbox.resume()
             watch.expect(earlier)
-            errors = await _taken(session, files, submit)
+            errors = await _for_each_conversation(session, files, submit)
             await watch.wait()
     total, failed = sum(results.values(), _Submitted()), {file for _, file in errors}
     data: dict[str, Json] = {
@@ -554,7 +556,7 @@ async def _read_again(
     return None
 
 
-async def _taken(
+async def _for_each_conversation(
     session: Session, files: Sequence[Path], take: Callable[[Path, Conversation], Awaitable[None]]
 ) -> list[tuple[FactMemError, Path | None]]:
     """Call a function with each conversation of some files, and return the errors, each with its file."""
@@ -672,14 +674,14 @@ async def import_(
         trust: Trust it, such as your own backup (default: quarantine what nobody is known to have said).
     """
     if system == _OWN:
-        await _own(session, path, moving, trust=trust)
+        await _import_own(session, path, moving, trust=trust)
     elif path == STDIN:
         raise InvalidDataError("only factmem's own format can be read from stdin: name a file")
     else:
-        await _move(session, system, path, moving, trust=trust)
+        await _move_in(session, system, path, moving, trust=trust)
 
 
-async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bool) -> None:
+async def _import_own(session: Session, file: Path, moving: MovingOptions, *, trust: bool) -> None:
     if moving != MovingOptions():
         raise InvalidDataError("these options are for other systems: name one with --from, or leave them out")
     source: Path | IO[str] = sys.stdin if file == STDIN else file
@@ -694,7 +696,7 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     session.note_quarantined(receipt.quarantined)
 
 
-async def _move(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
+async def _move_in(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
     from factmem.importers import move_in
     from factmem.importers.moving import preview
 

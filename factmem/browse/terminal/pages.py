@@ -224,7 +224,7 @@ class RecordsPage(Page):
         if (row := self._first()) is None:
             return
         page = await self.browser.record(row.id)
-        if not is_current(page.record) or page.apart:
+        if not is_current(page.record) or page.unaccepted:
             self.notify("Only a current record can be edited: undo its retraction first.", severity="warning")
             return
         done = await self.app.push_screen_wait(_EditDialog(self.browser, page))
@@ -521,8 +521,8 @@ class RecordScreen(RecordsPage):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer for a quarantined record none of the actions on accepted ones."""
-        apart = self._page is not None and self._page.apart
-        return not (apart and action in _CHANGING) and super().check_action(action, parameters)
+        unaccepted = self._page is not None and self._page.unaccepted
+        return not (unaccepted and action in _CHANGING) and super().check_action(action, parameters)
 
     @on(OptionList.OptionSelected, "#revisions")
     def action_return_to(self) -> None:
