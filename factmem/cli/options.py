@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import importlib
 import io
 import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import attrs
 import typer
@@ -19,7 +20,7 @@ import typer
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.subjects import MemorySubject
-from factmem.value_types import JSON_SHAPE, UNITS, Scalar, as_utc, scalar_named
+from factmem.value_types import JSON_SHAPE, UNITS, as_utc, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -50,12 +51,24 @@ __all__ = [
 ]
 
 
-def subject(text: str) -> MemorySubject:
-    """Parse ``name`` or ``name:individual``."""
-    try:
-        return MemorySubject.parse(text)
-    except FactMemError as error:
-        raise typer.BadParameter(str(error)) from None
+T = TypeVar("T")
+
+
+def _usage(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a parser whose errors are wrong usage of the command."""
+
+    @functools.wraps(parse)
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except FactMemError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parsed
+
+
+subject: Final = _usage(MemorySubject.parse)
+scalar: Final = _usage(scalar_named)
 
 
 def from_day(text: str) -> dt.datetime:
@@ -115,6 +128,7 @@ def _json_or_text(text: str) -> Json:
 _CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!?=(?!=)|[<>](?![=<>]))(?P<value>.+)", re.DOTALL)
 
 
+@_usage
 def condition(text: str) -> MetadataCondition:
     """Parse ``KEY=VALUE``, ``KEY!=VALUE``, ``KEY>VALUE`` or ``KEY<VALUE``."""
     from factmem.recall import MetadataCondition, MetadataOperator
@@ -126,15 +140,12 @@ def condition(text: str) -> MetadataCondition:
         )
     operators = {">": MetadataOperator.GREATER_THAN, "<": MetadataOperator.LESS_THAN}
     sign = found["sign"]
-    try:
-        return MetadataCondition(
-            found["key"].strip(),
-            _json_or_text(found["value"]),
-            operator=operators.get(sign, MetadataOperator.EQUAL),
-            negate=sign == "!=",
-        )
-    except InvalidDataError as error:
-        raise typer.BadParameter(str(error)) from None
+    return MetadataCondition(
+        found["key"].strip(),
+        _json_or_text(found["value"]),
+        operator=operators.get(sign, MetadataOperator.EQUAL),
+        negate=sign == "!=",
+    )
 
 
 def checked_address(text: str | None) -> str | None:
@@ -160,14 +171,6 @@ def stdin_or_text(text: str) -> str:
         encoding = (getattr(sys.stdin, "encoding", None) or "utf-8").upper()
         raise typer.BadParameter(f"it is not valid {encoding}: convert it first") from None
     return text
-
-
-def scalar(name: str) -> Scalar:
-    """Parse the name of a scalar type."""
-    try:
-        return scalar_named(name)
-    except InvalidDataError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def key_in(variable: str | None) -> str | None:
