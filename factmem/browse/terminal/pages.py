@@ -608,6 +608,7 @@ class InboxScreen(RecordsPage):
     """
 
     AUTO_FOCUS: ClassVar[str | None] = "#waiting-rows"
+    _LISTS: ClassVar = {"waiting": "Waiting", "rejected": "Rejected", "letters": "Not read"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", "Accept"),
         Binding("r", "reject", "Reject"),
@@ -625,12 +626,10 @@ class InboxScreen(RecordsPage):
     def body(self) -> ComposeResult:
         """Yield the three lists and the preview."""
         with TabbedContent(id="lists"):
-            with TabPane("Waiting", id="waiting"):
-                yield RecordTable(id="waiting-rows")
-            with TabPane("Rejected", id="rejected"):
-                yield RecordTable(id="rejected-rows")
-            with TabPane("Not read", id="letters"):
-                yield OptionList(id="letter-lines", markup=False)
+            for name, label in self._LISTS.items():
+                with TabPane(label, id=name):
+                    rows = f"{name}-rows"
+                    yield OptionList(id=rows, markup=False) if name == "letters" else RecordTable(id=rows)
         with VerticalScroll(id="beside", can_focus=False):
             yield Preview(id="preview")
 
@@ -643,7 +642,7 @@ class InboxScreen(RecordsPage):
         return () if self._tab == "letters" else self.query_one(f"#{self._tab}-rows", RecordTable).chosen
 
     def _letter(self) -> DeadLetter | None:
-        at = self.query_one("#letter-lines", OptionList).highlighted
+        at = self.query_one("#letters-rows", OptionList).highlighted
         return None if self._inbox is None or self._tab != "letters" or at is None else self._inbox.letters[at]
 
     async def load(self) -> None:
@@ -651,15 +650,10 @@ class InboxScreen(RecordsPage):
         page = self._inbox = await self.browser.inbox()
         self.query_one("#waiting-rows", RecordTable).present(page.waiting)
         self.query_one("#rejected-rows", RecordTable).present(page.rejected)
-        _refill(self.query_one("#letter-lines", OptionList), list(map(letter_line, page.letters)))
-        tabs = self.query_one(TabbedContent)
-        counts = {
-            "waiting": len(page.waiting) + page.left_out,
-            "rejected": len(page.rejected),
-            "letters": len(page.letters),
-        }
-        for (id, count), label in zip(counts.items(), ("Waiting", "Rejected", "Not read"), strict=True):
-            tabs.get_tab(id).label = Content(f"{label} {count:,}")
+        _refill(self.query_one("#letters-rows", OptionList), list(map(letter_line, page.letters)))
+        counts = (len(page.waiting) + page.left_out, len(page.rejected), len(page.letters))
+        for (name, label), count in zip(self._LISTS.items(), counts, strict=True):
+            self.query_one(TabbedContent).get_tab(name).label = Content(f"{label} {count:,}")
         self._look()
 
     @on(DataTable.RowHighlighted)
@@ -683,10 +677,10 @@ class InboxScreen(RecordsPage):
 
     def action_turn(self) -> None:
         """Open the next list."""
-        order = ["waiting", "rejected", "letters"]
+        order = list(self._LISTS)
         tabs = self.query_one(TabbedContent)
         tabs.active = order[(order.index(self._tab) + 1) % len(order)]
-        self.set_focus(self.query_one("#letter-lines" if self._tab == "letters" else f"#{self._tab}-rows"))
+        self.set_focus(self.query_one(f"#{tabs.active}-rows"))
 
     def action_accept(self) -> None:
         """Accept the records: they count from now on."""
