@@ -199,13 +199,12 @@ class Source:
         """Bytes read so far."""
         return self._done + sum(raw.tell() for raw in self._open)
 
-    def rows(self, path: Path | None = None, *keys: str) -> Iterator[Row | Problem | Skipped]:
+    def rows(self, path: Path, *keys: str) -> Iterator[Row | Problem | Skipped]:
         """Yield the rows of a JSON or JSON Lines file; see `json_rows`.
 
         A malformed line of JSON Lines (``.jsonl``) is a `Problem`, and so is an answer that lacks further pages. Other
         lists beside the rows are `Skipped`.
         """
-        path = path or self.path
         name = path.name.lower().removesuffix(".gz")
         with self.text(path) as text:
             if name.endswith(_LINES):
@@ -239,13 +238,12 @@ class Source:
             if line.strip():
                 yield f"line {number}", line
 
-    def document(self, path: Path | None = None) -> Row:
+    def document(self, path: Path) -> Row:
         """Return a file that holds one JSON object.
 
         Raises:
             FileFormatError: It holds something else, or is too large.
         """
-        path = path or self.path
         with self.text(path) as text:
             values = list(itertools.islice(json_rows(text, most=self.limits.row_chars), 2))
         if len(values) != 1:
@@ -308,11 +306,6 @@ class Source:
 
     # -- Archives -------------------------------------------------------------------------------------------------
 
-    @property
-    def is_archive(self) -> bool:
-        """Whether the source is a zip archive."""
-        return self._starts_with(_ZIP)
-
     def _starts_with(self, head: bytes, path: Path | None = None) -> bool:
         path = path or self.path
         if path == self.path and self.is_folder:
@@ -343,7 +336,7 @@ class Source:
     def _members(
         self, wanted: re.Pattern[str], *, alone: bool
     ) -> Iterator[tuple[str, contextlib.AbstractContextManager[TextIO]]]:
-        if self.is_archive:
+        if self._starts_with(_ZIP):
             yield from self._archived(wanted)
         elif self.is_folder:
             for path in self.walk():
