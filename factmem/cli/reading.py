@@ -376,6 +376,8 @@ async def audit(
 ) -> None:
     """Show when records were made, changed or erased, by whom and from which source, newest first.
 
+    With --since and --until, only what was done in that time is shown, whenever it was said.
+
     Options:
         origin: Only words of this origin.
         action: Only this action.

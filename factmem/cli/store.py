@@ -509,10 +509,11 @@ async def move(
             raise InvalidDataError(f"{target} ends with this command: name a target that stays, such as facts.db")
         with progress("moving", quiet=session.as_json) as advance:
             receipt = await move_store(here, there, organizations=organizations, progress=advance)
+    source, target = without_secrets(source), without_secrets(target)
     data = attrs.asdict(receipt) | {"arrived": receipt.arrived, "source": source, "target": target}
     session.show(data, lambda out: _print_receipt(out, receipt, target))
     if receipt.behind:
-        again = session.command_line("move", without_secrets(source), without_secrets(target))
+        again = session.command_line("move", source, target)
         session.note(
             f"{receipt.behind} entries were written to the source too late to be included: stop its writers, and run  "
             f"{again}  again"
@@ -520,13 +521,11 @@ async def move(
 
 
 def _print_receipt(out: Console, receipt: MoveReceipt, target: str) -> None:
-    from factmem.providers.registry import without_secrets
-
     for tenant in receipt.tenants:
         name = "" if tenant.tenant is None else f"{tenant.tenant}: "
         vectors = counted(tenant.vectors, "vector")
         out.print(shown(f"{name}{tenant.entries} entries and {vectors} in both stores, {tenant.digest[:16]}"))
     if receipt.arrived:
-        out.print(shown(f"{receipt.arrived} entries were copied to {without_secrets(target)}"))
+        out.print(shown(f"{receipt.arrived} entries were copied to {target}"))
     else:
-        out.print(shown(f"{without_secrets(target)} has everything already: nothing was written"))
+        out.print(shown(f"{target} has everything already: nothing was written"))
