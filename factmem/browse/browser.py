@@ -33,22 +33,6 @@ from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = [
-    "AgentBlock",
-    "AgentQuestion",
-    "Browser",
-    "Comparison",
-    "Difference",
-    "Draft",
-    "ErasurePreview",
-    "InboxPage",
-    "Narrowing",
-    "Opened",
-    "Overview",
-    "SubjectPage",
-    "draft_of",
-]
-
 _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500
 _MOST_WAITING: Final = 200

@@ -14,8 +14,6 @@ from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
 from factmem.toml_tables import table
 
-__all__ = ["Graph", "GraphNode", "bars_of", "graph_of", "marks_of"]
-
 _MOST_CONCEPTS: Final = 12
 _MOST_VALUES: Final = 4
 """Maximum number of values drawn for one concept; the rest is counted."""

@@ -12,15 +12,14 @@ from rich.text import Text
 
 from factmem.browse.record_rows import cited, details_of, is_general, is_statement, shape_of
 from factmem.browse.texts import short_id, shown, value_text
+from factmem.details import Evidence, Origin
 from factmem.json_form import value_json
-from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from factmem.memory.audit import AuditEntry
     from factmem.recall.results import RecallMatch
-
-__all__ = ["detail_lines", "headline", "match_notes", "record_block", "trail_line"]
 
 _LONGEST_ON_A_TERMINAL: Final = 2_000
 """Maximum length of a value on a terminal, in characters."""

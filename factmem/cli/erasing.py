@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from factmem.memory.filters import Filters
     from factmem.memory.ttl import ExpiryReceipt
 
-__all__ = ["forget"]
-
 _SHOWN_AT_MOST = 20
 _LOOKED_FOR = "looked for in the records alone: give a longer one to search the files for."
 _HELD = "some of it as well, such as private facts of another user."

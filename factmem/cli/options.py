@@ -29,28 +29,6 @@ if TYPE_CHECKING:
     from factmem.recall import MetadataCondition
     from factmem.recall.scoring import RecallSettings
 
-__all__ = [
-    "OPTIONS",
-    "Details",
-    "IdsArgument",
-    "Scoring",
-    "Selection",
-    "SomeIdsArgument",
-    "TextArgument",
-    "Walls",
-    "checked_address",
-    "condition",
-    "duration",
-    "from_day",
-    "key_in",
-    "scalar",
-    "schema_named",
-    "stdin_or_text",
-    "subject",
-    "through_day",
-]
-
-
 T = TypeVar("T")
 
 

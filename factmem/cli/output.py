@@ -18,8 +18,6 @@ from factmem.records import FactRecord
 if TYPE_CHECKING:
     from factmem.recall.results import DeepRecall, RecallMatch
 
-__all__ = ["console", "deep_block", "match_block", "match_line", "print_block", "print_changes", "print_records"]
-
 
 class _Console(Console):
     """A console that raises `BrokenPipeError` when the reader went away."""

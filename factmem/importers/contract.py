@@ -21,19 +21,6 @@ from factmem.records import Recorded
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
-__all__ = [
-    "SOURCE_ID",
-    "Dialogue",
-    "Entry",
-    "Found",
-    "ImportOptions",
-    "Lost",
-    "Problem",
-    "Skipped",
-    "individual",
-    "scope_at",
-]
-
 SOURCE_ID: Final = "source_id"
 """Key of the metadata that holds the id of a record in its source, by which a later import knows it."""
 

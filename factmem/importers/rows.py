@@ -14,17 +14,16 @@ from typing import Any, Final, ParamSpec, TypeVar
 import attrs
 
 from factmem.conversations import said_at
+from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.importers.contract import SOURCE_ID, Entry, Found, ImportOptions, Lost, Problem, Skipped
 from factmem.json_stream import kind_of_json
-from factmem.records import AssertionState, FactDetails, Origin, Place, Recorded, assertions_of
+from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
-
-__all__ = ["NO_TEXT", "UNDATED", "Fields", "Row", "converted", "guarded", "parsed"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

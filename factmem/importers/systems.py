@@ -14,8 +14,6 @@ from factmem.importers.contract import Found, ImportOptions, Problem
 from factmem.importers.sources import Limits, Source
 from factmem.toml_tables import table
 
-__all__ = ["SYSTEMS", "Reading", "System", "read_system"]
-
 
 @attrs.frozen
 class System:

@@ -21,8 +21,6 @@ from factmem.records import FactRecord
 from factmem.toml_tables import table
 from factmem.values import Json
 
-__all__ = ["add_prompts", "add_resources", "scope_resources"]
-
 _JSON: Final = "application/json"
 
 _MARKDOWN: Final = "text/markdown"

@@ -40,8 +40,6 @@ from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
 from factmem.validators import check_fraction
 
-__all__ = ["READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]
-
 READING_TOOLS: Final = ("recall", "load", "list", "history", "info")
 """Tools that only read."""
 

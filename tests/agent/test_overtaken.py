@@ -10,7 +10,8 @@ from factmem import FactDetails, Memory, MemoryScope, SingleFact
 from factmem.abc.detector import Conversation, Message
 from factmem.agent import Loading
 from factmem.agent.config import USER
-from factmem.records import Evidence, FactRecord
+from factmem.details import Evidence
+from factmem.records import FactRecord
 from tests.agent.installed import memory_over, plugin, texts, user
 from tests.memory.telling import BEGAN, CITY
 

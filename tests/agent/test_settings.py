@@ -22,6 +22,7 @@ from factmem.agent import (
 )
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, NoStoreWarning, UserPolicy
 from factmem.agent.plugin import AgentMemory
+from factmem.details import Origin
 from factmem.errors import (
     CapabilityError,
     EmbedderMismatchError,
@@ -34,7 +35,6 @@ from factmem.errors import (
 from factmem.llm import Budget, CostReport
 from factmem.memory import Trigger
 from factmem.memory.context import Policies
-from factmem.records import Origin
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user

@@ -21,21 +21,12 @@ from factmem.consolidation.candidates import CandidateAssertion, partition_of
 from factmem.consolidation.planning import Claims, Plan
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.consolidation.survey import CurrentRecord
+from factmem.details import FactDetails, Origin
 from factmem.errors import ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current, Moment, fold
 from factmem.providers import TrackIndex
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    StateChange,
-    assertions_of,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, assertions_of
 from factmem.testing import FakeClock
 from tests.conftest import Promise
 

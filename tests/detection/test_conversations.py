@@ -14,8 +14,8 @@ import pytest
 
 from factmem.abc.detector import Conversation, Message
 from factmem.conversations import conversations_in, conversations_of, read_conversations
+from factmem.details import Origin
 from factmem.errors import ConversationFormatError, InvalidDataError
-from factmem.records import Origin
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "I moved to Lisbon."},

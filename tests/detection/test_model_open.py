@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import DropReason, Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, PREFERENCES
+from factmem.details import Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.facts import STATEMENT, Concept, FactType
-from factmem.records import Origin
 from factmem.subjects import MemorySubject
 
 

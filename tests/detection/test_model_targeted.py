@@ -12,10 +12,10 @@ import pytest
 
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.details import Evidence, Origin
 from factmem.detection import InstructorDetector
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
-from factmem.records import Evidence, Origin
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 

@@ -24,11 +24,11 @@ from factmem.detection.response_models import answer_model, answer_type, extract
 from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.shapes import words_for
+from factmem.shapes import shape_of, words_for
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from factmem.value_types import SCALARS
-from factmem.values import encode_value, shape_of
+from factmem.values import encode_value
 
 
 class Level(enum.IntEnum):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import MEMORY_ROLE, Conversation, Message
+from factmem.details import Evidence, Origin
 from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
-from factmem.records import Evidence, Origin
 
 NOW = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
 BEGAN = dt.datetime(2023, 1, 2, 9, tzinfo=dt.UTC)

@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
+from factmem.details import Evidence, FactDetails
 from factmem.recall.index import tenant_log
-from factmem.records import Evidence, FactDetails
 from tests.forgetting.stores import DenseEmbedder, likes, word
 
 _NOT_OURS: Final = (

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem.details import Origin
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import ImportOptions, move_in, moving, read_system
 from factmem.importers.contract import Entry, Found
@@ -23,7 +24,6 @@ from factmem.importers.rows import Fields, Row
 from factmem.importers.systems import SYSTEMS
 from factmem.memory.facade import Memory
 from factmem.providers.memory import NoMemory
-from factmem.records import Origin
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines
 from tests.importers.test_conversations import chatgpt_talk

@@ -12,20 +12,9 @@ from typing import Any, Final
 import attrs
 
 from factmem.codec import encode_entry
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.facts import STATEMENT, Concept
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    Evidence,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    StateChange,
-    Tombstone,
-    assertions_of,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

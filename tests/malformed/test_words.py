@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 import factmem
 from factmem import InMemoryProvider, Memory, errors
 from factmem.cli.app import app
+from factmem.details import FactDetails
 from factmem.errors import (
     CodecError,
     FactMemError,
@@ -38,7 +39,6 @@ from factmem.providers.registry import open_provider
 from factmem.providers.threaded import raised_again
 from factmem.recall import MetadataCondition
 from factmem.recall.embedders import embedder_named
-from factmem.records import FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder

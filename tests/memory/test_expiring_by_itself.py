@@ -14,10 +14,10 @@ from factmem import AgentMemoryProvider, InMemoryProvider, Memory, SingleFact, T
 from factmem.abc import OperationCompleted
 from factmem.abc.capabilities import EraseReceipt
 from factmem.abc.observer import Operation
+from factmem.details import FactDetails
 from factmem.errors import StoreUnavailableError
 from factmem.memory import facade
 from factmem.memory.context import Policies
-from factmem.records import FactDetails
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.telling import CITY, SEATS, USER, log_of, until
 

@@ -16,13 +16,14 @@ from factmem.abc.detector import Conversation, Doubt, DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.verifier import Claim, Confirmation
 from factmem.agent.rendering import rendered
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.verifier import ModelVerifier
 from factmem.errors import InvalidDataError, ModelUnavailableError, RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.llm import Budget, CostReport, InstructorModel
 from factmem.llm.asking import meter
 from factmem.memory.background import Remembered
-from factmem.records import AssertionState, Evidence, FactDetails, Origin
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from factmem import InMemoryProvider, Memory
+from factmem.details import FactDetails, Origin
 from factmem.facts import Concept
-from factmem.records import FactDetails, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder

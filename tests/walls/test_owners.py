@@ -10,11 +10,12 @@ import pytest
 
 from factmem import Background, Concept, Evidence, InMemoryProvider, Memory, SingleFact
 from factmem.abc.capabilities import Append, Statement, StateRequest
+from factmem.details import FactDetails
 from factmem.errors import InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.facts import STATEMENT
 from factmem.memory.background import MemoryEvent
 from factmem.memory.journal import STREAM, Job, JobKind, job_json
-from factmem.records import AssertionState, FactDetails, Place, assertions_of
+from factmem.records import AssertionState, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well

@@ -58,16 +58,7 @@ from factmem.memory.filters import RecordPage
 from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 
-__all__ = [
-    "AgentScreen",
-    "Changed",
-    "InboxScreen",
-    "MemoryScreen",
-    "Page",
-    "RecordScreen",
-    "RecordsPage",
-    "SubjectScreen",
-]
+T = TypeVar("T")
 
 _PAUSE: Final = 0.25
 """Seconds after the last key until a search begins."""
@@ -101,9 +92,6 @@ _TO_RESULTS: Final = Binding("enter", "results", show=False, priority=True)
 
 class Changed(Message):
     """Posted after a change of the memory by a person, so that every page is read again."""
-
-
-T = TypeVar("T")
 
 
 class Page(Screen[None]):

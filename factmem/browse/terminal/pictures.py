@@ -24,22 +24,6 @@ from factmem.memory.dead_letters import DeadLetter
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.records import AssertionState, FactRecord
 
-__all__ = [
-    "axis_of",
-    "bar",
-    "block_of",
-    "body_of",
-    "conditions_of",
-    "difference_line",
-    "letter_line",
-    "opened_line",
-    "outcome_of",
-    "plain",
-    "preview_of",
-    "revision_line",
-    "trail_of",
-]
-
 _MUTED: Final = "$foreground 60%"
 _NAME: Final = "bold $text-primary"
 _LONGEST: Final = 20_000

@@ -27,8 +27,6 @@ from factmem.browse.texts import masked, shown
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["address", "render"]
-
 
 def address(path: str, **parameters: object) -> str:
     """Return an address on this site, without the parameters that are empty.

@@ -10,8 +10,8 @@ pytest.importorskip("crewai", reason="crewai is installed in an environment of i
 from crewai.memory.types import MemoryRecord
 
 from factmem import BlockingMemory, InMemoryProvider, Memory
+from factmem.details import Origin
 from factmem.integrations.crewai import FactMemStorage
-from factmem.records import Origin
 from factmem.testing import HashEmbedder
 
 

@@ -18,9 +18,9 @@ from factmem import Memory
 from factmem.abc.capabilities import Append
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
-from factmem.details import FactDetails
+from factmem.details import Evidence, FactDetails
 from factmem.facts import Concept
-from factmem.records import Evidence, FactRecord, Place, assertions_of
+from factmem.records import FactRecord, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
