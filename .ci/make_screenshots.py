@@ -71,11 +71,11 @@ class Screen:
     size: tuple[int, int] = (132, 24)
 
 
-SEARCH: Final = (("slash", *"how many people fit", "enter"), "because: ")
+SEARCH: Final = (("slash", *"how many people fit", "enter"), "because:")
 SCREENS_TO_TAKE: Final = (
     Screen("terminal-search", (SEARCH,)),
     Screen("terminal-record", (SEARCH, (("enter",), "Done to it")), dark=False),
-    Screen("terminal-subject", ((("s", "g"), "( conference )"),), size=(100, 14)),
+    Screen("terminal-subject", ((("s", "g"), "└──"),), size=(100, 18)),
 )
 _FONTS: Final = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 

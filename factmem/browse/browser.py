@@ -65,7 +65,7 @@ class Opened:
 
 @attrs.frozen(kw_only=True)
 class Narrowing:
-    """Conditions on records, as people type them; empty ones are none. All of them must hold.
+    """Conditions on records, as people type them. All that are not empty must hold.
 
     Attributes:
         scope: Path of the scope, with its subtree.
@@ -183,8 +183,19 @@ class InboxPage:
     left_out: int = 0
 
 
+def _stripped(typed: str) -> str:
+    return typed.strip()
+
+
+def _tokens(typed: int | str) -> int:
+    """Return a number of tokens, which a person may have typed."""
+    if isinstance(typed, str) and not (typed.isascii() and typed.isdecimal() and len(typed) < _LONGEST_BUDGET):
+        raise InvalidDataError("the number of tokens is not a number: correct it")
+    return int(typed)
+
+
 @attrs.frozen(kw_only=True)
-class Asked:
+class AgentQuestion:
     """A question to an agent, and the names of that agent; see `factmem.AgentMemoryConfig`.
 
     Attributes:
@@ -195,40 +206,29 @@ class Asked:
         feature: Name of the feature.
         product: Name of the product.
         budget: Maximum number of tokens of the block.
+
+    Raises:
+        InvalidDataError: The budget is not a number.
     """
 
-    question: str = ""
-    user: str = ""
-    agent: str = ""
-    feature: str = ""
-    product: str = ""
-    budget: int = Loading().budget
-
-    @classmethod
-    def typed(cls, *, budget: str, **names: str) -> Asked:
-        """Return a question as a person typed it.
-
-        Raises:
-            InvalidDataError: The budget is not a number.
-        """
-        if not (budget.isascii() and budget.isdecimal() and len(budget) < _LONGEST_BUDGET):
-            raise InvalidDataError("the number of tokens is not a number: correct it")
-        stripped = {name: text.strip() for name, text in names.items()}
-        return cls(**stripped, budget=int(budget))
+    question: str = attrs.field(default="", converter=_stripped)
+    user: str = attrs.field(default="", converter=_stripped)
+    agent: str = attrs.field(default="", converter=_stripped)
+    feature: str = attrs.field(default="", converter=_stripped)
+    product: str = attrs.field(default="", converter=_stripped)
+    budget: int = attrs.field(default=Loading().budget, converter=_tokens)
 
 
 @attrs.frozen(kw_only=True)
-class Told:
+class AgentBlock:
     """The block that the plugin would put into the agent's request.
 
     Attributes:
-        asked: The question.
         block: The block, exactly as the model gets it.
         tokens: Estimated number of tokens of the block.
         scopes: The scopes that were looked in.
     """
 
-    asked: Asked
     block: MemoryBlock
     tokens: int
     scopes: tuple[str, ...]
@@ -267,7 +267,7 @@ class Comparison:
 
 
 @attrs.frozen
-class Doomed:
+class ErasurePreview:
     """A dry run of `Browser.forget`.
 
     Attributes:
@@ -404,7 +404,7 @@ class Browser:
             left_out=max(0, len(waiting) - _MOST_WAITING),
         )
 
-    async def told(self, asked: Asked) -> Told:
+    async def agent_block(self, question: AgentQuestion) -> AgentBlock:
         """Return the block that the plugin would put into the request of an agent, for this memory's viewer.
 
         Raises:
@@ -412,23 +412,22 @@ class Browser:
             OutOfViewError: One of the agent's scopes lies outside of the memory's view.
         """
         cross_product = await self._reaches(scope=MemoryScope.CROSS_PRODUCT)
-        if not (cross_product or asked.agent or asked.feature or asked.product):
+        if not (cross_product or question.agent or question.feature or question.product):
             raise InvalidDataError("these pages are confined to some scopes: name an agent, feature or product of them")
         config = AgentMemoryConfig(
             store=self.memory,
-            agent_name=asked.agent or None,
-            feature_name=asked.feature or None,
-            product_name=asked.product or None,
+            agent_name=question.agent or None,
+            feature_name=question.feature or None,
+            product_name=question.product or None,
             cross_product=cross_product,
-            user=_USER.individual(asked.user) if asked.user else _USER,
+            user=_USER.individual(question.user) if question.user else _USER,
             users=UserPolicy.SHARED,
-            loading=Loading(budget=asked.budget),
+            loading=Loading(budget=question.budget),
         )
-        said = [Message(content=asked.question, role="user")] if asked.question.strip() else []
+        said = [Message(content=question.question, role="user")] if question.question.strip() else []
         subjects = None if await self._reaches(subject=MemorySubject.EVERYTHING) else [config.user]
         block = await AgentMemory(config).for_run().load(said, subjects=subjects)
-        return Told(
-            asked=asked,
+        return AgentBlock(
             block=block,
             tokens=config.loading.count_tokens(block.text),
             scopes=tuple(map(str, config.scopes)),
@@ -512,7 +511,7 @@ class Browser:
             raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
         return [change for result in results for change in result.changes]
 
-    async def doomed(self, narrowing: Narrowing | None = None, ids: Sequence[str] = ()) -> Doomed:
+    async def erasure_preview(self, narrowing: Narrowing | None = None, ids: Sequence[str] = ()) -> ErasurePreview:
         """Return what `forget` would erase.
 
         Args:
@@ -525,18 +524,18 @@ class Browser:
         """
         filters = (narrowing or Narrowing()).filters()
         erasure = await self.memory.forget(*ids, dry_run=True, **filters)
-        return Doomed((*erasure.records, *erasure.words))
+        return ErasurePreview((*erasure.records, *erasure.words))
 
     async def forget(
         self, narrowing: Narrowing | None = None, ids: Sequence[str] = (), *, typed: str, seal: str
-    ) -> Doomed:
+    ) -> ErasurePreview:
         """Erase records for good, with all their history, after a person has seen which and has typed the phrase.
 
         Args:
             narrowing: Conditions on the records.
             ids: Only these records.
-            typed: The words typed; `Doomed.phrase` confirms it.
-            seal: `Doomed.seal` of what the person has seen.
+            typed: The words typed; `ErasurePreview.phrase` confirms it.
+            seal: `ErasurePreview.seal` of what the person has seen.
 
         Returns:
             The records that were erased.
@@ -546,14 +545,14 @@ class Browser:
             StateConflictError: Other records or revisions than those seen would be erased; nothing was.
             ReadOnlyError: The memory is read-only.
         """
-        doomed = await self.doomed(narrowing, ids)
-        if doomed.seal != seal:
+        preview = await self.erasure_preview(narrowing, ids)
+        if preview.seal != seal:
             raise StateConflictError("something else would be erased by now: look again; nothing was erased")
-        if " ".join(typed.split()).casefold() != doomed.phrase:
-            raise InvalidDataError(f"to erase them for good, type: {doomed.phrase}; nothing was erased")
-        if doomed.records:
-            await self.memory.forget(*[record.id for record in doomed.records])
-        return doomed
+        if " ".join(typed.split()).casefold() != preview.phrase:
+            raise InvalidDataError(f"to erase them for good, type: {preview.phrase}; nothing was erased")
+        if preview.records:
+            await self.memory.forget(*[record.id for record in preview.records])
+        return preview
 
 
 def draft_of(record: FactRecord[Any]) -> Draft:

@@ -12,19 +12,8 @@ import attrs
 from factmem.browse.record_rows import value_of
 from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
+from factmem.toml_tables import table
 
-_MEANINGS: Final = {
-    "similarity": "words and meaning together",
-    "lexical": "words that agree",
-    "semantic": "meaning that agrees",
-    "named": "the query names the speaker, subject or concept",
-    "other": "about others than the query asks about",
-    "dated": "closeness to a time in the query",
-    "reranked": "score of the reranker",
-    "cosine": "raw closeness of the embeddings",
-    "recency": "1 for now, halved with each half-life",
-    "importance": "importance of the record",
-}
 _MOST_CONCEPTS: Final = 12
 _MOST_VALUES: Final = 4
 """Maximum number of values drawn for one concept; the rest is counted."""
@@ -36,17 +25,22 @@ class GraphNode:
 
     Attributes:
         label: Its text.
-        ring: 0 for the subject in the middle, 1 for a concept, 2 for a value.
         x: Its place from left (-1) to right (1).
         y: Its place from top (-1) to bottom (1).
+        parent: The node that it is joined to; None for the subject in the middle.
         record_id: The record of a value; None for the others, and for a count of further values.
     """
 
     label: str
-    ring: int
     x: float
     y: float
+    parent: GraphNode | None = None
     record_id: str | None = None
+
+    @property
+    def ring(self) -> int:
+        """0 for the subject, 1 for a concept, 2 for a value."""
+        return 0 if self.parent is None else self.parent.ring + 1
 
 
 @attrs.frozen(kw_only=True)
@@ -55,18 +49,17 @@ class Graph:
 
     Attributes:
         nodes: The subject first, then each concept before its values.
-        edges: The lines between them, each with both its ends.
         left_out: Number of concepts that are not drawn.
     """
 
     nodes: tuple[GraphNode, ...]
-    edges: tuple[tuple[GraphNode, GraphNode], ...]
     left_out: int = 0
 
 
 def bars_of(parts: ScoreParts) -> list[tuple[str, float, str]]:
     """Return the parts of a score as bars: their names, their sizes from 0 to 1, and what they mean in a few words."""
-    return [(name, min(1.0, max(0.0, share)), _MEANINGS[name]) for name, share in parts.by_name().items()]
+    meanings = table("browse/score_parts")
+    return [(name, min(1.0, max(0.0, share)), meanings[name]) for name, share in parts.by_name().items()]
 
 
 def marks_of(revisions: Sequence[FactRecord[Any]]) -> tuple[tuple[FactRecord[Any], float], ...]:
@@ -95,22 +88,19 @@ def graph_of(subject: str, records: Sequence[FactRecord[Any]]) -> Graph:
     for record in records:
         by_concept.setdefault(record.concept.keyword, []).append(record)
     drawn = list(by_concept.items())[:_MOST_CONCEPTS]
-    middle = GraphNode(label=subject, ring=0, x=0.0, y=0.0)
-    nodes, edges = [middle], []
+    middle = GraphNode(label=subject, x=0.0, y=0.0)
+    nodes = [middle]
     leaves = [_leaves(values) for _, values in drawn]
     turn = 2 * math.pi / max(1, sum(map(len, leaves)))
     angle = -math.pi / 2
     for (keyword, _), labels in zip(drawn, leaves, strict=True):
         towards = angle + turn * (len(labels) - 1) / 2
-        concept = GraphNode(label=keyword, ring=1, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards))
+        concept = GraphNode(label=keyword, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards), parent=middle)
         nodes.append(concept)
-        edges.append((middle, concept))
         for label, id in labels:
-            leaf = GraphNode(label=label, ring=2, x=math.cos(angle), y=math.sin(angle), record_id=id)
-            nodes.append(leaf)
-            edges.append((concept, leaf))
+            nodes.append(GraphNode(label=label, x=math.cos(angle), y=math.sin(angle), parent=concept, record_id=id))
             angle += turn
-    return Graph(nodes=tuple(nodes), edges=tuple(edges), left_out=len(by_concept) - len(drawn))
+    return Graph(nodes=tuple(nodes), left_out=len(by_concept) - len(drawn))
 
 
 def _leaves(values: Sequence[FactRecord[Any]]) -> list[tuple[str, str | None]]:

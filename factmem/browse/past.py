@@ -31,7 +31,7 @@ class Biography:
     trail: Sequence[AuditEntry]
 
     @property
-    def apart(self) -> bool:
+    def unaccepted(self) -> bool:
         """Whether it was never accepted from quarantine: it can be accepted or rejected, and nothing else."""
         return not self.revisions
 

@@ -19,6 +19,12 @@ _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Categories of control characters, of those that format or change the direction, and of odd line ends."""
 _JSON: Final = scalar_named(JSON_SHAPE)
 
+_SHOWN_OF_AN_ID: Final = 8
+"""Length of a shortened id that is shown. In a small store half of it suffices."""
+
+_COUNTED: Final = 12
+"""Number of digits at the beginning of many ids that count the records of the store; the others are random."""
+
 
 def masked(text: str) -> str:
     """Return a text of the same length with each control and hidden character visible; tabs and line ends stay."""
@@ -47,6 +53,16 @@ def shown(text: str) -> str:
 def moment(at: dt.datetime | None) -> str:
     """Return a time in UTC to the minute; empty for none."""
     return f"{at:%Y-%m-%d %H:%M}" if at else ""
+
+
+def short_id(id: str) -> str:
+    """Return the digits of an id to show in a listing: the first ones that tell it from others."""
+    return shown(telling_end(id)[:_SHOWN_OF_AN_ID])
+
+
+def telling_end(id: str) -> str:
+    """Return the part of an id that tells it from others."""
+    return id.rpartition("-")[2] if "-" in id else id[_COUNTED:] or id
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:

@@ -85,7 +85,7 @@ class _LazyGroup(TyperGroup):
         self.commands = dict.fromkeys(_COMMANDS)  # type: ignore[assignment]  # their names, for suggestions
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None if there is none of this name."""
+        """Return the command of a name; None for an unknown name."""
         return _built(cmd_name) if cmd_name in _COMMANDS else None
 
 
@@ -173,7 +173,7 @@ def _command(run: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         session = Session(**{key: given.pop(key) or getattr(before, key) for key in attrs.fields_dict(Session)})
         for name, block in blocks.items():
             given[name] = block(**{field.name: given.pop(field.name) for field in attrs.fields(block)})
-        _reporting(functools.partial(_run, run, session, given), as_json=session.as_json)
+        _reporting(functools.partial(run, session, **given), as_json=session.as_json)
 
     options = [option for parameter in own for option in _options(parameter, _documented(run)[1])]
     _sign(call, [*options, *_global_parameters("Global options")])
@@ -224,15 +224,11 @@ def _documented(thing: object) -> tuple[str, dict[str, str]]:
     return "\n\n".join(paragraphs), {name: " ".join(help.split()) for name, help in entries}
 
 
-def _run(run: Callable[..., Awaitable[None]], session: Session, given: dict[str, Any]) -> None:
-    anyio.run(functools.partial(run, session, **given))
-    sys.stdout.flush()
-
-
-def _reporting(work: Callable[[], None], *, as_json: bool) -> None:
+def _reporting(command: Callable[[], Awaitable[None]], *, as_json: bool) -> None:
     """Run a command and turn its errors into a message and an exit code."""
     try:
-        work()
+        anyio.run(command)
+        sys.stdout.flush()
     except FactMemError as error:
         report(error, as_json=as_json)
         raise typer.Exit(FAILED) from None

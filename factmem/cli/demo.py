@@ -20,7 +20,7 @@ import typer
 from anyio import to_thread
 
 from factmem.abc.detector import Conversation
-from factmem.cli.ingest import About, Ingestion, kept
+from factmem.cli.ingest import About, Ingestion, keep_conversation
 from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
@@ -103,15 +103,14 @@ def _store(keep: Path | None) -> Iterator[Path]:
 async def _fill(session: Session) -> Ingestion:
     """Ingest the conversations that come with factmem, and save a few typed facts."""
     from factmem.conversations import read_conversations
-    from factmem.providers.registry import open_provider
 
     with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:
         conversations = await to_thread.run_sync(lambda: list(read_conversations(file)))
-    async with open_provider(session.address) as provider, session.memory(provider=provider, read_only=False) as memory:
+    async with session.provider() as provider, session.memory(provider=provider, read_only=False) as memory:
         about = About(subject=_MAYA, scope=_CAFE, source=None, private=None)
         taken = Ingestion()
         for conversation in conversations:
-            taken += await kept(session, memory, provider, conversation, about)
+            taken += await keep_conversation(session, memory, provider, conversation, about)
         await _save_typed(memory, conversations)
     return taken
 

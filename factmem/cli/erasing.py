@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from factmem.memory.ttl import ExpiryReceipt
 
 _SHOWN_AT_MOST = 20
+_LOOKED_FOR = "looked for in the records alone: give a longer one to search the files for."
+_HELD = "some of it as well, such as private facts of another user."
 
 
 async def forget(
@@ -63,9 +65,11 @@ async def forget(
     """
     from factmem.abc.capabilities import KeepsFiles
     from factmem.memory import verify_erased
-    from factmem.providers.registry import open_provider
 
-    filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
+    ends = [moment for moment in (before, selection.until) if moment is not None]
+    filters: Filters = {
+        **selection.filters(), "until": min(ends, default=None), "max_importance": max_importance
+    }  # fmt: skip
     selected = bool(ids or selection.given or before or max_importance is not None)
     chosen = selected or everything
     all_users = (everything or expired) and session.reader is None
@@ -80,7 +84,7 @@ async def forget(
         if there:
             raise InvalidDataError(sentence)
     async with (
-        open_provider(session.address) as provider,
+        session.provider() as provider,
         session.memory(
             provider=provider, subject=selection.subject, scope=selection.scope, read_only=dry_run
         ) as memory,
@@ -256,16 +260,13 @@ def _print_report(out: Console, report: ErasureReport, session: Session) -> None
             )
     if not any(file.found for file in report.files):
         out.print("Nothing of it was found." if report.searched else "Nothing is proved of the files.")
-    if report.too_short:
-        out.print(f"{counted(report.too_short, 'word or name is', 'words or names are')} too short to search for.")
-    if report.unsearched:
-        named = counted(report.unsearched, "text was", "texts were")
-        out.print(f"{named} looked for in the records alone: give a longer one to search the files for.")
-    if report.said_elsewhere:
-        others = counted(
-            report.said_elsewhere, "record that is not shown here holds", "records that are not shown here hold"
-        )
-        out.print(f"{others} some of it as well, such as private facts of another user.")
+    for number, one, many, what in (
+        (report.too_short, "word or name is", "words or names are", "too short to search for."),
+        (report.unsearched, "text was", "texts were", _LOOKED_FOR),
+        (report.said_elsewhere, "record that is not shown here holds", "records that are not shown here hold", _HELD),
+    ):
+        if number:
+            out.print(f"{counted(number, one, many)} {what}")
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
         others = counted(len(report.said_by), "other record holds", "other records hold")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from factmem.browse.texts import shown
+from factmem.browse.texts import telling_end
 from factmem.errors import CapabilityError, RecordNotFoundError
 
 if TYPE_CHECKING:
@@ -14,25 +14,10 @@ if TYPE_CHECKING:
 _FULL: Final = 32
 """Length of an id in full."""
 
-_SHOWN: Final = 8
-"""Length of a shortened id that is shown. In a small store half of it suffices."""
-
 _SHORTEST: Final = 4
 """Minimum length of a shortened id that is typed."""
 
-_COUNTED: Final = 12
-"""Number of digits at the beginning of many ids that count the records of the store; the others are random."""
-
 _MOST_NAMED: Final = 5
-
-
-def short_id(id: str) -> str:
-    """Return the digits of an id to show in a listing: the first ones that tell it from others."""
-    return shown(_telling_end(id)[:_SHOWN])
-
-
-def _telling_end(id: str) -> str:
-    return id.rpartition("-")[2] if "-" in id else id[_COUNTED:] or id
 
 
 async def full_ids(memory: Memory, texts: Iterable[str] | None) -> list[str]:
@@ -44,7 +29,8 @@ async def full_ids(memory: Memory, texts: Iterable[str] | None) -> list[str]:
 def lengthened(texts: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return ids in full; those that shorten none are returned as they are.
 
-    A shortened id is what `short_id` shows or a part of it from the first digit on, or the beginning or end of the id.
+    A shortened id is what `factmem.browse.texts.short_id` shows or a part of it from the first digit on, or the
+    beginning or end of the id.
 
     Args:
         texts: The ids as typed.
@@ -72,9 +58,9 @@ async def _visible_ids(memory: Memory) -> set[str]:
 
 
 def _the_one(text: str, ids: Iterable[str]) -> str:
-    found = [id for id in ids if id.startswith(text) or id.endswith(text) or _telling_end(id).startswith(text)]
+    found = [id for id in ids if id.startswith(text) or id.endswith(text) or telling_end(id).startswith(text)]
     if len(found) > 1:
-        named = ", ".join(map(_telling_end, found[:_MOST_NAMED]))
+        named = ", ".join(map(telling_end, found[:_MOST_NAMED]))
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         raise RecordNotFoundError(f"{text} shortens {len(found)} ids: give more digits of {named}{more}")
     return found[0] if found else text

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from factmem.browse.texts import counted
-from factmem.cli.ids import full_ids, lengthened, short_id
+from factmem.browse.record_lines import record_block
+from factmem.browse.texts import counted, short_id
+from factmem.cli.ids import full_ids, lengthened
 from factmem.cli.options import IdsArgument, Selection, SomeIdsArgument
-from factmem.cli.output import print_block, print_changes, print_records, record_block
+from factmem.cli.output import print_block, print_changes, print_records
 from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import Session, in_words
 from factmem.errors import InvalidDataError, ModelError
@@ -162,7 +163,7 @@ async def _decide(
         InvalidDataError: Neither or both are given.
     """
     filters = selection.filters()
-    if named and (everything or any(filters.values())):
+    if named and (everything or filters):
         raise InvalidDataError("name ids, or give --all with filters: not both")
     if not named and not everything:
         raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")

@@ -51,7 +51,7 @@ class ReadingOptions:
     """The options of reading conversations with a language model.
 
     Attributes:
-        concepts: Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.
+        concepts: Concepts to look for: a JSON Schema in a file, or an attrs class or pydantic model.
         topics: Topic to look for; `managed` stands for the usual topics.
         open: Look for other facts as well, or for the named concepts and topics only.
         keep_words: Keep the user's words beside the facts found in them.
@@ -100,16 +100,14 @@ def _topics_from(texts: Sequence[str]) -> tuple[Topic, ...]:
         label, _, description = (part.strip() for part in text.partition("="))
         if text == "managed":
             found |= managed
+        elif label in managed and not description:
+            found[label] = managed[label]
         else:
-            found[label] = managed[label] if label in managed and not description else _topic(label, description)
+            try:
+                found[label] = Topic(label, description)
+            except FactMemError as error:
+                raise typer.BadParameter(str(error)) from None
     return tuple(found.values())
-
-
-def _topic(label: str, description: str) -> Topic:
-    try:
-        return Topic(label, description)
-    except FactMemError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @attrs.frozen(kw_only=True)
@@ -145,7 +143,7 @@ class Ingestion:
 
 
 class About(TypedDict):
-    """Properties of all conversations; the arguments of `Memory.remember` of these names."""
+    """Arguments of `Memory.remember` that are the same for all conversations."""
 
     subject: MemorySubject
     scope: MemoryScope | str
@@ -153,7 +151,7 @@ class About(TypedDict):
     private: bool | None
 
 
-async def kept(
+async def keep_conversation(
     session: Session, memory: Memory, provider: AgentMemoryProvider, conversation: Conversation, about: About
 ) -> Ingestion:
     """Keep one conversation word for word, all of it or nothing."""
@@ -200,7 +198,7 @@ class _Outcome:
 
 
 AboutIn = Callable[["Memory"], Awaitable[About]]
-"""Returns the properties of all conversations in a memory."""
+"""Returns the arguments of `Memory.remember` for all conversations in a memory."""
 
 
 @attrs.define
@@ -270,7 +268,6 @@ async def ingest(
         trust: Believe the documents (default: what they say waits in quarantine).
     """
     from factmem.importers.documents import is_document
-    from factmem.providers.registry import open_provider
 
     if reading != ReadingOptions():
         session.check_model("detecting facts")
@@ -287,11 +284,11 @@ async def ingest(
         raise typer.BadParameter("--trust is for documents (.md, .txt): leave it out for conversations")
     outcomes: list[_Outcome] = []
     if conversations:
-        async with open_provider(session.address) as provider:
+        async with session.provider() as provider:
             if session.model is None:
-                outcomes.append(await _keep(session, provider, conversations, about))
+                outcomes.append(await _keep_conversations(session, provider, conversations, about))
             else:
-                outcomes.append(await _understand(session, provider, conversations, about, reading))
+                outcomes.append(await _read_with_model(session, provider, conversations, about, reading))
     if documents:
         outcomes.append(await _keep_documents(session, documents, about, trust=trust))
     _show(session, outcomes)
@@ -386,17 +383,14 @@ async def _keep_documents(session: Session, files: Sequence[Path], about: AboutI
 
 def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport], *, source: str | None) -> None:
     for read in reports:
-        more = [
-            f"{count} {what}"
-            for count, what in (
-                (read.accepted, "accepted"),
-                (read.gone, "no longer in the file, retracted"),
-                (read.redacted, "secrets redacted"),
-            )
-            if count
-        ]
-        counts = [f"{read.new} new", f"{read.quarantined} waiting in quarantine", *more]
-        out.print(f"{shown(read.document)}: {counted(read.passages, 'passage')}, {', '.join(counts)}")
+        more = {
+            "accepted": read.accepted,
+            "no longer in the file, retracted": read.gone,
+            "secrets redacted": read.redacted,
+        }
+        listed = "".join(f", {count} {what}" for what, count in more.items() if count)
+        passages = f"{counted(read.passages, 'passage')}, {read.new} new, {read.quarantined} waiting in quarantine"
+        out.print(f"{shown(read.document)}: {passages}{listed}")
     if any(read.quarantined for read in reports):
         hint = session.command_line("quarantine", "list")
         out.print(f"read them with  {hint}, or accept them all: the same command with --trust", style="dim")
@@ -405,16 +399,18 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         out.print(f"ask it with  {question}", style="dim")
 
 
-async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn) -> _Outcome:
+async def _keep_conversations(
+    session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn
+) -> _Outcome:
     """Keep conversations word for word."""
     results = {file: Ingestion() for file in files}
     async with session.memory(provider=provider, read_only=False) as memory:
         given = await about(memory)
 
         async def keep(file: Path, conversation: Conversation) -> None:
-            results[file] += await kept(session, memory, provider, conversation, given)
+            results[file] += await keep_conversation(session, memory, provider, conversation, given)
 
-        errors = await _taken(session, files, keep)
+        errors = await _for_each_conversation(session, files, keep)
     total, failed = sum(results.values(), Ingestion()), {file for _, file in errors}
     listed: list[Json] = [
         {"file": str(file), **attributes(result), "failed": file in failed} for file, result in results.items()
@@ -437,7 +433,7 @@ def _print_files(out: Console, results: Mapping[Path, object], total: object) ->
     out.print(str(total))
 
 
-async def _understand(
+async def _read_with_model(
     session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn, reading: ReadingOptions
 ) -> _Outcome:
     """Submit conversations to the language model, and wait until facts are detected in them.
@@ -480,7 +476,7 @@ async def _understand(
         with watch.noting_interruption():
             earlier = await memory.inbox.resume()
             watch.expect(earlier)
-            errors = await _taken(session, files, submit)
+            errors = await _for_each_conversation(session, files, submit)
             await watch.wait()
     total, failed = sum(results.values(), _Submitted()), {file for _, file in errors}
     data: dict[str, Json] = {
@@ -558,7 +554,7 @@ async def _read_again(
     return None
 
 
-async def _taken(
+async def _for_each_conversation(
     session: Session, files: Sequence[Path], take: Callable[[Path, Conversation], Awaitable[None]]
 ) -> list[tuple[FactMemError, Path | None]]:
     """Call a function with each conversation of some files, and return the errors, each with its file."""
@@ -676,14 +672,14 @@ async def import_(
         trust: Trust it, such as your own backup (default: quarantine what nobody is known to have said).
     """
     if system == _OWN:
-        await _own(session, path, moving, trust=trust)
+        await _import_own(session, path, moving, trust=trust)
     elif path == STDIN:
         raise InvalidDataError("only factmem's own format can be read from stdin: name a file")
     else:
-        await _move(session, system, path, moving, trust=trust)
+        await _move_in(session, system, path, moving, trust=trust)
 
 
-async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bool) -> None:
+async def _import_own(session: Session, file: Path, moving: MovingOptions, *, trust: bool) -> None:
     if moving != MovingOptions():
         raise InvalidDataError("these options are for other systems: name one with --from, or leave them out")
     source: Path | IO[str] = sys.stdin if file == STDIN else file
@@ -698,7 +694,7 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     session.note_quarantined(receipt.quarantined)
 
 
-async def _move(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
+async def _move_in(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
     from factmem.importers import move_in
     from factmem.importers.moving import preview
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import importlib
 import io
 import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import attrs
 import typer
@@ -19,7 +20,7 @@ import typer
 from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.subjects import MemorySubject
-from factmem.value_types import JSON_SHAPE, UNITS, Scalar, as_utc, scalar_named
+from factmem.value_types import JSON_SHAPE, UNITS, as_utc, scalar_named
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -28,13 +29,24 @@ if TYPE_CHECKING:
     from factmem.recall import MetadataCondition
     from factmem.recall.scoring import RecallSettings
 
+T = TypeVar("T")
 
-def subject(text: str) -> MemorySubject:
-    """Parse ``name`` or ``name:individual``."""
-    try:
-        return MemorySubject.parse(text)
-    except FactMemError as error:
-        raise typer.BadParameter(str(error)) from None
+
+def _usage(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a parser whose errors are wrong usage of the command."""
+
+    @functools.wraps(parse)
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except FactMemError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parsed
+
+
+subject: Final = _usage(MemorySubject.parse)
+scalar: Final = _usage(scalar_named)
 
 
 def from_day(text: str) -> dt.datetime:
@@ -75,7 +87,7 @@ def duration(text: str) -> dt.timedelta:
     return length
 
 
-def metadata(text: str) -> tuple[str, Json]:
+def _metadata(text: str) -> tuple[str, Json]:
     """Parse ``KEY=VALUE``; the value is JSON if it parses as such, else a text."""
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
@@ -94,6 +106,7 @@ def _json_or_text(text: str) -> Json:
 _CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!?=(?!=)|[<>](?![=<>]))(?P<value>.+)", re.DOTALL)
 
 
+@_usage
 def condition(text: str) -> MetadataCondition:
     """Parse ``KEY=VALUE``, ``KEY!=VALUE``, ``KEY>VALUE`` or ``KEY<VALUE``."""
     from factmem.recall import MetadataCondition, MetadataOperator
@@ -105,15 +118,12 @@ def condition(text: str) -> MetadataCondition:
         )
     operators = {">": MetadataOperator.GREATER_THAN, "<": MetadataOperator.LESS_THAN}
     sign = found["sign"]
-    try:
-        return MetadataCondition(
-            found["key"].strip(),
-            _json_or_text(found["value"]),
-            operator=operators.get(sign, MetadataOperator.EQUAL),
-            negate=sign == "!=",
-        )
-    except InvalidDataError as error:
-        raise typer.BadParameter(str(error)) from None
+    return MetadataCondition(
+        found["key"].strip(),
+        _json_or_text(found["value"]),
+        operator=operators.get(sign, MetadataOperator.EQUAL),
+        negate=sign == "!=",
+    )
 
 
 def checked_address(text: str | None) -> str | None:
@@ -139,14 +149,6 @@ def stdin_or_text(text: str) -> str:
         encoding = (getattr(sys.stdin, "encoding", None) or "utf-8").upper()
         raise typer.BadParameter(f"it is not valid {encoding}: convert it first") from None
     return text
-
-
-def scalar(name: str) -> Scalar:
-    """Parse the name of a scalar type."""
-    try:
-        return scalar_named(name)
-    except InvalidDataError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def key_in(variable: str | None) -> str | None:
@@ -200,6 +202,12 @@ SomeIdsArgument: TypeAlias = Annotated[
 ]
 
 
+_FILTERS: Final = {
+    "concept": "concepts", "category": "categories", "source": "sources", "topic": "topics", "speaker": "speakers"
+}  # fmt: skip
+"""The filters of `Memory` that options which may be repeated stand for."""
+
+
 @attrs.frozen(kw_only=True)
 class Selection:
     """The filter options of the commands that search, list or erase records; all of them must hold.
@@ -239,22 +247,33 @@ class Selection:
 
     def filters(self) -> Filters:
         """Return the filters that the options name."""
-        found: Filters = {
-            "scope": self.scope,
-            "exact": self.exact and self.scope is not None,
-            "subject": self.subject,
-            "concepts": self.concept or None,
-            "categories": self.category or None,
-            "sources": self.source or None,
-            "topics": self.topic or None,
-            "speakers": self.speaker or None,
-            "pattern": self.pattern,
-            "since": self.since,
-            "until": self.until,
+        given = {_FILTERS.get(name, name): value for name, value in attrs.asdict(self, recurse=False).items() if value}
+        if conditions := given.pop("metadata", None):
+            given["where"] = [conditions]
+        if self.scope is None:
+            given.pop("exact", None)
+        return cast("Filters", given)
+
+
+@attrs.frozen(kw_only=True)
+class Details:
+    """The options of the details of a record that is written."""
+
+    importance: float | None = None
+    category: list[str] | None = None
+    source: str | None = None
+    metadata: list[str] | None = None
+    ttl: dt.timedelta | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return arguments of `Memory.remember` and `Memory.update`."""
+        return {
+            "importance": self.importance,
+            "categories": self.category,
+            "source": self.source,
+            "metadata": dict(map(_metadata, self.metadata or ())) or None,
+            "ttl": self.ttl,
         }
-        if self.metadata:
-            found["where"] = [self.metadata]
-        return found
 
 
 @attrs.frozen(kw_only=True)
@@ -289,11 +308,6 @@ def _option(name: str, **bounds: Any) -> Any:
     )
 
 
-_SETTING_OF: Final = {"half_life": "half_life_days"}
-"""The fields of `RecallSettings` whose names differ from their options."""
-_OPTION_OF: Final = {setting: option.replace("_", "-") for option, setting in _SETTING_OF.items()}
-
-
 @attrs.frozen(kw_only=True)
 class Scoring:
     """The options of recall scores; each may be set in the environment as well.
@@ -304,7 +318,7 @@ class Scoring:
         similarity_weight: Weight of similarity (additive only).
         recency_weight: Weight of recency (boost: at most 1).
         importance_weight: Weight of importance (boost: at most 1).
-        half_life: Days after which recency is halved.
+        half_life_days: Days after which recency is halved.
         lexical_weight: Weight of words, from 0 (meaning only) to 1 (words only).
         unrelated: Mean cosine of unrelated texts, from 0 to 1.
         diversity: Penalty for repeating an earlier result, from 0 to 1.
@@ -315,7 +329,7 @@ class Scoring:
     similarity_weight: Annotated[float | None, _option("similarity-weight", min=0)] = None
     recency_weight: Annotated[float | None, _option("recency-weight", min=0)] = None
     importance_weight: Annotated[float | None, _option("importance-weight", min=0)] = None
-    half_life: Annotated[float | None, _option("half-life")] = None
+    half_life_days: Annotated[float | None, _option("half-life")] = None
     lexical_weight: Annotated[float | None, _option("lexical-weight", min=0, max=1)] = None
     unrelated: Annotated[float | None, _option("unrelated", min=0, max=1)] = None
     diversity: Annotated[float | None, _option("diversity", min=0, max=1)] = None
@@ -329,16 +343,16 @@ class Scoring:
         from factmem.recall import Additive, Boost
         from factmem.recall.scoring import RecallSettings
 
-        given = {_SETTING_OF.get(name, name): value for name, value in attrs.asdict(self).items() if value is not None}
+        given = {name: value for name, value in attrs.asdict(self).items() if value is not None}
         del given["min_score"]  # of the request
         if not given:
             return None
-        formula = given.pop("composite", "boost")
-        weights = {name: given.pop(name) for name in [*given] if name.endswith("_weight") and name != "lexical_weight"}
-        if formula == "boost" and "similarity_weight" in weights:
+        formula = Additive if given.pop("composite", "boost") == "additive" else Boost
+        weights = {name: given.pop(name) for name in attrs.fields_dict(Additive) if name in given}
+        if formula is Boost and "similarity_weight" in weights:
             raise typer.BadParameter("--similarity-weight needs --composite additive: add it, or leave the weight out")
         try:
-            return RecallSettings(composite=Boost(**weights) if formula == "boost" else Additive(**weights), **given)
+            return RecallSettings(composite=formula(**weights), **given)
         except InvalidDataError as error:
             raise typer.BadParameter(_in_options(error)) from None
 
@@ -347,7 +361,7 @@ def _in_options(error: InvalidDataError) -> str:
     """Return an error's message with the option's name instead of the setting's."""
     name = (error.path or "").removeprefix("$.")
     text = str(error).replace(f" (at {error.path})", "")
-    return text.replace(name, f"--{_OPTION_OF.get(name, name.replace('_', '-'))}") if name else text
+    return text.replace(name, f"--{name.removesuffix('_days').replace('_', '-')}") if name else text
 
 
 def schema_named(reference: str) -> ProfileSchema[Any]:

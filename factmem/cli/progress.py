@@ -67,13 +67,9 @@ class Tally:
         }
 
     def __str__(self) -> str:
-        first, *others = ChangeKind
-        return ", ".join(
-            (
-                f"{counted(self.changed[first], 'fact')} {first.value}",
-                *(f"{self.changed[kind]} {kind.value}" for kind in others),
-                f"{self.quarantined} quarantined",
-            )
+        created, updated, deleted = (self.changed[kind] for kind in ChangeKind)
+        return (
+            f"{counted(created, 'fact')} created, {updated} updated, {deleted} deleted, {self.quarantined} quarantined"
         )
 
     @property

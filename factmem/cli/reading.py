@@ -17,11 +17,11 @@ import typer
 from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.record_rows import details_of, shape_of
+from factmem.browse.record_lines import detail_lines, record_block, trail_line
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_named
-from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records, record_block
+from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records
 from factmem.cli.session import Session
 from factmem.details import Origin
 from factmem.error_hints import similar_names
@@ -106,7 +106,6 @@ async def recall(
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:
-
     if not matches:
         out.print("Nothing found.")
     elif not matches.answers:
@@ -161,7 +160,6 @@ def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, A
 
 
 def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> None:
-
     concept = fact.concept
     values = [encode_value(value, concept.value_type) for value in fact.values]
     single = concept.fact_type is FactType.SINGLE
@@ -172,16 +170,11 @@ def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> Non
 
     session.show(
         {
-            "keyword": concept.keyword,
-            "description": concept.description,
-            "fact_type": concept.fact_type.value,
+            **attributes(concept, "keyword", "description", "fact_type"),
             "type": concept.shape,
             **({"value": values[0]} if single else {"values": values}),
-            "subject": str(place.subject),
-            "scope": str(place.scope),
-            "timestamp": fact.timestamp.isoformat(),
-            "valid_from": fact.valid_from.isoformat() if fact.valid_from else None,
-            "valid_to": fact.valid_to.isoformat() if fact.valid_to else None,
+            **attributes(place, "subject", "scope"),
+            **attributes(fact, "timestamp", "valid_from", "valid_to"),
         },
         render,
     )
@@ -328,7 +321,6 @@ async def list_(
 
 
 def _print_page(out: Console, found: RecordPage) -> None:
-
     print_records(out, found, empty="No record matches.")
     if found.next_page is not None:
         out.print(f"There is more: --page {found.next_page}")
@@ -356,9 +348,8 @@ async def show(session: Session, id: str) -> None:
 
 
 def _print_biography(out: Console, found: Biography) -> None:
-
     print_block(out, "record", record_block(found.record, with_id=False, all_evidence=True))
-    for line in _details(found.record):
+    for line in detail_lines(found.record):
         out.print(line)
     if len(found.revisions) > 1:
         out.print("\nrevisions")
@@ -366,27 +357,7 @@ def _print_biography(out: Console, found: Biography) -> None:
             print_block(out, f"  r{record.revision}", record_block(record, with_id=False))
     out.print("\nhistory")
     for entry in found.trail:
-        out.print(f"  {_happened(entry)}")
-
-
-def _details(record: FactRecord[Any]) -> list[Text]:
-    listed = {"description": shown(record.concept.description), "type": shape_of(record), **details_of(record)}
-    return [Text.assemble((f"{name:<12}", "dim"), text) for name, text in listed.items() if text]
-
-
-def _happened(entry: AuditEntry) -> str:
-    what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
-    when, *others = _circumstances(entry)
-    return " · ".join(filter(None, (when, what, *others)))
-
-
-def _circumstances(entry: AuditEntry) -> tuple[str, str, str]:
-    """Return when something was done, by whom, and why, as far as it is known."""
-    return (
-        f"{entry.at:%Y-%m-%d %H:%M:%S} UTC" if entry.at else "",
-        shown(f"by {entry.actor}") if entry.actor else "",
-        shown(f"because: {entry.reason}") if entry.reason else "",
-    )
+        out.print(Text("  ") + trail_line(entry))
 
 
 async def audit(
@@ -403,6 +374,8 @@ async def audit(
 ) -> None:
     """Show when records were made, changed or erased, by whom and from which source, newest first.
 
+    With --since and --until, only what was done in that time is shown, whenever it was said.
+
     Options:
         origin: Only words of this origin.
         action: Only this action.
@@ -414,7 +387,7 @@ async def audit(
     from factmem.memory.audit import AuditAction
 
     filters = selection.filters()
-    happened_since, until = filters.pop("since"), filters.pop("until")
+    happened_since, until = filters.pop("since", None), filters.pop("until", None)
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.admin.audit(
             *await full_ids(memory, ids),
@@ -445,11 +418,9 @@ def _print_trail(out: Console, found: AuditPage) -> None:
 
 
 def _entry_block(entry: AuditEntry) -> list[Text]:
-    known = list(filter(None, _circumstances(entry)))
-    happened = Text.assemble((entry.action.value, "bold yellow"), *(f" · {item}" for item in known))
     if entry.record is None:
-        return [happened, Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
+        return [trail_line(entry), Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
     block = record_block(attrs.evolve(entry.record, state=AssertionState.ACTIVE))
     origin = Text(f"origin {entry.record.details.origin.value}", style="dim")
     said = Text("no longer: ", style="italic") + block[0] if entry.removed else block[0]
-    return [happened, said, origin, *block[1:]]
+    return [trail_line(entry), said, origin, *block[1:]]

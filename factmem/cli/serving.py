@@ -104,10 +104,6 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 async def mcp(
     session: Session,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
@@ -149,7 +145,7 @@ async def mcp(
             quota=QuarantineQuota(
                 total=max_waiting or QUOTA.total, per_writer=max_waiting_per_client or QUOTA.per_writer
             ),
-            tools=None if tools is None else _names(tools),
+            tools=None if tools is None else list(filter(None, map(str.strip, tools.split(",")))),
             settings=settings,
             min_score=scoring.min_score,
         )
@@ -158,8 +154,8 @@ async def mcp(
                 await server.run_stdio_async()
         else:
             host, port = address
-            await serve_http(server, host=host, port=port, token=token, on_ready=_announce)
 
+            def announce(url: str) -> None:
+                print(f"factmem serves MCP at {url}", file=sys.stderr, flush=True)
 
-def _announce(url: str) -> None:
-    print(f"factmem serves MCP at {url}", file=sys.stderr, flush=True)
+            await serve_http(server, host=host, port=port, token=token, on_ready=announce)

@@ -46,7 +46,7 @@ BROKEN_PIPE: Final = 141
 """Exit code if the reader of stdout went away."""
 
 STDIN: Final = Path("-")
-"""File name that stands for stdin."""
+"""File name that stands for stdin, or for stdout."""
 
 
 _USER: Final = MemorySubject("user")
@@ -91,6 +91,12 @@ class Session:
         from factmem.providers.registry import default_store
 
         return self.store or default_store()
+
+    def provider(self) -> AgentMemoryProvider:
+        """Return the store; ``async with`` opens and closes it."""
+        from factmem.providers.registry import open_provider
+
+        return open_provider(self.address)
 
     @property
     def shown_address(self) -> str:

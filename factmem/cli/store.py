@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import anyio
 import attrs
 import typer
 from anyio import to_thread
-from typing_extensions import override
 
 from factmem.browse.texts import counted, escaped_json, shown
 from factmem.cli.options import checked_address, key_in
 from factmem.cli.progress import progress
-from factmem.cli.session import FAILED, Session
+from factmem.cli.session import FAILED, STDIN, Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.json_form import attributes
 from factmem.store_findings import Finding, Severity
@@ -185,10 +185,13 @@ async def export(
 
 
 async def _export_own(session: Session, file: Path, *, force: bool) -> None:
-    to_stdout = file == Path("-")
-    if not force and not to_stdout:
-        _check_absent(file)
-    target: Path | IO[str] = _stdout() if to_stdout else file
+    to_stdout = file == STDIN
+    if not force and not to_stdout and await anyio.Path(file).exists():
+        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
+    for_a_terminal = io.StringIO()
+    target: Path | IO[str] = file
+    if to_stdout:
+        target = for_a_terminal if sys.stdout.isatty() else sys.stdout
     async with session.memory() as memory:
         try:
             lines = await memory.admin.export(target)
@@ -198,30 +201,10 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
             raise
         await session.note_if_empty(memory)
     if to_stdout:
+        print(escaped_json(for_a_terminal.getvalue()), end="")
         session.note(f"exported {counted(lines, 'assertion')}")
     else:
         session.show_line({"exported": lines, "file": str(file)}, f"exported {counted(lines, 'assertion')} to {file}")
-
-
-def _stdout() -> IO[str]:
-    """Return stdout; a terminal gets no character that it would obey."""
-    return cast("IO[str]", _TerminalJson(sys.stdout)) if sys.stdout.isatty() else sys.stdout
-
-
-class _TerminalJson(io.TextIOBase):
-    """JSON on a terminal; see `escaped_json`."""
-
-    def __init__(self, terminal: TextIO) -> None:
-        self._terminal = terminal
-
-    @override
-    def write(self, text: str, /) -> int:
-        return self._terminal.write(escaped_json(text))
-
-
-def _check_absent(file: Path) -> None:
-    if file.exists():
-        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
 
 
 async def _export_koog(session: Session, folder: Path, *, force: bool, key: str | None) -> None:
@@ -306,7 +289,6 @@ async def rotate_key(
     """
     from factmem.crypto.key_file import RotatesKeys
     from factmem.crypto.keys import key_sources, named
-    from factmem.providers.registry import open_provider
 
     keys = key_sources(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     if resume and keys:
@@ -314,8 +296,7 @@ async def rotate_key(
     if not resume and len(keys) != 1:
         raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
     key = None if resume else keys[0]
-    provider = open_provider(session.address)
-    async with provider:
+    async with session.provider() as provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
                 f"{session.shown_address} is not encrypted and has no key: copy the whole of it into a store that is, "
@@ -342,10 +323,8 @@ async def check(session: Session) -> None:
     error or a warning.
     """
     from factmem.abc.capabilities import KeepsLog
-    from factmem.providers.registry import open_provider
 
-    provider = open_provider(session.address)
-    async with provider:
+    async with session.provider() as provider:
         if not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
         found = await _found(session, provider)
@@ -362,10 +341,8 @@ async def upgrade(session: Session, create: bool = False) -> None:
         create: Create an empty store where there is none.
     """
     from factmem.abc.capabilities import KeepsLog, UpgradesFormat
-    from factmem.providers.registry import open_provider
 
-    provider = open_provider(session.address)
-    async with provider:
+    async with session.provider() as provider:
         if not isinstance(provider, UpgradesFormat) or not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} needs no upgrade: stores of its kind have one format")
         before, newest = await provider.format_versions()
@@ -434,20 +411,15 @@ async def backup(session: Session, folder: Path) -> None:
         folder: Folder of the backup, which must not exist yet.
     """
     from factmem.providers import back_up
-    from factmem.providers.registry import open_provider
 
-    async with open_provider(session.address) as provider:
+    async with session.provider() as provider:
         with progress("backing up", quiet=session.as_json) as advance:
             made = await back_up(provider, folder, progress=advance)
-    back = session.command_line("restore", str(folder))
-    session.show(
+    session.show_line(
         _backup_json(made) | {"store": session.shown_address, "backup": str(folder)},
-        lambda out: _print(
-            out,
-            f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified",
-            f"bring it back with  {back}",
-        ),
+        shown(f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified"),
     )
+    session.note(f"Bring it back with  {session.command_line('restore', str(folder))}")
 
 
 async def restore(session: Session, folder: Path, replace: bool = False, dry_run: bool = False) -> None:
@@ -462,7 +434,6 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
         dry_run: Verify the backup, and write nothing.
     """
     from factmem.providers.backups import read_backup, restore_backup
-    from factmem.providers.registry import open_provider
 
     if dry_run:
         found = await read_backup(folder)
@@ -471,28 +442,20 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
             shown(f"{folder} is whole: {_size(found)}, of the kind {found.kind}, made {_when(found)}"),
         )
         return
-    async with open_provider(session.address) as provider:
+    async with session.provider() as provider:
         with progress("restoring", quiet=session.as_json) as advance:
             done = await restore_backup(folder, provider, replace=replace, progress=advance)
     kept = None if done.kept is None else str(done.kept)
-    session.show(
+    session.show_line(
         _backup_json(done.backup) | {"store": session.shown_address, "backup": str(folder), "kept": kept},
-        lambda out: _print(
-            out,
-            f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}",
-            kept and f"the replaced store is kept: {kept}",
-        ),
+        shown(f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}"),
     )
+    if kept is not None:
+        session.note(f"The replaced store is kept: {kept}")
 
 
 def _backup_json(backup: Backup) -> dict[str, Json]:
     return attributes(backup, "kind", "made_at", "digest") | {"files": len(backup.files), "bytes": backup.size}
-
-
-def _print(out: Console, line: str, hint: str | None) -> None:
-    out.print(shown(line))
-    if hint:
-        out.print(hint, style="dim", soft_wrap=True)
 
 
 def _size(backup: Backup) -> str:
@@ -530,10 +493,11 @@ async def move(
             raise InvalidDataError(f"{target} ends with this command: name a target that stays, such as facts.db")
         with progress("moving", quiet=session.as_json) as advance:
             receipt = await move_store(here, there, organizations=organizations, progress=advance)
+    source, target = without_secrets(source), without_secrets(target)
     data = attrs.asdict(receipt) | {"arrived": receipt.arrived, "source": source, "target": target}
     session.show(data, lambda out: _print_receipt(out, receipt, target))
     if receipt.behind:
-        again = session.command_line("move", without_secrets(source), without_secrets(target))
+        again = session.command_line("move", source, target)
         session.note(
             f"{receipt.behind} entries were written to the source too late to be included: stop its writers, and run  "
             f"{again}  again"
@@ -541,13 +505,11 @@ async def move(
 
 
 def _print_receipt(out: Console, receipt: MoveReceipt, target: str) -> None:
-    from factmem.providers.registry import without_secrets
-
     for tenant in receipt.tenants:
         name = "" if tenant.tenant is None else f"{tenant.tenant}: "
         vectors = counted(tenant.vectors, "vector")
         out.print(shown(f"{name}{tenant.entries} entries and {vectors} in both stores, {tenant.digest[:16]}"))
     if receipt.arrived:
-        out.print(shown(f"{receipt.arrived} entries were copied to {without_secrets(target)}"))
+        out.print(shown(f"{receipt.arrived} entries were copied to {target}"))
     else:
-        out.print(shown(f"{without_secrets(target)} has everything already: nothing was written"))
+        out.print(shown(f"{target} has everything already: nothing was written"))

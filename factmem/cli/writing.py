@@ -13,11 +13,12 @@ import attrs
 import typer
 
 from factmem.browse.past import undo_last
+from factmem.browse.record_lines import record_block
 from factmem.browse.texts import parsed_value, shown, typed_value
 from factmem.changes import Change, ChangeKind
 from factmem.cli.ids import full_ids
-from factmem.cli.options import IdsArgument, TextArgument, metadata, scalar
-from factmem.cli.output import print_block, print_changes, print_records, record_block
+from factmem.cli.options import Details, IdsArgument, TextArgument, scalar
+from factmem.cli.output import print_block, print_changes, print_records
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import Session
 from factmem.details import FactDetails
@@ -41,11 +42,7 @@ async def remember(
     text: TextArgument,
     subject: MemorySubject | None = None,
     scope: str | None = None,
-    importance: float | None = None,
-    category: list[str] | None = None,
-    source: str | None = None,
-    metadata: list[str] | None = None,
-    ttl: dt.timedelta | None = None,
+    details: Details = Details(),
     private: bool = False,
     consolidate: Annotated[bool, typer.Option("--consolidate/--no-consolidate")] = True,
 ) -> None:
@@ -66,11 +63,7 @@ async def remember(
             [text],
             subject=await session.subject_in(memory, subject),
             scope=scope,
-            importance=importance,
-            categories=category,
-            source=source,
-            metadata=_pairs(metadata),
-            ttl=ttl,
+            **details.arguments(),
             private=owned,
             consolidate=consolidate,
         )
@@ -96,10 +89,6 @@ async def _compared(memory: Memory, changes: Sequence[Change]) -> tuple[Change, 
         else change
         for change in changes
     )
-
-
-def _pairs(texts: list[str] | None) -> dict[str, Json]:
-    return dict(metadata(text) for text in texts or ())
 
 
 def _remembered_json(result: Remembered) -> dict[str, Json]:
@@ -154,10 +143,7 @@ async def save(
     subject: MemorySubject | None = None,
     scope: str | None = None,
     timestamp: dt.datetime | None = None,
-    importance: float = 0.5,
-    category: list[str] | None = None,
-    source: str | None = None,
-    ttl: dt.timedelta | None = None,
+    details: Details = Details(),
     private: bool = False,
 ) -> None:
     """Save a typed fact; a newer single value replaces the older one, which stays in the history.
@@ -168,10 +154,10 @@ async def save(
         multiple: Add to several values instead of replacing the only one.
         description: Description of the concept; recall searches it.
         timestamp: Time it was said (default: now).
-        importance: Importance, from 0 to 1; recall weighs it.
     """
     owned = session.private(private)
-    details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
+    given = {name: value for name, value in details.arguments().items() if value is not None}
+    ttl = given.pop("ttl", None)
     async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
         known = [record.concept for record in await memory.list_records(concepts=[keyword], limit=1)]
         if known and type is None:
@@ -187,7 +173,7 @@ async def save(
             make(keyword, about, value_type).fact([typed], timestamp=timestamp or dt.datetime.now(dt.UTC)),
             subject=await session.subject_in(memory, subject),
             scope=scope or MemoryScope.CROSS_PRODUCT,
-            details=details,
+            details=FactDetails(**given),
             private=owned,
             ttl=ttl,
         )
@@ -201,11 +187,7 @@ async def update(
     id: str,
     value: Annotated[str | None, typer.Option(metavar="VALUE")] = None,
     scope: str | None = None,
-    importance: float | None = None,
-    category: list[str] | None = None,
-    source: str | None = None,
-    metadata: list[str] | None = None,
-    ttl: dt.timedelta | None = None,
+    details: Details = Details(),
 ) -> None:
     """Change a record; `history` keeps the revision before, and `undo` returns to it.
 
@@ -220,16 +202,7 @@ async def update(
         (full,) = await full_ids(memory, [id])
         concept = (await memory.get(full)).concept
         said: dict[str, Any] = {} if value is None else {"value": typed_value(value, concept.value_type)}
-        change = await memory.update(
-            full,
-            **said,
-            scope=scope,
-            importance=importance,
-            categories=category,
-            source=source,
-            metadata=_pairs(metadata) or None,
-            ttl=ttl,
-        )
+        change = await memory.update(full, **said, scope=scope, **details.arguments())
     session.show(attributes(change), lambda out: print_changes(out, (change,)))
 
 

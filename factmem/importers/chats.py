@@ -1,7 +1,7 @@
 """Conversations of other systems: exports of ChatGPT and Claude, histories of LangChain, OpenAI Agents and pydantic-ai.
 
 Each is read as messages with role and content, which `factmem ingest` reads as well. Calls of tools, reasoning and
-hidden turns are nobody's words.
+hidden turns are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from factmem.importers.sources import Source
 from factmem.scopes import MemoryScope
 
 Said: TypeAlias = tuple[str, dict[str, Any] | None]
-"""A message, or None if it is nobody's words, with the id of its conversation."""
+"""The id of a conversation, with a message of it; None in place of calls of tools, which are not words."""
 
 
 # -- Exports: one value is one conversation ---------------------------------------------------------------------------

@@ -15,11 +15,9 @@ import attrs
 
 from factmem.abc.detector import Conversation
 from factmem.conversations import conversations_of
-from factmem.details import FactDetails
-from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
-from factmem.facts import STATEMENT, Fact, MultipleFacts, utc
-from factmem.records import AssertionState, Place, Recorded, assertions_of
+from factmem.facts import utc
+from factmem.records import Recorded
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
@@ -162,64 +160,6 @@ class ImportOptions:
         """
         if moment > self.now + _CLOCK_SKEW:
             raise FileFormatError("the row was said in the future: correct its date", path=where)
-
-    def entries(
-        self,
-        fact: Fact[Any],
-        *,
-        where: str,
-        key: str,
-        details: FactDetails,
-        subject: MemorySubject | None = None,
-        scope: MemoryScope | None = None,
-        record: str | None = None,
-        revises: bool = False,
-        state: AssertionState = AssertionState.ACTIVE,
-        recorded_at: dt.datetime | None = None,
-    ) -> tuple[Entry, ...]:
-        """Return a fact of another system as entries, one for each value; secrets in statements are redacted.
-
-        Args:
-            fact: The fact.
-            where: Its place in the source.
-            key: Its id in the other system.
-            details: Its details; owner and source are filled in.
-            subject: Its subject, if the row names one.
-            scope: Its scope, if the row names one.
-            record: Id of its record in the other system (default: its own).
-            revises: Whether it revises an earlier entry of its record.
-            state: Whether it counts there.
-            recorded_at: Time when the other system recorded it (default: when it was said).
-
-        Raises:
-            InvalidDataError: It lies in the future, or has no owner.
-        """
-        self.check_time(fact.timestamp, where)
-        place = Place(subject or self.subject, scope or self.scope)
-        if isinstance(fact, MultipleFacts) and fact.concept.keyword == STATEMENT.keyword:
-            fact = attrs.evolve(fact, values=[redact(text).text for text in fact.values])
-        details = attrs.evolve(
-            details,
-            evidence=[attrs.evolve(item, quote=redact(item.quote).text) for item in details.evidence],
-            owner=details.owner or self.owner_of(place.subject),
-            source=details.source or self.source,
-        )
-        record = record or key
-        said = assertions_of(fact, place, details)
-        many = len(said) > 1
-        return tuple(
-            Entry(
-                where=where,
-                recorded=Recorded(
-                    assertion=attrs.evolve(one, state=state, revises=record if revises else None),
-                    id=f"{key}#{index}" if many else key,
-                    record_id=f"{record}#{index}" if many else record,
-                    seq=index,
-                    recorded_at=recorded_at or fact.timestamp,
-                ),
-            )
-            for index, one in enumerate(said, 1)
-        )
 
     def dialogue(
         self,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from anyio import to_thread
 
-from factmem.details import Evidence, FactDetails, Origin
+from factmem.details import Evidence, Origin
 from factmem.detection.redaction import redact
 from factmem.detection.statements import statement_spans
-from factmem.facts import STATEMENT, MultipleFacts
-from factmem.importers.contract import ImportOptions
+from factmem.importers.contract import Entry, ImportOptions
+from factmem.importers.rows import Fields, Row
 from factmem.importers.sources import Source
 from factmem.memory.audit import AuditAction
 from factmem.memory.exports import ImportReceipt
@@ -39,6 +39,7 @@ _MOST_CHARS: Final = 2_000
 """Approximate maximum length of a passage; a longer one is split at its sentences."""
 
 _DOCUMENT: Final = "document"
+_PASSAGE: Final = Fields({}, Origin.DOCUMENT)
 _GONE: Final = "it is not in the document any more"
 
 
@@ -146,25 +147,30 @@ async def ingest_document(
     path, options = Path(path), options or ImportOptions()
     options = attrs.evolve(options, source=options.source or path.as_posix())
     document, entries, redacted = await to_thread.run_sync(_entries, path, options)
-    before = await _Known.of(memory, document, options)
+    owner = options.owner_of(options.subject)
+    here = Filters(subject=options.subject, scope=options.scope, exact=True, metadata={_DOCUMENT: document})
+    current = _passages(await memory.list_records(**here), document, owner)
+    waiting = _passages(await memory.inbox.quarantine.list(**here), document, owner)
     wanted = {entry.assertion.data for entry in entries}
-    new = [entry for entry in entries if entry.assertion.data not in before.values]
+    new = [entry for entry in entries if entry.assertion.data not in {*current, *waiting}]
     receipt = ImportReceipt(imported=0, quarantined=0)
     if new:
         receipt = await memory.admin.import_(await _said_again(memory, document, new, options), trust=trust)
-    gone = await before.remove(memory, {value for value in before.values if value not in wanted})
-    waiting = [record for value, record in before.waiting.items() if value in wanted]
-    if trust and waiting:
-        await memory.inbox.quarantine.accept(
-            *(record.id for record in waiting), reason="ingested as a trusted document"
-        )
+    alone = {value: record for value, record in current.items() if _documents_of(record) == {document}}
+    if retracted := [record.id for value, record in alone.items() if value not in wanted]:
+        await memory.retract(*retracted, reason=_GONE)
+    if rejected := [record.id for value, record in waiting.items() if value not in wanted]:
+        await memory.inbox.quarantine.reject(*rejected, reason=_GONE)
+    still = [record.id for value, record in waiting.items() if value in wanted]
+    if trust and still:
+        await memory.inbox.quarantine.accept(*still, reason="ingested as a trusted document")
     return DocumentReport(
         document=path.as_posix(),
         passages=len(entries),
         new=receipt.imported,
-        quarantined=receipt.quarantined + (0 if trust else len(waiting)),
-        accepted=receipt.accepted + (len(waiting) if trust else 0),
-        gone=gone,
+        quarantined=receipt.quarantined + (0 if trust else len(still)),
+        accepted=receipt.accepted + (len(still) if trust else 0),
+        gone=len(retracted) + len(rejected),
         redacted=redacted,
     )
 
@@ -200,7 +206,7 @@ def _entries(path: Path, options: ImportOptions) -> tuple[str, Sequence[Recorded
     """
     source = Source(path)
     clean = redact(source.whole(path))
-    name, timestamp = path.resolve().as_posix(), options.dated or source.changed_at()
+    name, timestamp = path.resolve().as_posix(), source.changed_at()
     entries: dict[Any, Recorded] = {}
     for number, passage in enumerate(passages_in(clean.text, markdown=path.suffix.lower() in MARKDOWN)):
         quoted = Evidence(
@@ -215,58 +221,21 @@ def _entries(path: Path, options: ImportOptions) -> tuple[str, Sequence[Recorded
         where: dict[str, Json] = {_DOCUMENT: name, "line": passage.line}
         if passage.heading is not None:
             where["heading"] = passage.heading
-        (entry,) = options.entries(
-            MultipleFacts(STATEMENT, (passage.statement,), timestamp=timestamp),
-            where=f"{path.as_posix()} line {passage.line}",
-            key=f"{name}/{number}",
-            details=FactDetails(origin=Origin.DOCUMENT, evidence=(quoted,), metadata=where),
-        )
-        entries.setdefault(entry.recorded.assertion.data, entry.recorded)
+        for found in _PASSAGE.found(
+            Row(f"{name}/{number}", {}),
+            options,
+            values=(passage.statement,),
+            undated=timestamp,
+            evidence=(quoted,),
+            metadata=where,
+        ):
+            if isinstance(found, Entry):
+                entries.setdefault(found.recorded.assertion.data, found.recorded)
     return name, tuple(entries.values()), len(clean.findings)
 
 
-@attrs.frozen
-class _Known:
-    """Passages of a document that are in the store, by their values.
-
-    Attributes:
-        document: Identity of the document.
-        current: Those that are believed.
-        waiting: Those that wait in quarantine.
-    """
-
-    document: str
-    current: dict[Any, FactRecord[Any]]
-    waiting: dict[Any, FactRecord[Any]]
-
-    @classmethod
-    async def of(cls, memory: Memory, document: str, options: ImportOptions) -> _Known:
-        owner = options.owner_of(options.subject)
-        here = Filters(subject=options.subject, scope=options.scope, exact=True, metadata={_DOCUMENT: document})
-        current, waiting = await memory.list_records(**here), await memory.inbox.quarantine.list(**here)
-        return cls(document, _passages(current, document, owner), _passages(waiting, document, owner))
-
-    @property
-    def values(self) -> set[Any]:
-        """The values of all of them."""
-        return {*self.current, *self.waiting}
-
-    async def remove(self, memory: Memory, values: set[Any]) -> int:
-        """Retract or reject the passages with some values that no other document holds, and return their number."""
-        retracted = [
-            record.id
-            for value, record in self.current.items()
-            if value in values and _documents_of(record) == {self.document}
-        ]
-        rejected = [record.id for value, record in self.waiting.items() if value in values]
-        if retracted:
-            await memory.retract(*retracted, reason=_GONE)
-        if rejected:
-            await memory.inbox.quarantine.reject(*rejected, reason=_GONE)
-        return len(retracted) + len(rejected)
-
-
 def _passages(records: Sequence[FactRecord[Any]], document: str, owner: str | None) -> dict[Any, FactRecord[Any]]:
+    """Return the records of one owner that are passages of a document, by their values."""
     return {
         record.value: record
         for record in records
@@ -298,38 +267,24 @@ def _paragraphs(text: str) -> Iterator[_Block]:
 def blocks(text: str, *, code: bool = True) -> Iterator[_Block]:
     """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations and, if wanted, code."""
     from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
 
     headings: dict[int, str] = {}
     skipped = _front_matter(text)
-    skipped_types = ("html_block", "hr") if code else ("html_block", "hr", "fence", "code_block")
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    for block in _top(tokens):
-        first = block[0]
-        if first.map is None or first.map[0] < skipped:
+    skipped_types = {"html_block", "hr", *(() if code else ("fence", "code_block"))}
+    tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(text))
+    lists = ("bullet_list", "ordered_list")
+    for node in itertools.chain.from_iterable(top.children if top.type in lists else [top] for top in tree.children):
+        if node.map is None or node.map[0] < skipped:
             continue
-        if first.type == "heading_open":
-            level = int(first.tag[1:])
+        words = _words(node.to_tokens())
+        if node.type == "heading":
+            level = int(node.tag[1:])
             headings = {above: title for above, title in headings.items() if above < level}
-            if title := _words(block):
-                headings[level] = title
-        elif first.type not in skipped_types and (words := _words(block)):
-            yield words, (first.map[0], first.map[1]), tuple(headings.values())
-
-
-def _top(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Yield the tokens of each block of a document; those of a list are its items."""
-    start = depth = 0
-    for number, token in enumerate(tokens):
-        if token.type in _LISTS and depth == 0:
-            start = number + 1
-            continue
-        depth += token.nesting
-        if depth == 0:
-            yield tokens[start : number + 1]
-            start = number + 1
-
-
-_LISTS: Final = ("bullet_list_open", "ordered_list_open", "bullet_list_close", "ordered_list_close")
+            if words:
+                headings[level] = words
+        elif words and node.type not in skipped_types:
+            yield words, node.map, tuple(headings.values())
 
 
 def _words(block: Sequence[Token]) -> str:

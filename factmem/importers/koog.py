@@ -29,7 +29,6 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
-_KINDS: Final = {"agent": ScopeKind.AGENT, "feature": ScopeKind.FEATURE, "product": ScopeKind.PRODUCT}
 _ORGANIZATION: Final = "organization"
 _SUBJECT: Final = "subject"
 _PACKAGE: Final = "ai.koog.agents.memory.model"
@@ -37,7 +36,7 @@ _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _LONGEST_NAME: Final = 255
 
-_FACT: Final = Fields(said="timestamp")
+_FACT: Final = Fields.of("koog")
 
 
 def read_koog(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -47,7 +46,7 @@ def read_koog(source: Source, options: ImportOptions) -> Iterator[Found]:
         FileFormatError: It is not a folder.
         KeyUnavailableError: A file is encrypted, and no key is given.
         WrongKeyError: The key does not open a file.
-        InvalidDataError: The key is none.
+        InvalidDataError: The key is malformed.
     """
     if not source.is_folder:
         raise FileFormatError(f"{source.path} is a file: name the folder of Koog's memory")
@@ -62,10 +61,10 @@ def read_koog(source: Source, options: ImportOptions) -> Iterator[Found]:
 
 
 def _scope(parts: tuple[str, ...]) -> MemoryScope | None:
-    """Return the scope of a file by its path, or None if it is none of Koog's."""
+    """Return the scope of a file by its path; None for a file that is not Koog's."""
     match parts:
         case (*_, "agent" | "feature" | "product" as kind, name, "subject", _):
-            return MemoryScope(_KINDS[kind], (name,))
+            return MemoryScope(ScopeKind(kind), (name,))
         case (*_, "organization", "subject", _):
             return MemoryScope.CROSS_PRODUCT
         case _:
@@ -114,7 +113,7 @@ def _opened(text: str, key: bytes | None, where: str) -> str:
 
     Raises:
         FileFormatError: It is not encrypted as Koog does it.
-        KeyUnavailableError: There is no key.
+        KeyUnavailableError: No key is given.
         WrongKeyError: The key does not open it.
     """
     from cryptography.exceptions import InvalidTag
@@ -150,7 +149,7 @@ def write_koog(
         The number of records written, and of those left out or changed, by reason.
 
     Raises:
-        InvalidDataError: The key is none, or the folder is not empty.
+        InvalidDataError: The key is malformed, or the folder is not empty.
         OSError: A file cannot be written.
     """
     if not replace and folder.exists() and any(folder.iterdir()):

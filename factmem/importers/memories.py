@@ -27,7 +27,7 @@ from factmem.records import AssertionState
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
-from factmem.value_types import scalar_named
+from factmem.value_types import Scalar, scalar_named
 
 # -- mem0 -------------------------------------------------------------------------------------------------------------
 
@@ -37,17 +37,9 @@ _MEM0_COLUMNS: Final = ("memory_id", "new_memory", "event", "created_at", "updat
 _ORDER: Final = "memory_id, created_at, updated_at, rowid"
 _ORIGINS: Final = {"user": Origin.USER, "assistant": Origin.ASSISTANT}
 
-_MEM0: Final = Fields(
-    value="memory",
-    id="id",
-    said="updated_at created_at",
-    recorded="created_at",
-    expires_at="expiration_date",
-    categories="categories",
-    overwritten="earlier texts of updated memories (import history.db with get_all())",
-)
-_UPDATE: Final = attrs.evolve(_MEM0, value="new_memory", overwritten=None)
-_ADDITION: Final = attrs.evolve(_UPDATE, said="created_at updated_at")
+_MEM0: Final = Fields.of("mem0")
+_UPDATE: Final = Fields.of("mem0", value="new_memory", overwritten="")
+_ADDITION: Final = Fields.of("mem0", value="new_memory", overwritten="", said="created_at updated_at")
 
 
 def read_mem0(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -150,15 +142,7 @@ def _changes(rows: Sequence[Row], about: Row | None, options: ImportOptions, *, 
 _TABLE: Final = "memories"
 _ROWS_AT_ONCE: Final = 500
 
-_RECORD: Final = Fields(
-    value="content",
-    id="id",
-    said="created_at",
-    importance="importance",
-    categories="categories",
-    metadata="metadata",
-    source="source",
-)
+_RECORD: Final = Fields.of("crewai")
 
 
 def read_crewai(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -230,14 +214,7 @@ _GRAPHITI_LISTS: Final = ("nodes", "episodes", "edges", "facts")
 _EPISODE_CHARS: Final = 32 * 1024 * 1024
 """Characters of episodes that are held to look for the words of facts."""
 
-_EDGE: Final = Fields(
-    value="fact",
-    id="uuid",
-    said="reference_time created_at",
-    recorded="created_at",
-    valid_from="valid_at",
-    valid_to="invalid_at",
-)
+_EDGE: Final = Fields.of("graphiti")
 
 
 def read_graphiti(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -336,7 +313,7 @@ class _Graph:
 _SAYING: Final = "send_message"
 """The tool by which agents of earlier versions speak; the text of such a message is what the agent thought."""
 
-_LINE: Final = Fields(origin=Origin.ASSISTANT)
+_LINE: Final = Fields.of("letta")
 
 
 def read_letta(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -420,29 +397,20 @@ def _message(row: Row) -> dict[str, Any] | None:
 
 
 def _sent(call: Row) -> str | None:
+    """Return what a call of the tool by which agents speak says; None for any other call."""
     function = call.inner("function").data
-    if function.get("name") != _SAYING:
-        return None
-    try:
-        arguments = json.loads(str(function.get("arguments")))
-    except (ValueError, RecursionError):
-        return None
+    arguments = _json_in(function.get("arguments")) if function.get("name") == _SAYING else None
     return str(arguments["message"]) if isinstance(arguments, dict) and "message" in arguments else None
 
 
 def _unwrapped(content: Any) -> Any:
     """Return the words of a user, which Letta wraps in JSON; None for an event that nobody said."""
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    match parts:
-        case [{"text": str() as text}]:
+    match content:
+        case (str() as text) | [{"text": str() as text}]:
             pass
         case _:
             return content
-    try:
-        event = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    match event:
+    match _json_in(text):
         case {"type": "user_message", "message": str() as message}:
             return message
         case {"type": str()}:
@@ -451,9 +419,17 @@ def _unwrapped(content: Any) -> Any:
             return text
 
 
+def _json_in(text: object) -> Any:
+    """Return the value of a text of JSON; None for any other text."""
+    try:
+        return json.loads(str(text))
+    except (ValueError, RecursionError):
+        return None
+
+
 # -- MCP reference server ---------------------------------------------------------------------------------------------
 
-_WRITTEN: Final = Fields(origin=Origin.ASSISTANT)
+_WRITTEN: Final = Fields.of("mcp-memory")
 
 
 def read_mcp_memory(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -501,7 +477,7 @@ _REVISION: Final = "/revisions/"
 _USERS: Final = ("user_id", "user", "userId")
 _AGENTS: Final = ("agent_id", "agent", "agentId", "agent_name", "app_name", "appName")
 
-_BANKED: Final = Fields(value="fact", said="updateTime createTime", recorded="createTime", expires_at="expireTime")
+_BANKED: Final = Fields.of("memory-bank")
 
 
 def read_memory_bank(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -624,12 +600,7 @@ _LANGGRAPH_COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at
 _TEXTS: Final = ("content", "text", "memory", "fact", "data")
 """Fields of a value that hold its words, the first one first."""
 
-_ITEM: Final = Fields(
-    said="updated_at created_at",
-    recorded="created_at",
-    expires_at="expires_at",
-    overwritten="earlier values, which the store had overwritten",
-)
+_ITEM: Final = Fields.of("langgraph")
 
 _COPY: Final = re.compile(r"COPY (?:\w+\.)?store \(([\w, ]+)\) FROM stdin;\s*")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
@@ -641,7 +612,7 @@ def read_langgraph(source: Source, options: ImportOptions) -> Iterator[Found]:
     The source is the store's table in SQLite, a dump of it from PostgreSQL, or the items of ``search()`` as JSON.
 
     Raises:
-        FileFormatError: It is none of these.
+        FileFormatError: It is something else.
         InvalidDataError: The template of the namespace is not legal.
     """
     namespaces = _Namespaces.of(options.namespace)
@@ -685,61 +656,55 @@ class _Namespaces:
 
     SQLite and PostgreSQL join the segments with dots, so that a name with a dot looks like two names, unless a template
     with a single name in it says otherwise.
+
+    Attributes:
+        meanings: The segments of the template, names and {placeholders}; None without a template.
     """
 
-    segments: tuple[str, ...] | None
-    joined: re.Pattern[str] | None = None
+    meanings: tuple[str, ...] | None
 
     @classmethod
     def of(cls, template: str | None) -> _Namespaces:
         if template is None:
             return cls(None)
-        segments = tuple(segment.strip() for segment in template.split(","))
-        named = [segment for segment in segments if segment.startswith("{")]
-        if not all(segments) or not all(re.fullmatch(r"\{\w+\}", segment) for segment in named):
+        meanings = tuple(segment.strip() for segment in template.split(","))
+        if not all(re.fullmatch(r"\{\w+\}|[^{].*", meaning) for meaning in meanings):
             raise InvalidDataError(
                 "a template of a namespace is a list of names and {placeholders}, such as memories,{user}"
             )
-        name = "(.+)" if len(named) == 1 else r"([^.]+)"
-        patterns = [name if segment in named else re.escape(segment) for segment in segments]
-        return cls(segments, re.compile(r"\.".join(patterns)))
+        return cls(meanings)
 
-    def split(self, row: Row) -> tuple[str, ...]:
+    def split(self, row: Row) -> Sequence[str]:
         """Return the segments of a row's namespace.
 
         Raises:
             FileFormatError: They do not fit the template.
         """
-        if (namespace := row.data.get("namespace")) is not None:
-            found = row.texts("namespace") if isinstance(namespace, list) else (row.required("namespace"),)
-            if self.segments is None or self._fits(found):
-                return found
-        elif self.joined is None or self.segments is None:
-            return tuple(row.required("prefix").split("."))
-        elif fitting := self.joined.fullmatch(row.required("prefix")):
-            names = iter(fitting.groups())
-            return tuple(next(names) if segment.startswith("{") else segment for segment in self.segments)
-        raise row.fault("the namespace does not fit the template")
-
-    def _fits(self, found: Sequence[str]) -> bool:
-        template = self.segments or ()
-        return len(found) == len(template) and all(
-            expected.startswith("{") or expected == segment for expected, segment in zip(template, found, strict=True)
-        )
+        if isinstance(row.data.get("namespace"), list):
+            joint, joined = "\0", "\0".join(row.texts("namespace"))
+        elif row.data.get("namespace") is not None:
+            joint, joined = "\0", row.required("namespace")
+        else:
+            joint, joined = ".", row.required("prefix")
+        if self.meanings is None:
+            return joined.split(joint)
+        named = [meaning.startswith("{") for meaning in self.meanings]
+        name = "(.+)" if joint == "." and sum(named) == 1 else f"([^{joint}]+)"
+        patterns = [name if is_name else f"({re.escape(it)})" for it, is_name in zip(self.meanings, named, strict=True)]
+        if (fitting := re.fullmatch(re.escape(joint).join(patterns), joined)) is None:
+            raise row.fault("the namespace does not fit the template")
+        return fitting.groups()
 
     def place(self, found: Sequence[str], options: ImportOptions) -> tuple[MemorySubject, MemoryScope]:
         """Return the subject and the scope that a namespace stands for."""
-        if self.segments is None:
+        if self.meanings is None:
             return options.subject, scope_at(found, options.scope)
-        subject, path = options.subject, []
-        for meaning, name in zip(self.segments, found, strict=True):
-            match meaning.strip("{}") if meaning.startswith("{") else None:
-                case None:
-                    pass
-                case "user":
-                    subject = individual(name)
-                case kind:
-                    path += [kind, name]
+        subject, path = options.subject, list[str]()
+        for meaning, name in zip(self.meanings, found, strict=True):
+            if meaning == "{user}":
+                subject = individual(name)
+            elif meaning.startswith("{"):
+                path += [meaning.strip("{}"), name]
         return subject, scope_at(path, options.scope)
 
 
@@ -788,7 +753,7 @@ def _words(value: Any) -> tuple[str | None, Mapping[str, Any]]:
 
 # -- Notes ------------------------------------------------------------------------------------------------------------
 
-_NOTE: Final = Fields(origin=Origin.ASSISTANT)
+_NOTE: Final = Fields.of("memory-folder")
 _LONGEST_LABEL: Final = 500
 
 
@@ -852,18 +817,7 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
 FIELDS: Final[Mapping[str, str]] = table("importers/table")
 """Fields of a row and their meanings. A column of the same name is taken without a mapping; others are metadata."""
 
-_ROW: Final = Fields(
-    value="value",
-    said="timestamp",
-    valid_from="valid_from",
-    valid_to="valid_to",
-    expires_at="expires_at",
-    importance="importance",
-    source="source",
-    owner="owner",
-)
-_TRUE: Final = ("true", "yes", "1")
-_FALSE: Final = ("false", "no", "0", "")
+_ROW: Final = Fields.of("table")
 
 
 def read_table(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -889,11 +843,11 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
     with source.text() as text:
         first = text.readline(source.limits.row_chars)
         delimiter = "\t" if ".tsv" in source.path.name.lower() else max(",;\t", key=first.count)
-        lines = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
+        lines = csv.DictReader(chain([first], text), delimiter=delimiter, strict=True)
         try:
-            header = next(lines, [])
+            header = lines.fieldnames or ()
         except csv.Error:
-            header = []
+            header = ()
         if columns["value"] not in header:
             raise FileFormatError(
                 f"{source.path} has no column {columns['value']} among its {len(header)}, separated by {delimiter!r}: "
@@ -902,24 +856,21 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:
+            fault = None
             try:
                 cells = next(lines)
             except StopIteration:
                 return
             except csv.Error:
-                where = f"line {lines.line_num}"
-                yield Problem(
-                    where, FileFormatError("no row of CSV: its quotes are wrong, or it is too long", path=where)
-                )
-                continue
-            where = f"line {lines.line_num}"
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                fault = FileFormatError(f"the row has {len(cells)} cells, and the header {len(header)}", path=where)
-                yield Problem(where, fault)
-                continue
-            yield Row(where, {name: cell for name, cell in zip(header, cells, strict=True) if cell.strip()})
+                fault = "not a row of CSV: its quotes are wrong, or it is too long"
+            else:
+                if None in cells or None in cells.values():
+                    fault = f"the row has other cells than the header, which has {len(header)}"
+            where = f"line {lines.reader.line_num}"
+            if fault is None:
+                yield Row(where, {name: cell for name, cell in cells.items() if cell.strip()})
+            else:
+                yield Problem(where, FileFormatError(fault, path=where))
 
 
 def _fact(row: Row, columns: Mapping[str, str], source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -948,7 +899,7 @@ def _origin(cells: Row) -> Origin:
     try:
         return Origin(name)
     except ValueError:
-        raise cells.fault(f"no origin: write one of {', '.join(item.value for item in Origin)}", "origin") from None
+        raise cells.fault(f"not an origin: write one of {', '.join(item.value for item in Origin)}", "origin") from None
 
 
 def _typed(cells: Row) -> tuple[SingleConcept[Any] | MultipleConcept[Any], Sequence[Any] | None]:
@@ -957,20 +908,17 @@ def _typed(cells: Row) -> tuple[SingleConcept[Any] | MultipleConcept[Any], Seque
     if keyword is None or written is None or (isinstance(written, str) and not written.strip()):
         return STATEMENT, None
     scalar = scalar_named(cells.text("type") or "str")
-    try:
-        # A cell of CSV is a text; a value of JSON may have its type already.
-        if isinstance(written, str) and scalar.parse is not None:
-            value = scalar.parse(written)
-        else:
-            value = scalar.read(parsed(written, cells.where) if isinstance(written, str) else written)
-    except (ValueError, OverflowError, FileFormatError):
-        raise cells.fault(f"not a valid {scalar.shape}", "value") from None
+    value = _value_in(cells, "value", written, scalar)
     about = (keyword, cells.text("description") or "", scalar.type)
-    return (Concept.multiple(*about) if _true(cells, "multiple") else Concept.single(*about)), (value,)
+    several = _value_in(cells, "multiple", str(cells.data.get("multiple") or "false"), scalar_named("bool"))
+    return (Concept.multiple(*about) if several else Concept.single(*about)), (value,)
 
 
-def _true(cells: Row, key: str) -> bool:
-    value = str(cells.data.get(key, "")).strip().lower()
-    if value not in (*_TRUE, *_FALSE):
-        raise cells.fault("expected true or false", key)
-    return value in _TRUE
+def _value_in(cells: Row, field: str, written: Any, scalar: Scalar) -> Any:
+    """Return the value of a field. A cell of CSV is a text; a value of JSON may have its type already."""
+    try:
+        if isinstance(written, str) and scalar.parse is not None:
+            return scalar.parse(written)
+        return scalar.read(parsed(written, cells.where) if isinstance(written, str) else written)
+    except (ValueError, OverflowError, FileFormatError):
+        raise cells.fault(f"not a valid {scalar.shape}", field) from None

@@ -1,4 +1,4 @@
-"""Moving in: what an importer finds is written to a memory, and a report says what became of it.
+"""Moving in: what an importer finds is written to a memory, and counted in a report.
 
 Rows that were imported before are known again: their records are revised, or retracted where the rows have ended.
 """
@@ -18,6 +18,7 @@ from factmem.errors import ConceptConflictError, FactMemError, FileFormatError, 
 from factmem.fold import by_record, deciding_order, states_of
 from factmem.importers.contract import SOURCE_ID, Dialogue, Entry, Found, Lost, Problem, Skipped
 from factmem.importers.systems import Reading
+from factmem.json_form import attributes
 from factmem.memory.facade import Memory, entries_of, withdraw
 from factmem.recall import RecallFilter
 from factmem.recall.conditions import MetadataCondition, MetadataOperator
@@ -38,7 +39,7 @@ _NEEDS_TRUST: Final = "they count no more there, which nobody is known to have s
 _CHANGED_HERE: Final = "their records were changed here after an earlier import"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class ImportReport:
     """The outcome of `move_in`.
 
@@ -61,27 +62,22 @@ class ImportReport:
     known: int = 0
     quarantined: int = 0
     accepted: int = 0
-    owners: tuple[str, ...] = ()
+    owners: list[str] = attrs.field(factory=list)
     updated: int = 0
     retracted: int = 0
     conversations: int = 0
-    skipped: Mapping[str, int] = attrs.field(factory=dict)
-    lost: Mapping[str, int] = attrs.field(factory=dict)
+    skipped: Counter[str] = attrs.field(factory=Counter)
+    lost: Counter[str] = attrs.field(factory=Counter)
     errors: int = 0
-    problems: tuple[Problem, ...] = ()
+    problems: list[Problem] = attrs.field(factory=list)
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
-        problems = [
+        problems: list[Json] = [
             {"where": problem.where, "type": type(problem.error).__name__, "message": str(problem.error)}
             for problem in self.problems
         ]
-        return attrs.asdict(self, recurse=False) | {
-            "skipped": dict(self.skipped),
-            "lost": dict(self.lost),
-            "problems": problems,
-            "owners": list(self.owners),
-        }
+        return attributes(self) | {"problems": problems}
 
 
 async def move_in(
@@ -112,13 +108,13 @@ async def move_in(
         StoreUnavailableError: The store cannot be written; earlier rows are kept.
         CapabilityError: The provider has the four verbs only.
     """
-    tally, newest, rows = _Tally(), dict[str | None, int](), dict[str | None, _Rows]()
+    report, newest, rows = ImportReport(), dict[str | None, int](), dict[str | None, _Rows]()
     async for batch in _batches(found, progress):
-        tally.note(batch)
-        await _keep_entries(memory, [item for item in batch if isinstance(item, Entry)], tally, rows, trust=trust)
+        _note(report, batch)
+        await _keep_entries(memory, [item for item in batch if isinstance(item, Entry)], report, rows, trust=trust)
         for dialogue in (item for item in batch if isinstance(item, Dialogue)):
-            await _ingest(memory, dialogue, tally, newest)
-    return tally.report()
+            await _ingest(memory, dialogue, report, newest)
+    return report
 
 
 async def preview(found: Iterable[Found], *, progress: Callable[[float], None] | None = None) -> ImportReport:
@@ -131,12 +127,12 @@ async def preview(found: Iterable[Found], *, progress: Callable[[float], None] |
     Raises:
         FileFormatError: See `move_in`.
     """
-    tally = _Tally()
+    report = ImportReport()
     async for batch in _batches(found, progress):
-        tally.note(batch)
-        kinds = {Entry: "imported", Dialogue: "conversations"}
-        tally.counts.update(kinds[type(item)] for item in batch if type(item) in kinds)
-    return tally.report()
+        _note(report, batch)
+        report.imported += sum(isinstance(item, Entry) for item in batch)
+        report.conversations += sum(isinstance(item, Dialogue) for item in batch)
+    return report
 
 
 async def _batches(found: Iterable[Found], progress: Callable[[float], None] | None) -> AsyncIterator[Sequence[Found]]:
@@ -173,45 +169,31 @@ def _parted(found: Iterator[Found]) -> Iterator[Sequence[Found]]:
     yield batch
 
 
-class _Tally:
-    """The numbers of a report, while it is made."""
+def _note(report: ImportReport, batch: Iterable[Found]) -> None:
+    """Add to a report what is not imported of a part of the source."""
+    for item in batch:
+        match item:
+            case Skipped(reason, count):
+                report.skipped[reason] += count
+            case Lost(what, count):
+                report.lost[what] += count
+            case Problem():
+                _fail(report, item)
+            case Entry() | Dialogue():
+                pass
+            case _:
+                assert_never(item)
 
-    def __init__(self) -> None:
-        self.counts, self.skipped, self.lost = Counter[str](), Counter[str](), Counter[str]()
-        self.problems: list[Problem] = []
-        self.owners: dict[str, None] = {}
 
-    def note(self, batch: Iterable[Found]) -> None:
-        for item in batch:
-            match item:
-                case Skipped(reason, count):
-                    self.skipped[reason] += count
-                case Lost(what, count):
-                    self.lost[what] += count
-                case Problem():
-                    self.fail(item)
-                case Entry() | Dialogue():
-                    pass
-                case _:
-                    assert_never(item)
-
-    def fail(self, problem: Problem) -> None:
-        self.counts["errors"] += 1
-        if len(self.problems) < _PROBLEMS_KEPT:
-            self.problems.append(problem)
-
-    def report(self) -> ImportReport:
-        return ImportReport(
-            **self.counts,
-            owners=tuple(self.owners),
-            skipped=self.skipped,
-            lost=self.lost,
-            problems=tuple(self.problems),
-        )
+def _fail(report: ImportReport, problem: Problem) -> None:
+    """Add to a report a row that cannot be read or kept."""
+    report.errors += 1
+    if len(report.problems) < _PROBLEMS_KEPT:
+        report.problems.append(problem)
 
 
 async def _keep_entries(
-    memory: Memory, entries: Sequence[Entry], tally: _Tally, rows: dict[str | None, _Rows], *, trust: bool
+    memory: Memory, entries: Sequence[Entry], report: ImportReport, rows: dict[str | None, _Rows], *, trust: bool
 ) -> None:
     """Import entries, those of each owner through a view of their own, as what follows an earlier import."""
     owners: dict[str | None, list[Entry]] = {}
@@ -221,13 +203,11 @@ async def _keep_entries(
         view = memory if owner is None else memory.view(viewer=owner)
         if owner not in rows:
             rows[owner] = await _rows_before(view, owner)
-        histories, records = await _following(
-            view, _histories(own), rows[owner], trust=trust, counts=tally.counts, skipped=tally.skipped
-        )
-        before = tally.counts["quarantined"]
-        await _import(view, histories, tally, records, trust=trust)
-        if owner is not None and tally.counts["quarantined"] > before:
-            tally.owners[owner] = None
+        histories, records = await _following(view, _histories(own), rows[owner], report, trust=trust)
+        before = report.quarantined
+        await _import(view, histories, report, records, trust=trust)
+        if owner is not None and report.quarantined > before and owner not in report.owners:
+            report.owners.append(owner)
 
 
 async def _rows_before(memory: Memory, owner: str | None) -> _Rows:
@@ -248,13 +228,7 @@ def _imported(entry: Recorded) -> bool:
 
 
 async def _following(
-    memory: Memory,
-    histories: list[list[Entry]],
-    rows: _Rows,
-    *,
-    trust: bool,
-    counts: Counter[str],
-    skipped: Counter[str],
+    memory: Memory, histories: list[list[Entry]], rows: _Rows, report: ImportReport, *, trust: bool
 ) -> tuple[list[list[Entry]], dict[str, str]]:
     """Return histories as what follows their records of earlier imports, and those by the ids in the source.
 
@@ -265,9 +239,8 @@ async def _following(
         memory: The memory, as the owner of all these records sees it.
         histories: The entries of each record, oldest first.
         rows: The rows of earlier imports.
+        report: Takes the numbers of records that are updated and retracted, and of rows that are left out.
         trust: See `factmem.importers.move_in`.
-        counts: Takes the numbers of records that are ``updated`` and ``retracted``.
-        skipped: Takes the numbers of rows that are left out, by reason.
     """
     ids = Counter(_source_id(history[0].recorded) for history in histories)
     candidates = {id: rows[id] for id, times in ids.items() if times == 1 and id in rows}
@@ -289,13 +262,15 @@ async def _following(
         new = sum(_as_said(entry.recorded) not in past.known for entry in history)
         ending = (ends or moved) and (trust or last.details.origin.rank >= past.trust)
         if ends and not ending and not past.changed:
-            skipped[_NEEDS_TRUST] += 1
+            report.skipped[_NEEDS_TRUST] += 1
             continue
         if past.changed:
-            skipped[_CHANGED_HERE] += bool(new or ends)
+            if new or ends:
+                report.skipped[_CHANGED_HERE] += 1
             history = [entry for entry in history if _as_said(entry.recorded) in past.known]
         elif new or ends:
-            counts["retracted" if ends else "updated"] += 1
+            report.retracted += ends
+            report.updated += not ends
             gone += past.standing if ending else ()
         if past.changed or not moved:
             history = [past.followed_by(entry) for entry in history]
@@ -303,7 +278,6 @@ async def _following(
         kept += [history] if history else []
     if gone:
         await withdraw(memory, gone, _GONE)
-    skipped += Counter()  # without zeros
     return kept, records
 
 
@@ -376,7 +350,7 @@ def _histories(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 async def _import(
-    memory: Memory, histories: Sequence[list[Entry]], tally: _Tally, records: Mapping[str, str], *, trust: bool
+    memory: Memory, histories: Sequence[list[Entry]], report: ImportReport, records: Mapping[str, str], *, trust: bool
 ) -> None:
     """Import records with their revisions; if the memory refuses them, those of each half by themselves."""
     # All first revisions, then all second ones: each round is one transaction.
@@ -387,23 +361,25 @@ async def _import(
     except (InvalidDataError, ConceptConflictError) as error:
         if len(histories) == 1:
             for entry in histories[0]:
-                tally.fail(Problem(entry.where, error))
+                _fail(report, Problem(entry.where, error))
             return
         middle = len(histories) // 2
-        await _import(memory, histories[:middle], tally, records, trust=trust)
-        await _import(memory, histories[middle:], tally, records, trust=trust)
+        await _import(memory, histories[:middle], report, records, trust=trust)
+        await _import(memory, histories[middle:], report, records, trust=trust)
     else:
-        counts = attrs.asdict(receipt, filter=attrs.filters.exclude("private"))
-        tally.counts.update(counts, known=len(entries) - receipt.imported)
+        report.imported += receipt.imported
+        report.known += len(entries) - receipt.imported
+        report.quarantined += receipt.quarantined
+        report.accepted += receipt.accepted
 
 
-async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dict[str | None, int]) -> None:
+async def _ingest(memory: Memory, dialogue: Dialogue, report: ImportReport, newest: dict[str | None, int]) -> None:
     """Ingest a conversation.
 
     Args:
         memory: The memory.
         dialogue: The conversation.
-        tally: The numbers to add to.
+        report: The numbers to add to.
         newest: For each owner, the revision after which records are new.
     """
     view = memory if dialogue.owner is None else memory.view(viewer=dialogue.owner)
@@ -418,16 +394,14 @@ async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dic
             private=dialogue.owner is not None,
         )
     except (InvalidDataError, ConceptConflictError) as error:
-        tally.fail(Problem(dialogue.where, error))
+        _fail(report, Problem(dialogue.where, error))
         return
     new = sum(record.revision > newest[dialogue.owner] for record in outcome.records)
     newest[dialogue.owner] = max([newest[dialogue.owner], *(record.revision for record in outcome.records)])
-    tally.counts.update(
-        conversations=1,
-        imported=new,
-        known=len(outcome.records) - new,
-        quarantined=sum(record.state is AssertionState.QUARANTINED for record in outcome.records),
-    )
+    report.conversations += 1
+    report.imported += new
+    report.known += len(outcome.records) - new
+    report.quarantined += len(outcome.waiting)
     for reason, count in outcome.dropped.items():
-        what = tally.lost if reason is DropReason.NOT_TEXT else tally.skipped
+        what = report.lost if reason is DropReason.NOT_TEXT else report.skipped
         what[reason.value] += count

@@ -15,13 +15,15 @@ import attrs
 
 from factmem.conversations import said_at
 from factmem.details import FactDetails, Origin
+from factmem.detection.redaction import redact
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
-from factmem.importers.contract import SOURCE_ID, Found, ImportOptions, Lost, Problem, Skipped
+from factmem.importers.contract import SOURCE_ID, Entry, Found, ImportOptions, Lost, Problem, Skipped
 from factmem.json_stream import kind_of_json
-from factmem.records import AssertionState
+from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +64,7 @@ class Row:
         """Return the value under the first key that has one, or None.
 
         Raises:
-            FileFormatError: It is of none of the kinds.
+            FileFormatError: It is of another kind.
         """
         for key in keys:
             value = self.data.get(key)
@@ -86,7 +88,7 @@ class Row:
         """Return a text.
 
         Raises:
-            FileFormatError: There is none.
+            FileFormatError: The text is missing.
         """
         if (text := self.text(*keys)) is None:
             raise self.fault(f"the row has no {' or '.join(keys)}")
@@ -130,7 +132,7 @@ class Row:
         return bool(found)
 
     def inner(self, *keys: str) -> Row:
-        """Return an object as a row; an empty one if there is none.
+        """Return an object as a row; without an object, an empty row.
 
         Raises:
             FileFormatError: It is something else.
@@ -138,7 +140,7 @@ class Row:
         return Row(".".join((self.where, *keys[:1])), self._first(keys, "an object", dict) or {})
 
     def items(self, *keys: str) -> Sequence[Any]:
-        """Return a list; an empty one if there is none.
+        """Return a list; without a list, an empty one.
 
         Raises:
             FileFormatError: It is something else.
@@ -170,45 +172,42 @@ class Row:
         return FileFormatError(message, path=self.where if key is None else f"{self.where}.{key}")
 
 
-def _keys(keys: str | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(keys.split()) if isinstance(keys, str) else keys
+_DETAILS: Final[Mapping[str, Callable[..., Any]]] = {
+    "importance": Row.fraction,
+    "categories": Row.texts,
+    "source": Row.text,
+    "owner": Row.text,
+    "expires_at": Row.time,
+}
+"""Readers of the details of a fact that stand in one field."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Fields:
     """Keys under which a system keeps what factmem asks for, separated by spaces; the first one with a value counts.
 
     Attributes:
-        value: The words.
-        id: The id. It makes a changed row of a later import a revision of the record; see `SOURCE_ID`.
-        said: Times when it was said, or was changed to what it is.
-        recorded: Time when the system recorded it.
-        valid_from: Time since which it is true.
-        valid_to: Time until which it is true.
-        expires_at: Time from which it is not recalled any more; a row that had expired is skipped.
-        importance: A number from 0 to 1.
-        categories: A list of texts.
-        metadata: An object.
-        source: Name of the source.
-        owner: The only viewer who may see it.
+        keys: The keys, by what they hold: ``value`` (the words), ``id`` (it makes a changed row of a later import a
+            revision of the record; see `SOURCE_ID`), ``said`` (times when it was said, or was changed to what it
+            is), ``recorded`` (time when the system recorded it), ``valid_from``, ``valid_to``, ``expires_at`` (a row
+            that had expired is skipped), ``importance`` (from 0 to 1), ``categories`` (a list of texts), ``metadata``
+            (an object), ``source``, and ``owner`` (the only viewer who may see it).
         origin: Origin of all rows.
-        overwritten: Name of what is lost of a row that was changed after it had been recorded.
+        overwritten: Name of what is lost of a row that was changed after it had been recorded; empty for nothing.
     """
 
-    value: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    id: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    said: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    recorded: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    valid_from: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    valid_to: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    expires_at: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    importance: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    categories: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    metadata: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    source: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    owner: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    keys: Mapping[str, str]
     origin: Origin = Origin.UNKNOWN
-    overwritten: str | None = None
+    overwritten: str = ""
+
+    @classmethod
+    def of(cls, system: str, **others: str) -> Fields:
+        """Return the fields of a system as the table has them, or with others in place of some."""
+        keys = {**table("importers/systems")[system]["fields"], **others}
+        return cls(keys, Origin(keys.pop("origin", "unknown")), keys.pop("overwritten", ""))
+
+    def _at(self, name: str) -> list[str]:
+        return self.keys.get(name, "").split()
 
     def found(
         self,
@@ -227,7 +226,9 @@ class Fields:
         state: AssertionState = AssertionState.ACTIVE,
         **details: Any,
     ) -> Iterator[Found]:
-        """Yield the fact of a row, or the reason to skip it, and what is lost of it.
+        """Yield the fact of a row, an entry for each value, or the reason to skip it; and what is lost of it.
+
+        Secrets in statements are redacted.
 
         Args:
             row: The row.
@@ -238,64 +239,65 @@ class Fields:
             undated: Time of the file, for a row without a date of its own.
             subject: The subject, if the row names one.
             scope: The scope, if the row names one.
-            key: The id, if it is made of several fields; a place in the source, such as a line, is none.
+            key: The id, if it is made of several fields. A place in the source, such as a line, is not an id.
             record: Id of its record in the other system (default: its own).
             revises: Whether it revises an earlier entry of its record.
             state: Whether it counts there.
             details: Fields of `FactDetails` that are computed.
 
         Raises:
-            InvalidDataError: A field is malformed or missing.
+            InvalidDataError: A field is malformed or missing, or the fact lies in the future or has no owner.
         """
-        values = values if values is not None else [text for text in (row.text(*self.value),) if text is not None]
+        values = (
+            values if values is not None else [text for text in (row.text(*self._at("value")),) if text is not None]
+        )
         if not values:
             yield Skipped(NO_TEXT)
             return
         about = about or row
-        if (expires_at := about.time(*self.expires_at)) is not None and expires_at <= options.now:
+        known = {name: read(about, *self._at(name)) for name, read in _DETAILS.items()}
+        if known["expires_at"] is not None and known["expires_at"] <= options.now:
             yield Skipped("they had expired there")
             return
-        said, recorded = row.time(*self.said), row.time(*self.recorded)
-        if said is None:
-            if undated is None:
-                raise row.fault(f"the row has no {' or '.join(self.said)}")
-            if options.dated is None:
-                yield Lost(UNDATED)
-        known = {
-            "importance": about.fraction(*self.importance),
-            "categories": about.texts(*self.categories),
-            "metadata": about.inner(*self.metadata).data,
-            "source": about.text(*self.source),
-            "owner": about.text(*self.owner),
-            "origin": self.origin,
-            "expires_at": expires_at,
-        } | details
-        id = key or row.text(*self.id)
+        said, recorded = row.time(*self._at("said")), row.time(*self._at("recorded"))
+        timestamp = said or options.dated or undated
+        if timestamp is None or (said is None and undated is None):
+            raise row.fault(f"the row has no {' or '.join(self._at('said'))}")
+        if said is None and options.dated is None:
+            yield Lost(UNDATED)
+        options.check_time(timestamp, row.where)
+        place = Place(subject or options.subject, scope or options.scope)
+        known |= {"origin": self.origin, "metadata": about.inner(*self._at("metadata")).data, **details}
+        known["owner"] = known["owner"] or options.owner_of(place.subject)
+        known["source"] = known["source"] or options.source
+        known["evidence"] = [attrs.evolve(item, quote=redact(item.quote).text) for item in known.get("evidence", ())]
+        id = key or row.text(*self._at("id"))
         if id is not None:
             known["metadata"] = {**known["metadata"], SOURCE_ID: f"{options.source}/{record or id}"}
-        times: dict[str, Any] = {
-            "timestamp": said or options.dated or undated,
-            "valid_from": row.time(*self.valid_from),
-            "valid_to": row.time(*self.valid_to),
-        }
-        fact: Fact[Any] = (
-            SingleFact(concept, values[0], **times)
-            if isinstance(concept, SingleConcept)
-            else MultipleFacts(concept, tuple(values), **times)
-        )
-        yield from options.entries(
-            fact,
-            where=row.where,
-            key=id or row.where,
-            details=FactDetails(**{name: value for name, value in known.items() if value is not None}),
-            subject=subject,
-            scope=scope,
-            record=record,
-            revises=revises,
-            state=state,
-            recorded_at=recorded,
-        )
-        if self.overwritten is not None and said is not None and recorded is not None and recorded < said:
+        valid = {name: row.time(*self._at(name)) for name in ("valid_from", "valid_to")}
+        fact: Fact[Any]
+        if isinstance(concept, SingleConcept):
+            fact = SingleFact(concept, values[0], timestamp=timestamp, **valid)
+        else:
+            if concept.keyword == STATEMENT.keyword:
+                values = [redact(text).text for text in values]
+            fact = MultipleFacts(concept, tuple(values), timestamp=timestamp, **valid)
+        stated = assertions_of(fact, place, FactDetails(**{name: it for name, it in known.items() if it is not None}))
+        id = id or row.where
+        record = record or id
+        for index, one in enumerate(stated, 1):
+            number = f"#{index}" if len(stated) > 1 else ""
+            yield Entry(
+                where=row.where,
+                recorded=Recorded(
+                    assertion=attrs.evolve(one, state=state, revises=record if revises else None),
+                    id=f"{id}{number}",
+                    record_id=f"{record}{number}",
+                    seq=index,
+                    recorded_at=recorded or timestamp,
+                ),
+            )
+        if self.overwritten and said is not None and recorded is not None and recorded < said:
             yield Lost(self.overwritten)
 
 
@@ -303,7 +305,7 @@ def parsed(text: str | bytes, where: str) -> Any:
     """Return the value of a text of JSON.
 
     Raises:
-        FileFormatError: It is none.
+        FileFormatError: The text is not JSON.
     """
     try:
         return json.loads(text)

@@ -142,7 +142,7 @@ class Source:
         """Return the first file of these names in the folder, or the source itself.
 
         Raises:
-            FileFormatError: There is none.
+            FileFormatError: The folder has no such file.
         """
         if (found := self.file(*names)) is None:
             raise FileFormatError(f"{self.path} holds no {' or '.join(names)}")
@@ -197,13 +197,12 @@ class Source:
         """Bytes read so far."""
         return self._done + sum(raw.tell() for raw in self._open)
 
-    def rows(self, path: Path | None = None, *keys: str) -> Iterator[Row | Problem | Skipped]:
+    def rows(self, path: Path, *keys: str) -> Iterator[Row | Problem | Skipped]:
         """Yield the rows of a JSON or JSON Lines file; see `json_rows`.
 
         A malformed line of JSON Lines (``.jsonl``) is a `Problem`, and so is an answer that lacks further pages. Other
         lists beside the rows are `Skipped`.
         """
-        path = path or self.path
         name = path.name.lower().removesuffix(".gz")
         with self.text(path) as text:
             if name.endswith(_LINES):
@@ -215,13 +214,13 @@ class Source:
                     unread.extend(_unread(where, others, rows))
 
                 for where, value in json_rows(text, *keys, most=self.limits.row_chars, beside=beside):
-                    yield from guarded(where, _row, where, value)
+                    yield from guarded(where, lambda where, value: [Row.of(where, value)], where, value)
                 yield from unread
 
     def json_lines(self, text: TextIO) -> Iterator[Row | Problem]:
         """Yield the rows of JSON Lines; a malformed line is a `Problem`."""
         for where, line in self.lines(text):
-            yield from guarded(where, _line, where, line)
+            yield from guarded(where, lambda where, line: [Row.of(where, parsed(line, where))], where, line)
 
     def lines(self, text: TextIO) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not blank, with their places.
@@ -237,13 +236,12 @@ class Source:
             if line.strip():
                 yield f"line {number}", line
 
-    def document(self, path: Path | None = None) -> Row:
+    def document(self, path: Path) -> Row:
         """Return a file that holds one JSON object.
 
         Raises:
             FileFormatError: It holds something else, or is too large.
         """
-        path = path or self.path
         with self.text(path) as text:
             values = list(itertools.islice(json_rows(text, most=self.limits.row_chars), 2))
         if len(values) != 1:
@@ -306,11 +304,6 @@ class Source:
 
     # -- Archives -------------------------------------------------------------------------------------------------
 
-    @property
-    def is_archive(self) -> bool:
-        """Whether the source is a zip archive."""
-        return self._starts_with(_ZIP)
-
     def _starts_with(self, head: bytes, path: Path | None = None) -> bool:
         path = path or self.path
         if path == self.path and self.is_folder:
@@ -323,7 +316,7 @@ class Source:
 
         Args:
             pattern: Regular expression of the file's name, without its folder.
-            needed: Raise if there is none. A source that is neither an archive nor a folder is the file itself.
+            needed: Raise if no file has such a name, and take a source that is neither an archive nor a folder for it.
 
         Raises:
             FileFormatError: There is no such file, the archive is unsafe, or a file cannot be read.
@@ -341,7 +334,7 @@ class Source:
     def _members(
         self, wanted: re.Pattern[str], *, alone: bool
     ) -> Iterator[tuple[str, contextlib.AbstractContextManager[TextIO]]]:
-        if self.is_archive:
+        if self._starts_with(_ZIP):
             yield from self._archived(wanted)
         elif self.is_folder:
             for path in self.walk():
@@ -493,14 +486,6 @@ def _decoded(raw: io.RawIOBase) -> Iterator[TextIO]:
     finally:
         text.detach()
         buffered.detach()
-
-
-def _row(where: str, value: Any) -> list[Row]:
-    return [Row.of(where, value)]
-
-
-def _line(where: str, line: str) -> list[Row]:
-    return [Row.of(where, parsed(line, where))]
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import attrs
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.importers.contract import Found, ImportOptions, Problem
 from factmem.importers.sources import Limits, Source
+from factmem.toml_tables import table
 
 
 @attrs.frozen
@@ -34,24 +35,8 @@ class System:
 
 
 SYSTEMS: Final[Mapping[str, System]] = {
-    system.name: system
-    for system in (
-        System("mem0", "get_all() as JSON, history.db, or both in a folder", option="with_deleted"),
-        System("crewai", "the folder of its LanceDB table, or its records as JSON Lines"),
-        System("graphiti", "edges as JSON Lines, with nodes and episodes beside them"),
-        System("letta", "an agent file (.af)"),
-        System("langgraph", "the store's SQLite file, a dump of PostgreSQL, or items as JSON", option="namespace"),
-        System("koog", "the folder of its memory, plain or encrypted", module="koog", option="key"),
-        System("memory-bank", "the answers of its REST API as JSON"),
-        System("mcp-memory", "the memory.jsonl of the MCP reference server"),
-        System("memory-folder", "a folder of notes, such as /memories"),
-        System("chatgpt", "the data export", module="chats", words=True),
-        System("claude", "the data export", module="chats", words=True),
-        System("langchain", "histories of messages as JSON", module="chats", words=True),
-        System("openai-agents", "the database of SQLiteSession", module="chats", words=True),
-        System("pydantic-ai", "messages as JSON", module="chats", words=True),
-        System("table", "csv, tsv, jsonl or json with columns", option="columns"),
-    )
+    name: System(name, **{key: value for key, value in told.items() if key != "fields"})
+    for name, told in table("importers/systems").items()
 }
 """Every system by name, in the order of the help page."""
 
@@ -93,18 +78,6 @@ class Reading:
         return min(self.source.bytes_read / self.source.size, 1.0) if self.source.size else 0.0
 
 
-def system_named(name: str) -> System:
-    """Return a system by its name.
-
-    Raises:
-        InvalidDataError: There is no such system.
-    """
-    if (found := SYSTEMS.get(name)) is None:
-        known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
-        raise InvalidDataError(f"unknown system {name!r}: name one of {known}")
-    return found
-
-
 def read_system(
     name: str, path: Path | str, options: ImportOptions | None = None, *, limits: Limits | None = None
 ) -> Reading:
@@ -124,7 +97,10 @@ def read_system(
         >>> for found in read_system("mem0", "memories.json"):
         ...     print(found)
     """
-    system, options = system_named(name), options or ImportOptions()
+    options = options or ImportOptions()
+    if (system := SYSTEMS.get(name)) is None:
+        known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
+        raise InvalidDataError(f"unknown system {name!r}: name one of {known}")
     for field, option in _OPTIONS.items():
         if getattr(options, field) and field != system.option:
             readers = ", ".join(other.name for other in SYSTEMS.values() if field == other.option)

@@ -91,7 +91,7 @@ def answer_to(line: bytes) -> JSONRPCError | None:
 
 
 def _read(line: bytes) -> object:
-    """Return the JSON of a line, read as leniently as Python can; None if it is none."""
+    """Return the JSON of a line, read as leniently as Python can; None for any other text."""
     try:
         return json.loads(line.decode(errors="replace"), strict=False)
     except (ValueError, RecursionError):

@@ -26,6 +26,7 @@ from factmem.memory.facade import Memory
 from factmem.recall.results import RecallMatch
 from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactRecord
+from factmem.toml_tables import table
 from factmem.value_types import as_utc, scalar_named, typed_names
 from factmem.values import Json, decode_value
 
@@ -58,77 +59,17 @@ def _json_text(value: object) -> str:
         raise ValueError("the value is nested too deeply") from None
 
 
-_Query: TypeAlias = Annotated[str, Field(max_length=4_000, description="The query, in words.")]
-
-_Limit: TypeAlias = Annotated[int, Field(ge=1, le=100, description="Most results.")]
-
-_MinScore: TypeAlias = Annotated[
-    float | None,
-    Field(ge=0, le=1, description="Minimum score, such as 0.3; facts that do not answer the query score low."),
-]
-
-_Scope: TypeAlias = Annotated[
-    str | None, Field(description="A path, such as /product/alpha; `info` lists those in use.")
-]
-
-_Exact: TypeAlias = Annotated[bool, Field(description="Only the scope itself, without its subtree.")]
-
-_Subject: TypeAlias = Annotated[str | None, Field(description="As name or name:individual, such as user:maya.")]
-
-_Keyword: TypeAlias = Annotated[
-    str, Field(description="The concept's key, such as home_city; reuse those that `info` lists.")
-]
-
-_History: TypeAlias = Annotated[str, Field(description="The concept's key, such as home_city, or the id of a record.")]
-
-_Concepts: TypeAlias = Annotated[
-    Sequence[str], Field(max_length=_NAMES, description="Only these concepts, by keyword.")
-]
-
-_Categories: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES, description="Labels.")]
-
-_Sources: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES, description="Only these sources.")]
-
-_Time: TypeAlias = Annotated[
-    Annotated[dt.datetime, AfterValidator(as_utc)] | None,
-    Field(description="An ISO date or time; UTC if it has no zone."),
-]
-
-_Page: TypeAlias = Annotated[str | None, Field(description="The `next_page` of the previous page.")]
-
-_Text: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=20_000, description="A statement that can be understood by itself.")
-]
-
-_VALUE: Final = (
-    "The value, as JSON of the concept's type (timedelta: seconds). With `multiple`, a list is several values."
+_Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
+_Fraction: TypeAlias = Annotated[float | None, Field(ge=0, le=1)]
+_Names: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES)]
+_Time: TypeAlias = Annotated[dt.datetime, AfterValidator(as_utc)] | None
+_Value: TypeAlias = Annotated[str, BeforeValidator(_json_text), WithJsonSchema({})]
+_ValueType: TypeAlias = (
+    Annotated[str, AfterValidator(_type_name), WithJsonSchema({"type": "string", "enum": typed_names()})] | None
 )
-
-_Value: TypeAlias = Annotated[str, BeforeValidator(_json_text), WithJsonSchema({"description": _VALUE})]
-
-_ValueType: TypeAlias = Annotated[
-    Annotated[str, AfterValidator(_type_name), WithJsonSchema({"type": "string", "enum": typed_names()})] | None,
-    Field(description="The type of the concept's values (default: the known type, or that of the value)."),
-]
-
-_Multiple: TypeAlias = Annotated[
-    bool, Field(description="Whether the concept has several values at once, such as pets; else a new one supersedes.")
-]
-
-_Description: TypeAlias = Annotated[str, Field(max_length=2_000, description="The meaning of the concept.")]
-
-_Importance: TypeAlias = Annotated[float | None, Field(ge=0, le=1, description="From 0 to 1.")]
-
-_Private: TypeAlias = Annotated[bool, Field(description="Whether only the viewer of this server sees it.")]
-
-_Id: TypeAlias = Annotated[str, Field(max_length=200, description="The id of a record.")]
-
-_Ids: TypeAlias = Annotated[
-    Sequence[Annotated[str, Field(max_length=200)]],
-    Field(min_length=1, max_length=_NAMES, description="The ids of records, from recall or list."),
-]
-
-_Reason: TypeAlias = Annotated[str, Field(max_length=500, description="The reason, for the audit trail.")]
+_Id: TypeAlias = Annotated[str, Field(max_length=200)]
+_Ids: TypeAlias = Annotated[Sequence[_Id], Field(min_length=1, max_length=_NAMES)]
+_Reason: TypeAlias = Annotated[str, Field(max_length=500)]
 
 
 # -- Answers ----------------------------------------------------------------------------------------------------------
@@ -210,15 +151,15 @@ class Tools:
 
     async def recall(
         self,
-        query: _Query,
+        query: Annotated[str, Field(max_length=4_000)],
         limit: _Limit = 10,
-        min_score: _MinScore = None,
-        scope: _Scope = None,
-        exact: _Exact = False,
-        subject: _Subject = None,
-        concepts: _Concepts = (),
-        categories: _Categories = (),
-        sources: _Sources = (),
+        min_score: _Fraction = None,
+        scope: str | None = None,
+        exact: bool = False,
+        subject: str | None = None,
+        concepts: _Names = (),
+        categories: _Names = (),
+        sources: _Names = (),
         since: _Time = None,
         until: _Time = None,
         as_of: _Time = None,
@@ -255,7 +196,7 @@ class Tools:
         return await self._access.use(work)
 
     async def load(
-        self, keyword: _Keyword, scope: _Scope = None, subject: _Subject = None, as_of: _Time = None
+        self, keyword: str, scope: str | None = None, subject: str | None = None, as_of: _Time = None
     ) -> _Answer:
         """Look up one concept: its current fact, or one fact for each of several values.
 
@@ -298,13 +239,13 @@ class Tools:
     async def list_facts(
         self,
         limit: _Limit = 50,
-        page: _Page = None,
-        scope: _Scope = None,
-        exact: _Exact = False,
-        subject: _Subject = None,
-        concepts: _Concepts = (),
-        categories: _Categories = (),
-        sources: _Sources = (),
+        page: str | None = None,
+        scope: str | None = None,
+        exact: bool = False,
+        subject: str | None = None,
+        concepts: _Names = (),
+        categories: _Names = (),
+        sources: _Names = (),
         since: _Time = None,
         until: _Time = None,
     ) -> _Answer:
@@ -329,14 +270,14 @@ class Tools:
 
         return await self._access.use(work)
 
-    async def history(self, keyword: _History, scope: _Scope = None, subject: _Subject = None) -> _Answer:
+    async def history(self, keyword: str, scope: str | None = None, subject: str | None = None) -> _Answer:
         """List every revision of a concept or record, oldest first, with its state."""
         about = self._access.about(subject)
         found = await self._access.use(partial(Memory.history, concept=keyword, subject=about, scope=scope))
         ordered = sorted(found, key=lambda record: (record.timestamp, record.revision))
         return {"facts": _fact_answers(ordered)}
 
-    async def info(self, scope: _Scope = None) -> _Answer:
+    async def info(self, scope: str | None = None) -> _Answer:
         """Summarize the memory: facts, keywords, subjects, categories and scopes, and this server's permissions."""
 
         async def work(view: Memory) -> _Answer:
@@ -354,13 +295,13 @@ class Tools:
 
     async def remember(
         self,
-        text: _Text,
+        text: Annotated[str, Field(min_length=1, max_length=20_000)],
         ctx: Context,
-        scope: _Scope = None,
-        subject: _Subject = None,
-        importance: _Importance = None,
-        categories: _Categories = (),
-        private: _Private = False,
+        scope: str | None = None,
+        subject: str | None = None,
+        importance: _Fraction = None,
+        categories: _Names = (),
+        private: bool = False,
     ) -> _Answer:
         """Save a statement for later conversations. For a value of a known concept, prefer save_fact."""
 
@@ -385,18 +326,18 @@ class Tools:
 
     async def save_fact(
         self,
-        keyword: _Keyword,
+        keyword: str,
         value: _Value,
         ctx: Context,
         type: _ValueType = None,
-        multiple: _Multiple = False,
-        description: _Description = "",
-        scope: _Scope = None,
-        subject: _Subject = None,
+        multiple: bool = False,
+        description: Annotated[str, Field(max_length=2_000)] = "",
+        scope: str | None = None,
+        subject: str | None = None,
         said: _Time = None,
-        importance: _Importance = None,
-        categories: _Categories = (),
-        private: _Private = False,
+        importance: _Fraction = None,
+        categories: _Names = (),
+        private: bool = False,
     ) -> _Answer:
         """Save a typed fact: the value of a concept. A newer value supersedes the previous one; the history has both.
 
@@ -427,9 +368,9 @@ class Tools:
         id: _Id,
         ctx: Context,
         value: _Value = "",
-        scope: _Scope = None,
-        importance: _Importance = None,
-        categories: _Categories = (),
+        scope: str | None = None,
+        importance: _Fraction = None,
+        categories: _Names = (),
         reason: _Reason = "",
     ) -> _Answer:
         """Change a record by its id: its value, importance, categories, or the scope that it is moved to.
@@ -620,20 +561,24 @@ def _nothing_known(served: Served) -> str:
     return f"Nothing is known yet{where}" + (f": {' and '.join(saving)} keep what the user says." if saving else ".")
 
 
-def concise_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments without what tells a model nothing: it is a part of every prompt.
+def concise_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments with their meanings, and without what tells a model nothing.
 
-    Titles repeat the names, an optional argument need not be nullable as well, and an empty default says nothing.
+    It is a part of every prompt. Titles repeat the names, an optional argument need not be nullable as well, and an
+    empty default says nothing.
 
     Args:
+        tool: Name of the tool.
         schema: The JSON schema, as pydantic makes it.
     """
-    properties = {name: _concise_argument(argument) for name, argument in schema["properties"].items()}
+    meanings = table("mcp/arguments")
+    meanings = {**meanings, **meanings.get(tool, {})}
+    properties = {name: _concise_argument(argument, meanings[name]) for name, argument in schema["properties"].items()}
     kept = {key: schema[key] for key in ("$defs", "required") if key in schema}
     return {"type": "object", "properties": properties, **kept, "additionalProperties": False}
 
 
-def _concise_argument(argument: Mapping[str, Any]) -> dict[str, Any]:
+def _concise_argument(argument: Mapping[str, Any], meaning: str) -> dict[str, Any]:
     match argument.get("anyOf"):
         case [dict() as either, {"type": "null"}]:
             argument = {**either, **argument}
@@ -642,4 +587,4 @@ def _concise_argument(argument: Mapping[str, Any]) -> dict[str, Any]:
         case _:
             raise AssertionError("an argument is of one type, or of one type or null")
     left_out = {"title", "anyOf", *(() if argument.get("default") else ("default",))}
-    return {key: item for key, item in argument.items() if key not in left_out}
+    return {key: item for key, item in argument.items() if key not in left_out} | {"description": meaning}

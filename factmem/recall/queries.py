@@ -141,7 +141,7 @@ def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.flo
 
 
 class Compared(NamedTuple):
-    """What a query was compared with.
+    """The records that a query was compared with.
 
     Attributes:
         records: The number of records that its caller sees.
@@ -154,7 +154,7 @@ class Compared(NamedTuple):
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query) -> Compared:
-        """Return what a query is compared with in a corpus."""
+        """Return the records that a query is compared with in a corpus."""
         corpus = corpus.shown(query.sight)
         seen = corpus.seen(query.sight)
         terms = [term for term in query.terms if term.number in query.content]

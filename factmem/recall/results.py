@@ -176,7 +176,7 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
 
     Args:
         matches: The matches, best first.
-        compared: What the query was compared with.
+        compared: The records that the query was compared with.
         known: Whether the embedder knows the words of the query; if not, only those of the matches count.
     """
     similarity: list[float] = []

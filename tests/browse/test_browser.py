@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from factmem.abc.detector import Message
-from factmem.browse.browser import Asked, Browser, Narrowing, draft_of
+from factmem.browse.browser import AgentQuestion, Browser, Narrowing, draft_of
 from factmem.browse.record_rows import largest, value_of
 from factmem.changes import Change
 from factmem.errors import (
@@ -55,7 +55,7 @@ async def test_an_edit_of_a_revision_that_is_gone_is_compared_with_the_present_o
 
 async def test_forget_refuses_to_erase_a_newer_revision_than_the_one_seen(memory: Memory) -> None:
     browser = Browser(memory)
-    doomed = await browser.doomed(Narrowing(keyword="city"))
+    doomed = await browser.erasure_preview(Narrowing(keyword="city"))
     await memory.save(SingleFact(CITY, "Lisbon"), subject=MAYA)
     with pytest.raises(StateConflictError, match="look again"):
         await browser.forget(Narrowing(keyword="city"), typed=doomed.phrase, seal=doomed.seal)
@@ -65,19 +65,21 @@ async def test_forget_refuses_to_erase_a_newer_revision_than_the_one_seen(memory
 async def test_a_confined_browser_asks_for_the_name_of_an_agent(memory: Memory) -> None:
     browser = Browser(memory.view(scopes=["/product/fair"], read_only=True))
     with pytest.raises(InvalidDataError, match="name an agent, feature or product"):
-        await browser.told(Asked(question="How many seats?"))
-    assert (await browser.told(Asked(question="How many seats?", product="fair"))).scopes == ("/product/fair",)
+        await browser.agent_block(AgentQuestion(question="How many seats?"))
+    assert (await browser.agent_block(AgentQuestion(question="How many seats?", product="fair"))).scopes == (
+        "/product/fair",
+    )
 
 
 async def test_a_viewer_never_reads_as_another_user(memory: Memory) -> None:
     """The user of a question chooses the subject; whose private facts are shown is decided by the memory alone."""
     for viewer, sees in (("maya", True), ("leo", False), (None, False)):
-        told = await Browser(memory.view(viewer=viewer)).told(Asked(question="Which city?", user="maya"))
+        told = await Browser(memory.view(viewer=viewer)).agent_block(AgentQuestion(question="Which city?", user="maya"))
         assert ("Secret Harbour" in told.block.text) is sees
 
 
 async def test_a_view_of_an_agents_scope_is_told_of_that_scope_alone(memory: Memory) -> None:
-    told = await Browser(memory.scope("/product/fair")).told(Asked(user="maya", product="fair"))
+    told = await Browser(memory.scope("/product/fair")).agent_block(AgentQuestion(user="maya", product="fair"))
     assert told.scopes == ("/product/fair",)
     assert "120" in told.block.text
     assert "Oslo" not in told.block.text
@@ -96,7 +98,7 @@ async def test_the_mark_changes_with_every_change_and_only_then(memory: Memory) 
     ):
         await change
         seen.append(await browser.mark())
-    await browser.forget(ids=[id], typed="forget 1 record", seal=(await browser.doomed(ids=[id])).seal)
+    await browser.forget(ids=[id], typed="forget 1 record", seal=(await browser.erasure_preview(ids=[id])).seal)
     seen.append(await browser.mark())
     assert all(before != after for before, after in itertools.pairwise(seen))
 

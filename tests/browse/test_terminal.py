@@ -24,11 +24,10 @@ from textual.widgets import Input
 
 from factmem.abc.detector import Message
 from factmem.browse.browser import Browser, Narrowing, Opened
-from factmem.browse.charts import graph_of
 from factmem.browse.record_rows import value_of
 from factmem.browse.terminal import pages
 from factmem.browse.terminal.app import TerminalBrowser, help_page, run
-from factmem.browse.terminal.pictures import axis_of, bar, graph_lines, plain
+from factmem.browse.terminal.pictures import axis_of, bar, plain
 from factmem.browse.terminal.widgets import RecordTable, sentence_of
 from factmem.changes import Change
 from factmem.details import FactDetails
@@ -213,9 +212,9 @@ async def test_a_record_shows_its_evidence_its_revisions_and_who_changed_it(memo
         await press(pilot, "enter")
         screen = await until(pilot, "Done to it")
         for text in (
-            "seats  Seats at the venue  (int, one value at a time)",
-            "Maya (user): “We have 120 seats now.”",
-            "conversation monday",
+            "seats = 120",
+            "description Seats at the venue",
+            "“We have 120 seats now.” — Maya (user), conversation monday",
             "2026-03-02 ○────────────────────────────● 2026-03-11",
             "○ 2026-03-02 09:00  80  superseded, revision 1",
             "● 2026-03-11 09:00  120  active, revision 2",
@@ -224,15 +223,23 @@ async def test_a_record_shows_its_evidence_its_revisions_and_who_changed_it(memo
             assert text in screen, text
 
 
-async def test_the_facts_of_a_subject_are_a_table_and_a_graph(memory: Memory) -> None:
+async def test_the_facts_of_a_subject_are_a_table_and_a_tree_of_its_concepts(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "s")
         assert "The person who talks with the agent  4 records" in await until(pilot, "languages  Norwegian")
         await press(pilot, "g")
-        screen = await until(pilot, "( user:maya )")
-        assert (Path(__file__).parent / "screens" / "graph.txt").read_text().strip("\n") in screen
-        await press(pilot, "down", "enter")
-        await until(pilot, "languages  Languages that somebody speaks")
+        screen = await until(pilot, "▼ user:maya")
+        assert re.findall(r"(?:[▼─] )+(.*)", screen)[:7] == [
+            "user:maya",
+            "city",
+            "Oslo",
+            "languages",
+            "Dutch",
+            "Norwegian",
+            "seats",
+        ]
+        await press(pilot, "down", "down", "down", "down", "enter")
+        await until(pilot, "languages = Dutch")
 
 
 async def test_the_page_of_the_agent_shows_the_block_word_for_word(memory: Memory) -> None:
@@ -445,7 +452,7 @@ async def test_quarantined_records_are_rejected_and_accepted_after_all(memory: M
     async with browsing(memory) as pilot:
         assert "1 item in the inbox (i)" in seen(pilot)
         await press(pilot, "i")
-        assert "from tool" in await until(pilot, "The palace has 900 seats.")
+        assert "waits: from a tool" in await until(pilot, "The palace has 900 seats.")
         await press(pilot, "r")
         await notified(pilot, "Rejected 1 record.")
         assert not await memory.inbox.quarantine.list()
@@ -714,23 +721,6 @@ def test_a_bar_is_as_long_as_its_share(share: float, drawn: str) -> None:
     assert bar(share, 4) == drawn
 
 
-@pytest.mark.parametrize("concepts", [0, 1, 2, 3, 5, 40])
-@pytest.mark.parametrize("each", [1, 3, 9])
-async def test_a_graph_joins_every_value_to_its_concept_and_its_subject(concepts: int, each: int) -> None:
-    async with Memory("memory:", embedder=HashEmbedder()) as memory:
-        for number in range(concepts):
-            concept = Concept.multiple(f"c{number:02}", "Concept", int)
-            await memory.save(MultipleFacts(concept, tuple(range(each)), timestamp=DAY), subject=MAYA)
-        page = await Browser(memory).subject("user:maya")
-    lines = [line.plain for line, _ in graph_lines(page.graph)]
-    assert sum("user:maya" in line for line in lines) == (1 if concepts else 0)
-    assert sum(bool(re.search(r"── c\d\d ", line)) for line in lines) == min(concepts, 12)
-    for above, below in itertools.pairwise(lines):
-        for high, low in zip(above, below, strict=False):
-            assert (high in "┌├┬┼│┤") == (low in "└├┴┼│┤") or "more" in below
-
-
-def test_an_empty_past_and_an_empty_graph_are_drawn_too() -> None:
+def test_an_empty_past_is_drawn_too() -> None:
     assert axis_of((), 20).plain == ""
-    assert graph_lines(graph_of("user", [])) == []
     assert plain("x" * 2_000_000, 10) == "xxxxxxxxx…"

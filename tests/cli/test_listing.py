@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from factmem.cli.ids import lengthened, short_id
+from factmem.browse.texts import short_id
+from factmem.cli.ids import lengthened
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine

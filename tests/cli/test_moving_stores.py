@@ -100,6 +100,16 @@ def test_an_unfinished_target_is_refused_and_found_by_a_check(cli: CommandLine, 
     assert "unfinished copy" in done.out
 
 
+def test_a_password_in_an_address_is_not_printed(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("save", "city", "Oslo")
+    target = str(tmp_path / "password=hush.db")  # what stands behind the sign counts as one
+    for words in (("--json", "move"), ("move",)):
+        done = cli.run(*words, str(cli.store), target)
+        assert done.code == 0, done.err
+        assert "password=…" in done.out or "password=\\u2026" in done.out
+        assert "hush" not in done.out
+
+
 async def _begin(address: str) -> None:
     async with open_provider(address) as provider:
         assert isinstance(provider, KeepsLog)

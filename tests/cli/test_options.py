@@ -258,7 +258,7 @@ def found(cli: CommandLine, *options: str) -> list[str]:
             RecallSettings(composite=Additive(similarity_weight=0.6, recency_weight=0.1, importance_weight=2.0)),
         ),
         (
-            Scoring(half_life=7.0, lexical_weight=0.0, diversity=0.5),
+            Scoring(half_life_days=7.0, lexical_weight=0.0, diversity=0.5),
             RecallSettings(half_life_days=7.0, lexical_weight=0.0, diversity=0.5),
         ),
     ],

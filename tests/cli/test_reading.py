@@ -218,7 +218,7 @@ def test_a_long_value_is_cut_on_a_terminal_only(cli: CommandLine, monkeypatch: p
     assert cli.matches("seats")[0]["record"]["value"] == text
     (record,) = cli.data("save", "plan", text)
     assert record["value"] == text
-    monkeypatch.setattr("factmem.cli.output._on_a_terminal", lambda: True)
+    monkeypatch.setattr("factmem.browse.record_lines._on_a_terminal", lambda: True)
     shown = cli.run("recall", "seats").out
     assert "54,000 characters; --json shows all" in shown
     assert len(shown) < 3_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from factmem.cli.ids import short_id
+from factmem.browse.texts import short_id
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 

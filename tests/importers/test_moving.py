@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import STATEMENT, Concept, MemoryScope, MemorySubject, MultipleFacts, SingleFact
-from factmem.details import FactDetails, Origin
+from factmem import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem.details import Origin
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import ImportOptions, move_in, moving, read_system
 from factmem.importers.contract import Entry, Found
 from factmem.importers.moving import preview
+from factmem.importers.rows import Fields, Row
 from factmem.importers.systems import SYSTEMS
 from factmem.memory.facade import Memory
 from factmem.providers.memory import NoMemory
@@ -128,21 +129,12 @@ async def test_two_rows_of_one_id_are_both_kept(mover: Mover, tmp_path: Path) ->
 
 def revisions(records: int, each: int) -> Iterator[Found]:
     """Return records with revisions that follow each other."""
-    options = ImportOptions(now=NOW)
+    fields, options = Fields({"value": "text", "said": "at"}, Origin.USER), ImportOptions(now=NOW)
     for record in range(records):
         for number in range(each):
-            yield from options.entries(
-                MultipleFacts(
-                    STATEMENT,
-                    (f"Text {number} of {record}.",),
-                    timestamp=DATED.replace(second=number % 60, microsecond=number),
-                ),
-                where=f"{record}/{number}",
-                key=f"{record}@{number}",
-                record=str(record),
-                revises=number > 0,
-                details=FactDetails(origin=Origin.USER),
-            )
+            at = DATED.replace(second=number % 60, microsecond=number)
+            row = Row(f"{record}/{number}", {"text": f"Text {number} of {record}.", "at": at})
+            yield from fields.found(row, options, key=f"{record}@{number}", record=str(record), revises=number > 0)
 
 
 async def test_a_history_is_never_parted_by_a_batch(mover: Mover) -> None:

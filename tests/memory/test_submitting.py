@@ -346,7 +346,7 @@ async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemory
 
 async def test_dead_letters_of_all_users_are_read_again_after_an_outage(provider: AgentMemoryProvider) -> None:
     mood = Moody()
-    async with opened(provider, ScriptedModel(mood)) as memory:
+    async with opened(provider, ScriptedModel(mood), viewer=None) as memory:
         ann, bo = memory.for_user("ann"), memory.for_user("bo")
         for user in (ann, bo):
             await user.remember(HOME)

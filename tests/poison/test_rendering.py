@@ -37,7 +37,8 @@ from factmem.agent.compression import FactRetrievalCompression
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import rendered
-from factmem.cli.output import print_block, record_block
+from factmem.browse.record_lines import record_block
+from factmem.cli.output import print_block
 from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.model_analyst import InstructorAnalyst

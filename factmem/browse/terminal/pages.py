@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, TypeVar
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import anyio
+from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,11 +17,12 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Label, OptionList, Static, TabbedContent, TabPane, Tree
 from textual.widgets.option_list import Option
-from textual.worker import Worker
+from textual.worker import Worker, WorkerState
 
-from factmem.browse.browser import Asked, Browser, Doomed, Draft, InboxPage, Narrowing, Overview, draft_of
+from factmem.browse.browser import AgentQuestion, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.record_rows import is_current, is_statement, shape_of, value_of
 from factmem.browse.terminal.pictures import (
@@ -30,7 +31,6 @@ from factmem.browse.terminal.pictures import (
     body_of,
     conditions_of,
     difference_line,
-    graph_lines,
     letter_line,
     opened_line,
     outcome_of,
@@ -59,8 +59,6 @@ from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 
 T = TypeVar("T")
-PageT = TypeVar("PageT", bound="Page")
-P = ParamSpec("P")
 
 _PAUSE: Final = 0.25
 """Seconds after the last key until a search begins."""
@@ -84,28 +82,16 @@ _ON_RECORDS: Final[Sequence[BindingType]] = (
 )
 """Keys of the pages of records, which each page puts where they belong in its footer."""
 
+_FOR_GOOD: Final = (
+    "Every revision goes, from every index and journal. This cannot be undone; to hide them, retract them."
+)
+
 _TO_RESULTS: Final = Binding("enter", "results", show=False, priority=True)
 """The key that leads from a field to the records. It has priority, so that the next key is a command already."""
 
 
 class Changed(Message):
     """Posted after a change of the memory by a person, so that every page is read again."""
-
-
-def _attempted(
-    task: Callable[Concatenate[PageT, P], Coroutine[Any, Any, None]],
-) -> Callable[Concatenate[PageT, P], Worker[None]]:
-    """Return a method that runs beside the event loop's other work; an error of it is shown as a sentence."""
-
-    @work
-    @functools.wraps(task)
-    async def attempted(page: PageT, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            await task(page, *args, **kwargs)
-        except Exception as error:  # every error becomes a sentence
-            page.notify(sentence_of(error), severity="error", markup=False, timeout=10)
-
-    return attempted
 
 
 class Page(Screen[None]):
@@ -170,6 +156,11 @@ class Page(Screen[None]):
         for line in self.query(ProblemLine):  # none on a page that has been left meanwhile
             line.present(problem)
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show the error of an action as a sentence."""
+        if event.worker.error is not None and event.state is WorkerState.ERROR:
+            self.notify(sentence_of(event.worker.error), severity="error", markup=False, timeout=10)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no action that writes if the memory is read-only."""
         return not (self.browser.opened.read_only and action in _CHANGING)
@@ -205,7 +196,7 @@ class RecordsPage(Page):
         self.set_focus(self.query_one(RecordTable))
 
     @on(DataTable.RowSelected)
-    @on(OptionList.OptionSelected, "#graph")
+    @on(Tree.NodeSelected, "#by-concept")
     def _selected(self) -> None:
         if (row := self._first()) is not None:
             self.app.push_screen(RecordScreen(self.browser, row.id))
@@ -215,13 +206,13 @@ class RecordsPage(Page):
         if (row := self._first()) is not None:
             self.app.push_screen(SubjectScreen(self.browser, str(row.subject)))
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_edit(self) -> None:
         """Edit the record."""
         if (row := self._first()) is None:
             return
         page = await self.browser.record(row.id)
-        if not is_current(page.record) or page.apart:
+        if not is_current(page.record) or page.unaccepted:
             self.notify("Only a current record can be edited: undo its retraction first.", severity="warning")
             return
         done = await self.app.push_screen_wait(_EditDialog(self.browser, page))
@@ -249,7 +240,8 @@ class RecordsPage(Page):
                 lambda why: undo_last(self.browser.memory, row.id, reason=why),
             )  # fmt: skip
 
-    def _change(
+    @work(exit_on_error=False)
+    async def _change(
         self,
         rows: Sequence[FactRecord[Any]],
         verb: str,
@@ -257,19 +249,19 @@ class RecordsPage(Page):
         change: Callable[[str | None], Awaitable[Sequence[Change]]],
     ) -> None:
         """Ask for a reason, make a change, and say so."""
-
-        def finish(done: Sequence[Change] | None) -> None:
-            if done is not None:
-                self.say(outcome_of(past, done))
-
-        self.app.push_screen(_ReasonDialog(f"{verb} {counted(len(rows), 'record')}?", rows, change), finish)
+        reason = Field(id="reason", placeholder="optional, for the audit trail")
+        title = f"{verb} {counted(len(rows), 'record')}?"
+        fields = [Static(_listed(rows), markup=False), _labelled("Reason", reason)]
+        dialog = _Dialog(title, "enter: yes · esc: no", fields, lambda: change(reason.value or None))
+        if (done := await self.app.push_screen_wait(dialog)) is not None:
+            self.say(outcome_of(past, done))
 
     def action_forget(self) -> None:
         """Erase the records, after a dry run and a typed confirmation."""
         if ids := [row.id for row in self.chosen()]:
             self.forget(None, ids)
 
-    @_attempted
+    @work(exit_on_error=False)
     async def forget(self, narrowing: Narrowing | None, ids: Sequence[str]) -> None:
         """Erase records, after a dry run and a typed confirmation.
 
@@ -277,12 +269,22 @@ class RecordsPage(Page):
             narrowing: Conditions on the records; None for those of `ids`.
             ids: The records.
         """
-        doomed = await self.browser.doomed(narrowing, ids)
-        if not doomed.records:
+        preview = await self.browser.erasure_preview(narrowing, ids)
+        if not preview.records:
             self.notify("There is nothing to erase.", severity="warning")
             return
-        done = await self.app.push_screen_wait(_ForgetDialog(self.browser, doomed, narrowing=narrowing, ids=ids))
-        if done is not None:
+        number, phrase = counted(len(preview.records), "record"), Field(id="phrase")
+        fields = [
+            Static(Content.styled(_FOR_GOOD, "$text-error"), markup=False),
+            VerticalScroll(Static(_listed(preview.records), markup=False), classes="doomed"),
+            Static(Content.assemble("To confirm it, type: ", (preview.phrase, "bold")), classes="above"),
+            _labelled("", phrase),
+        ]
+        dialog = _Dialog(
+            f"Erase {number} for good?", "enter: erase · esc: keep them", fields,
+            lambda: self.browser.forget(narrowing, ids, typed=phrase.value, seal=preview.seal),
+        )  # fmt: skip
+        if (done := await self.app.push_screen_wait(dialog)) is not None:
             self.say(f"Erased {counted(len(done.records), 'record')} for good.")
             self.erased()
 
@@ -302,7 +304,7 @@ class MemoryScreen(RecordsPage):
         Binding("slash", "search", "Find", key_display="/", priority=True),
         _TO_RESULTS,
         Binding("i", "inbox", "Inbox"),
-        Binding("a", "told", "Agent"),
+        Binding("a", "agent", "Agent"),
         *_ON_RECORDS,
         Binding("x", "export", "Export", show=False),
         Binding("F", "forget_all", "Forget all listed", show=False),
@@ -378,7 +380,7 @@ class MemoryScreen(RecordsPage):
         if self._next_page is not None and len(self._listed) < _MOST_LISTED:
             self._read_on(self._next_page)
 
-    @_attempted
+    @work(exit_on_error=False)
     async def _read_on(self, token: str) -> None:
         page = await self.browser.listing(self._narrowing, page=token, size=_PAGE)
         if token == self._next_page:  # no other listing has begun meanwhile
@@ -426,9 +428,9 @@ class MemoryScreen(RecordsPage):
         """Show what waits for a decision."""
         self.app.push_screen(InboxScreen(self.browser))
 
-    def action_told(self) -> None:
+    def action_agent(self) -> None:
         """Show what an agent would get for the query."""
-        self.app.push_screen(ToldScreen(self.browser, self._query))
+        self.app.push_screen(AgentScreen(self.browser, self._query))
 
     def action_forget_all(self) -> None:
         """Erase everything under the present conditions, after a dry run and a typed confirmation."""
@@ -438,14 +440,22 @@ class MemoryScreen(RecordsPage):
         else:
             self.forget(self._narrowing, [])
 
-    def action_export(self) -> None:
+    @work(exit_on_error=False)
+    async def action_export(self) -> None:
         """Write everything visible to a file."""
+        name = Field("factmem-export.jsonl", id="file", placeholder="JSON Lines, readable for you alone")
 
-        def finish(done: tuple[int, Path] | None) -> None:
-            if done is not None:
-                self.notify(f"Wrote {counted(done[0], 'assertion')} to {plain(str(done[1]))}.", markup=False)
+        async def write() -> str:
+            path = checked_path(name.value.strip(), what="file")
+            if await anyio.Path(path).exists():
+                raise InvalidDataError("a file of this name exists already: choose another name")
+            number = await self.browser.memory.admin.export(path)
+            return f"Wrote {counted(number, 'assertion')} to {plain(str(path))}."
 
-        self.app.push_screen(_ExportDialog(self.browser), finish)
+        title = "Export everything visible, with its history"
+        dialog = _Dialog(title, "enter: write · esc: cancel", [_labelled("File", name)], write)
+        if (done := await self.app.push_screen_wait(dialog)) is not None:
+            self.notify(done, markup=False)
 
 
 class RecordScreen(RecordsPage):
@@ -491,8 +501,7 @@ class RecordScreen(RecordsPage):
     async def load(self) -> None:
         """Read the record."""
         page = self._page = await self.browser.record(self._record_id)
-        body = self.query_one("#record-body", Static)
-        body.update(body_of(page, body.content_size.width))
+        self.query_one("#record-body", Static).update(body_of(page))
         self.query_one("#axis", Static).update(axis_of(page.revisions, 30))
         self.query_one("#trail", Static).update(trail_of(page.trail))
         _refill(self.query_one("#revisions", OptionList), list(map(revision_line, page.revisions)), len(page.revisions))
@@ -500,8 +509,8 @@ class RecordScreen(RecordsPage):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer for a quarantined record none of the actions on accepted ones."""
-        apart = self._page is not None and self._page.apart
-        return not (apart and action in _CHANGING) and super().check_action(action, parameters)
+        unaccepted = self._page is not None and self._page.unaccepted
+        return not (unaccepted and action in _CHANGING) and super().check_action(action, parameters)
 
     @on(OptionList.OptionSelected, "#revisions")
     def action_return_to(self) -> None:
@@ -521,7 +530,7 @@ class RecordScreen(RecordsPage):
 
 
 class SubjectScreen(RecordsPage):
-    """The facts of one subject, as a table and as a graph.
+    """The facts of one subject, as a table and as a tree of its concepts.
 
     Args:
         browser: The browser.
@@ -529,13 +538,11 @@ class SubjectScreen(RecordsPage):
     """
 
     AUTO_FOCUS: ClassVar[str | None] = "#rows"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/graph"), *_ON_RECORDS]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/tree"), *_ON_RECORDS]
 
     def __init__(self, browser: Browser, subject: str) -> None:
         super().__init__(browser, f"About {plain(subject, 60)}")
         self._subject = subject
-        self._leaves: list[str | None] = []
-        self._rows: dict[str, FactRecord[Any]] = {}
 
     def body(self) -> ComposeResult:
         """Yield both views."""
@@ -543,16 +550,19 @@ class SubjectScreen(RecordsPage):
         with TabbedContent(id="views"):
             with TabPane("Table", id="as-table"):
                 yield RecordTable(id="rows")
-            with TabPane("Graph", id="as-graph"):
-                yield OptionList(id="graph", markup=False, compact=True)
+            with TabPane("Tree", id="as-tree"):
+                yield Tree[FactRecord[Any]](Text(plain(self._subject, 60)), id="by-concept")
+
+    @property
+    def _tree(self) -> Tree[FactRecord[Any]]:
+        return self.query_one("#by-concept", Tree)
 
     def chosen(self) -> Sequence[FactRecord[Any]]:
-        """Return the marked rows of the table or the one under the cursor, or the value under it in the graph."""
+        """Return the marked rows of the table or the one under the cursor, or the value under it in the tree."""
         if self.query_one(TabbedContent).active == "as-table":
             return self.query_one(RecordTable).chosen
-        at = self.query_one("#graph", OptionList).highlighted
-        id = None if at is None else self._leaves[at]
-        return () if id is None else (self._rows[id],)
+        node = self._tree.cursor_node
+        return () if node is None or node.data is None else (node.data,)
 
     async def load(self) -> None:
         """Read the subject."""
@@ -561,17 +571,21 @@ class SubjectScreen(RecordsPage):
         more = f", {left:,} of them not shown here: narrow the first page" if left > 0 else ""
         text = f"{plain(page.description)}  {counted(page.records, 'record')}{more}".strip()
         self.query_one("#subject-head", Static).update(text)
-        self._rows = {row.id: row for row in page.facts}
         self.query_one(RecordTable).present(page.facts)
-        lines = graph_lines(page.graph)
-        self._leaves = [id for _, id in lines]
-        _refill(self.query_one("#graph", OptionList), [line for line, _ in lines])
+        tree, at = self._tree, self._tree.cursor_line
+        tree.clear()
+        for keyword, records in itertools.groupby(page.facts, key=lambda record: record.concept.keyword):
+            concept = tree.root.add(Text(plain(keyword, 60), "bold"))
+            for record in records:
+                concept.add_leaf(Text(plain(value_of(record), 300)), record)
+        tree.root.expand_all()
+        tree.call_after_refresh(lambda: tree.move_cursor_to_line(max(0, min(at, tree.last_line))))
 
     def action_turn(self) -> None:
         """Show the other view."""
         views = self.query_one(TabbedContent)
-        views.active = "as-graph" if views.active == "as-table" else "as-table"
-        self.set_focus(self.query_one("#graph" if views.active == "as-graph" else "#rows"))
+        views.active = "as-tree" if views.active == "as-table" else "as-table"
+        self.set_focus(self._tree if views.active == "as-tree" else self.query_one(RecordTable))
 
 
 class InboxScreen(RecordsPage):
@@ -582,6 +596,7 @@ class InboxScreen(RecordsPage):
     """
 
     AUTO_FOCUS: ClassVar[str | None] = "#waiting-rows"
+    _LISTS: ClassVar = {"waiting": "Waiting", "rejected": "Rejected", "letters": "Not read"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", "Accept"),
         Binding("r", "reject", "Reject"),
@@ -599,12 +614,10 @@ class InboxScreen(RecordsPage):
     def body(self) -> ComposeResult:
         """Yield the three lists and the preview."""
         with TabbedContent(id="lists"):
-            with TabPane("Waiting", id="waiting"):
-                yield RecordTable(id="waiting-rows")
-            with TabPane("Rejected", id="rejected"):
-                yield RecordTable(id="rejected-rows")
-            with TabPane("Not read", id="letters"):
-                yield OptionList(id="letter-lines", markup=False)
+            for name, label in self._LISTS.items():
+                with TabPane(label, id=name):
+                    rows = f"{name}-rows"
+                    yield OptionList(id=rows, markup=False) if name == "letters" else RecordTable(id=rows)
         with VerticalScroll(id="beside", can_focus=False):
             yield Preview(id="preview")
 
@@ -617,7 +630,7 @@ class InboxScreen(RecordsPage):
         return () if self._tab == "letters" else self.query_one(f"#{self._tab}-rows", RecordTable).chosen
 
     def _letter(self) -> DeadLetter | None:
-        at = self.query_one("#letter-lines", OptionList).highlighted
+        at = self.query_one("#letters-rows", OptionList).highlighted
         return None if self._inbox is None or self._tab != "letters" or at is None else self._inbox.letters[at]
 
     async def load(self) -> None:
@@ -625,15 +638,10 @@ class InboxScreen(RecordsPage):
         page = self._inbox = await self.browser.inbox()
         self.query_one("#waiting-rows", RecordTable).present(page.waiting)
         self.query_one("#rejected-rows", RecordTable).present(page.rejected)
-        _refill(self.query_one("#letter-lines", OptionList), list(map(letter_line, page.letters)))
-        tabs = self.query_one(TabbedContent)
-        counts = {
-            "waiting": len(page.waiting) + page.left_out,
-            "rejected": len(page.rejected),
-            "letters": len(page.letters),
-        }
-        for (id, count), label in zip(counts.items(), ("Waiting", "Rejected", "Not read"), strict=True):
-            tabs.get_tab(id).label = Content(f"{label} {count:,}")
+        _refill(self.query_one("#letters-rows", OptionList), list(map(letter_line, page.letters)))
+        counts = (len(page.waiting) + page.left_out, len(page.rejected), len(page.letters))
+        for (name, label), count in zip(self._LISTS.items(), counts, strict=True):
+            self.query_one(TabbedContent).get_tab(name).label = Content(f"{label} {count:,}")
         self._look()
 
     @on(DataTable.RowHighlighted)
@@ -657,10 +665,10 @@ class InboxScreen(RecordsPage):
 
     def action_turn(self) -> None:
         """Open the next list."""
-        order = ["waiting", "rejected", "letters"]
+        order = list(self._LISTS)
         tabs = self.query_one(TabbedContent)
         tabs.active = order[(order.index(self._tab) + 1) % len(order)]
-        self.set_focus(self.query_one("#letter-lines" if self._tab == "letters" else f"#{self._tab}-rows"))
+        self.set_focus(self.query_one(f"#{tabs.active}-rows"))
 
     def action_accept(self) -> None:
         """Accept the records: they count from now on."""
@@ -670,19 +678,19 @@ class InboxScreen(RecordsPage):
         """Reject the records: they stay apart."""
         self._decide("Rejected", self.browser.memory.inbox.quarantine.reject, [row.id for row in self.chosen()])
 
-    @_attempted
+    @work(exit_on_error=False)
     async def _decide(self, past: str, decide: Callable[..., Awaitable[Sequence[Change]]], ids: Sequence[str]) -> None:
         if ids:
             self.say(outcome_of(past, await decide(*ids)))
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_retry(self) -> None:
         """Have the language model read the words again."""
         if (letter := self._letter()) is not None:
             self.notify("The language model reads the words again.")
             self.say(outcome_of("Read the words again, and changed", await self.browser.retry([letter.id])))
 
-    @_attempted
+    @work(exit_on_error=False)
     async def action_keep_words(self) -> None:
         """Keep the words as they were said, and try no more."""
         if (letter := self._letter()) is not None:
@@ -690,7 +698,7 @@ class InboxScreen(RecordsPage):
             self.say("The words are kept as they were said.")
 
 
-class ToldScreen(RecordsPage):
+class AgentScreen(RecordsPage):
     """The block that an agent would get for a question, word for word, and the records in it.
 
     Args:
@@ -704,7 +712,7 @@ class ToldScreen(RecordsPage):
 
     def __init__(self, browser: Browser, question: str = "") -> None:
         super().__init__(browser, "What would the agent get?")
-        self._asked = Asked(question=question, user=browser.opened.user)
+        self._asked = AgentQuestion(question=question, user=browser.opened.user)
 
     def body(self) -> ComposeResult:
         """Yield the form, the block and the records."""
@@ -716,7 +724,7 @@ class ToldScreen(RecordsPage):
                 yield Field(getattr(asked, name), id=name, placeholder="none")
             yield Label("Tokens")
             yield Field(str(asked.budget), id="budget", whole_number=True)
-        with Container(id="told"):
+        with Container(id="agent-view"):
             with VerticalScroll(id="block-pane"):
                 yield Static("", id="block", markup=False)
             yield RecordTable(id="rows")
@@ -724,9 +732,11 @@ class ToldScreen(RecordsPage):
     async def load(self) -> None:
         """Read the block."""
         names = ("question", "budget", *(name for name, _ in self._FIELDS))
-        told = await self.browser.told(Asked.typed(**{name: self.query_one(f"#{name}", Field).value for name in names}))
-        self.query_one("#block", Static).update(block_of(told))
-        self.query_one(RecordTable).present(told.block.records)
+        found = await self.browser.agent_block(
+            AgentQuestion(**{name: self.query_one(f"#{name}", Field).value for name in names})
+        )
+        self.query_one("#block", Static).update(block_of(found))
+        self.query_one(RecordTable).present(found.block.records)
 
     @on(Field.Changed)
     def _typed(self) -> None:
@@ -737,33 +747,33 @@ class ToldScreen(RecordsPage):
 
 
 class _Dialog(ModalScreen[T | None], Generic[T]):
-    """A question over a page. What it asks for is done while it is open, so that an error can be mended in it."""
+    """A question over a page. What it asks for is done while it is open, so that an error can be mended in it.
 
+    Args:
+        title: The question.
+        hint: The keys that answer it.
+        fields: The widgets.
+        perform: Does what is asked for; its result is that of the dialog.
+    """
+
+    AUTO_FOCUS: ClassVar[str | None] = "Field, Lines"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Cancel"),
         Binding("ctrl+s", "answer", "Confirm"),
         *FIELD_TO_FIELD,
     ]
 
-    def __init__(self, title: str, hint: str) -> None:
+    def __init__(self, title: str, hint: str, fields: Sequence[Widget], perform: Callable[[], Awaitable[T]]) -> None:
         super().__init__()
-        self._title, self._hint = title, hint
+        self._title, self._hint, self._fields, self._perform = title, hint, fields, perform
 
     def compose(self) -> ComposeResult:
         """Lay out the title, the fields, a line for errors and the keys."""
         with VerticalScroll(classes="dialog", can_focus=False) as box:
             box.border_title = Content(self._title)
             box.border_subtitle = Content(self._hint)
-            yield from self.fields()
+            yield from self._fields
             yield ProblemLine()
-
-    @abc.abstractmethod
-    def fields(self) -> ComposeResult:
-        """Yield the fields."""
-
-    @abc.abstractmethod
-    async def perform(self) -> T:
-        """Do what is asked for and return the result."""
 
     def action_answer(self) -> None:
         """Do what is asked for, once, and close the dialog; an error keeps it open."""
@@ -776,16 +786,13 @@ class _Dialog(ModalScreen[T | None], Generic[T]):
         problem = self.query_one(ProblemLine)
         problem.present(None)
         try:
-            result = await self.perform()
+            result = await self._perform()
         except Exception as error:  # every error becomes a sentence
             problem.present(error)
             self.query_one(".dialog").disabled = False
-            self.set_focus(self._first_field())
+            self.set_focus(self.query("Field, Lines").first())
         else:
             self.dismiss(result)
-
-    def _first_field(self) -> Field | Lines | None:
-        return next(iter(self.query(Field)), None)
 
     def action_leave(self) -> None:
         """Close the dialog; nothing is done. What has begun is seen to its end."""
@@ -793,35 +800,8 @@ class _Dialog(ModalScreen[T | None], Generic[T]):
             self.dismiss(None)
 
 
-def _field(label: str, value: str, *, id: str, placeholder: str = "") -> ComposeResult:
-    with Horizontal(classes="field"):
-        yield Label(label, markup=False)
-        yield Field(value, id=id, placeholder=placeholder)
-
-
-class _ReasonDialog(_Dialog[Sequence[Change]]):
-    """A change of records, confirmed with an optional reason.
-
-    Args:
-        title: The question.
-        rows: The records.
-        change: Makes the change, given the reason; None for none.
-    """
-
-    def __init__(
-        self, title: str, rows: Sequence[FactRecord[Any]], change: Callable[[str | None], Awaitable[Sequence[Change]]]
-    ) -> None:
-        super().__init__(title, "enter: yes · esc: no")
-        self._rows, self._change = rows, change
-
-    def fields(self) -> ComposeResult:
-        """Yield the records and the field of the reason."""
-        yield Static(_listed(self._rows), markup=False)
-        yield from _field("Reason", "", id="reason", placeholder="optional, for the audit trail")
-
-    async def perform(self) -> Sequence[Change]:
-        """Make the change."""
-        return await self._change(self.query_one("#reason", Field).value or None)
+def _labelled(label: str, field: Field) -> Widget:
+    return Horizontal(Label(label, markup=False), field, classes="field")
 
 
 class _EditDialog(_Dialog[Change]):
@@ -840,29 +820,27 @@ class _EditDialog(_Dialog[Change]):
     }
 
     def __init__(self, browser: Browser, page: Biography) -> None:
-        super().__init__(
-            f"Edit {plain(page.record.concept.keyword, 40)}", "ctrl+s: save · tab: next field · esc: cancel"
-        )
-        self._browser, self._page, self._shown = browser, page, draft_of(page.record).value
-
-    def fields(self) -> ComposeResult:
-        """Yield a field for each part that can be changed."""
-        draft = draft_of(self._page.record)
-        yield Static("", id="compared", markup=False)
-        yield Label(f"Value ({plain(shape_of(self._page.record), 60)})", markup=False, classes="above")
-        yield Lines(draft.value, id="value")
-        for name, placeholder in self._PLACEHOLDERS.items():
-            yield from _field(name.capitalize(), getattr(draft, name), id=name, placeholder=placeholder)
+        draft, keyword = draft_of(page.record), plain(page.record.concept.keyword, 40)
+        self._browser, self._page, self._shown = browser, page, draft.value
+        self._compared = Static("", id="compared", markup=False)
+        self._value = Lines(draft.value, id="value")
+        self._texts = {
+            name: Field(getattr(draft, name), id=name, placeholder=hint) for name, hint in self._PLACEHOLDERS.items()
+        }
+        fields = [
+            self._compared,
+            Label(f"Value ({plain(shape_of(page.record), 60)})", markup=False, classes="above"),
+            self._value,
+            *(_labelled(name.capitalize(), field) for name, field in self._texts.items()),
+        ]
+        super().__init__(f"Edit {keyword}", "ctrl+s: save · tab: next field · esc: cancel", fields, self._save)
 
     def on_mount(self) -> None:
         """Note the value as the field has it, which may unite line ends."""
-        self._shown = self.query_one("#value", Lines).text
-        self.query_one("#compared").display = False
+        self._shown = self._value.text
+        self._compared.display = False
 
-    def _first_field(self) -> Field | Lines | None:
-        return self.query_one("#value", Lines)
-
-    async def perform(self) -> Change:
+    async def _save(self) -> Change:
         """Save what has changed; on top of a newer revision, show both and save nothing."""
         row = self._page.record
         try:
@@ -872,8 +850,8 @@ class _EditDialog(_Dialog[Change]):
             raise
 
     def _draft(self) -> Draft:
-        value = self.query_one("#value", Lines).text
-        texts = {name: self.query_one(f"#{name}", Field).value for name in self._PLACEHOLDERS}
+        texts = {name: field.value for name, field in self._texts.items()}
+        value = self._value.text
         return Draft(value=draft_of(self._page.record).value if value == self._shown else value, **texts)
 
     async def _compare(self) -> None:
@@ -882,73 +860,13 @@ class _EditDialog(_Dialog[Change]):
         if both.page.record.revision == self._page.record.revision:
             return
         self._page = both.page
-        compared = self.query_one("#compared", Static)
-        compared.update(Content("\n").join(map(difference_line, both.differences)))
-        compared.display = True
-        area = self.query_one("#value", Lines)
-        area.text = draft_of(both.page.record).value
-        self._shown = area.text
-        area.text = both.draft.value
-        for name in self._PLACEHOLDERS:
-            self.query_one(f"#{name}", Field).value = getattr(both.draft, name)
-
-
-class _ForgetDialog(_Dialog[Doomed]):
-    """A dry run of erasing records, and the phrase that confirms it.
-
-    Args:
-        browser: The browser.
-        doomed: The dry run.
-        narrowing: Conditions on the records; None for those of `ids`.
-        ids: The records.
-    """
-
-    AUTO_FOCUS: ClassVar[str | None] = "#phrase"
-
-    def __init__(
-        self, browser: Browser, doomed: Doomed, *, narrowing: Narrowing | None = None, ids: Sequence[str] = ()
-    ) -> None:
-        super().__init__(f"Erase {counted(len(doomed.records), 'record')} for good?", "enter: erase · esc: keep them")
-        self._browser, self._doomed, self._narrowing, self._ids = browser, doomed, narrowing, ids
-
-    def fields(self) -> ComposeResult:
-        """Yield the records and the field of the phrase."""
-        warning = (
-            "Every revision goes, from every index and journal. This cannot be undone; to hide them, retract them."
-        )
-        yield Static(Content.styled(warning, "$text-error"), markup=False)
-        with VerticalScroll(classes="doomed"):
-            yield Static(_listed(self._doomed.records), markup=False)
-        yield Static(Content.assemble("To confirm it, type: ", (self._doomed.phrase, "bold")), classes="above")
-        yield from _field("", "", id="phrase")
-
-    async def perform(self) -> Doomed:
-        """Erase exactly the records shown."""
-        typed = self.query_one("#phrase", Field).value
-        return await self._browser.forget(self._narrowing, self._ids, typed=typed, seal=self._doomed.seal)
-
-
-class _ExportDialog(_Dialog[tuple[int, Path]]):
-    """The file to export to.
-
-    Args:
-        browser: The browser.
-    """
-
-    def __init__(self, browser: Browser) -> None:
-        super().__init__("Export everything visible, with its history", "enter: write · esc: cancel")
-        self._browser = browser
-
-    def fields(self) -> ComposeResult:
-        """Yield the field of the file's name."""
-        yield from _field("File", "factmem-export.jsonl", id="file", placeholder="JSON Lines, readable for you alone")
-
-    async def perform(self) -> tuple[int, Path]:
-        """Write the file, unless there is one of its name."""
-        path = checked_path(self.query_one("#file", Field).value.strip(), what="file")
-        if await anyio.Path(path).exists():
-            raise InvalidDataError("a file of this name exists already: choose another name")
-        return await self._browser.memory.admin.export(path), path
+        self._compared.update(Content("\n").join(map(difference_line, both.differences)))
+        self._compared.display = True
+        self._value.text = draft_of(both.page.record).value
+        self._shown = self._value.text
+        self._value.text = both.draft.value
+        for name, field in self._texts.items():
+            field.value = getattr(both.draft, name)
 
 
 def _listed(records: Sequence[FactRecord[Any]]) -> Content:

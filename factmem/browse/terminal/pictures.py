@@ -1,4 +1,4 @@
-"""Pages as styled text: bars, timelines, graphs and records, drawn from plain data.
+"""Pages as styled text: bars, timelines and records, drawn from plain data.
 
 Every text of a memory passes through `plain`, so that nothing in it is obeyed: neither markup, which `Content` and
 `Text` do not read, nor control characters, which a terminal would.
@@ -6,30 +6,19 @@ Every text of a memory passes through `plain`, so that nothing in it is obeyed: 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from rich.cells import cell_len
+from rich.text import Text
 from textual.content import Content
 
-from factmem.browse.browser import Difference, Narrowing, Opened, Told
-from factmem.browse.charts import Graph, GraphNode, bars_of, marks_of
+from factmem.browse.browser import AgentBlock, Difference, Narrowing, Opened
+from factmem.browse.charts import bars_of, marks_of
 from factmem.browse.past import Biography
-from factmem.browse.record_rows import (
-    Quote,
-    details_of,
-    is_current,
-    is_general,
-    is_statement,
-    quotes_of,
-    shape_of,
-    value_of,
-)
+from factmem.browse.record_lines import detail_lines, match_notes, record_block, trail_line
+from factmem.browse.record_rows import is_current, value_of
 from factmem.browse.texts import counted, masked, moment, shown
 from factmem.changes import Change
-from factmem.details import Origin
-from factmem.facts import FactType
 from factmem.memory.audit import AuditEntry
 from factmem.memory.dead_letters import DeadLetter
 from factmem.recall.results import RecallMatch, RecallMatches
@@ -37,9 +26,11 @@ from factmem.records import AssertionState, FactRecord
 
 _MUTED: Final = "$foreground 60%"
 _NAME: Final = "bold $text-primary"
-_HEAD: Final = "bold $text-accent"
 _LONGEST: Final = 20_000
 """Maximum number of characters of one text on a page: a longer one is cut, and the export has all of it."""
+
+_WIDE: Final = 66
+"""Width in cells from which on the meanings of a score's parts are shown."""
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _STATE_MARKS: Final = {
@@ -48,7 +39,6 @@ _STATE_MARKS: Final = {
     AssertionState.RETRACTED: ("×", "$text-error"),
     AssertionState.QUARANTINED: ("?", "$text-warning"),
 }
-_OVER: Final = (AssertionState.RETRACTED, AssertionState.SUPERSEDED)
 
 
 def plain(text: str, most: int = 500) -> str:
@@ -67,22 +57,6 @@ def bar(share: float, width: int) -> str:
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
-
-
-def bar_lines(bars: Sequence[tuple[str, float, str]], width: int) -> Content:
-    """Return the parts of a score as bars: with their meaning if there is room, else in two columns."""
-    meant = width >= 66
-    lines: list[Content] = []
-    for name, share, meaning in bars:
-        cells = (bar(share, 10), "$primary on $boost")
-        lines.append(
-            Content.assemble(f"{name:<10} ", cells, f" {share:4.2f}", (f"  {meaning}" if meant else "", _MUTED))
-        )
-    if meant or width < 56:
-        return _lines(lines)
-    half = (len(lines) + 1) // 2
-    pairs = zip(lines[:half], [*lines[half:], *[Content("")] * (2 * half - len(lines))], strict=True)
-    return _lines(Content.assemble(left, "   ", right) for left, right in pairs)
 
 
 def opened_line(opened: Opened) -> Content:
@@ -125,123 +99,41 @@ def conditions_of(narrowing: Narrowing, found: RecallMatches | None, loaded: int
     return Content(" · ").join(parts)
 
 
-def preview_of(shown_item: FactRecord[Any] | RecallMatch | None, width: int) -> Content:
+def preview_of(item: FactRecord[Any] | RecallMatch | None, width: int) -> Content:
     """Return the short form of a record, with the parts of its score if a search found it.
 
     Args:
-        shown_item: The record or the result; None for nothing.
+        item: The record or the result; None for nothing.
         width: Number of cells in a line.
     """
-    if shown_item is None:
-        return Content.styled("Nothing is selected.", _MUTED)
-    row = shown_item.record if isinstance(shown_item, RecallMatch) else shown_item
-    lines = [_titled(row, 600), _placed(row)]
-    if isinstance(shown_item, RecallMatch):
-        lines += _scored(shown_item, width)
-    lines += [_quoted(quote, 300) for quote in quotes_of(row) if not quote.repeats or quote.speaker]
-    lines += _marked(row)
-    return _lines(lines)
+    match item:
+        case None:
+            return Content.styled("Nothing is selected.", _MUTED)
+        case RecallMatch() as hit:
+            block = _styled(record_block(hit.record, with_id=False))
+            notes = [_styled([note]) for note in match_notes(hit)]
+            return _lines([block, *_scored(hit, width), *notes])
+        case record:
+            return _styled(record_block(record, with_id=False))
 
 
-def _scored(hit: RecallMatch, width: int) -> Iterator[Content]:
-    because = (f"because: {', '.join(hit.reasons) or 'nothing in particular'}", _MUTED)
-    score = Content.assemble(
-        ("score      ", "bold"), (bar(hit.score, 10), "$accent on $boost"), (f" {hit.score:4.2f}", "bold")
+def _scored(hit: RecallMatch, width: int) -> Iterable[Content]:
+    """Yield a score and its parts as bars, with their meanings if there is room."""
+    because = f"because: {', '.join(hit.reasons) or 'nothing in particular'}"
+    yield Content.assemble(
+        ("score      ", "bold"), (bar(hit.score, 10), "$accent on $boost"), (f" {hit.score:4.2f}  ", "bold"), because
     )
-    yield from [Content.assemble(score, "  ", because)] if width >= 66 else [score, Content.assemble(because)]
-    yield bar_lines(bars_of(hit.parts), width)
-    if hit.newer is not None:
-        yield Content.assemble(("overtaken by ", "$text-warning"), _titled(hit.newer, 200))
-    if hit.retracted:
-        yield Content.styled("a fact found in the same words was retracted", "$text-warning")
-    for row in hit.earlier[:3]:
-        yield Content.assemble(("before: ", _MUTED), plain(value_of(row), 200), (f"  {moment(row.timestamp)}", _MUTED))
+    for name, share, meaning in bars_of(hit.parts):
+        cells = (bar(share, 10), "$primary on $boost")
+        yield Content.assemble(
+            f"{name:<10} ", cells, f" {share:4.2f}", (f"  {meaning}" if width >= _WIDE else "", _MUTED)
+        )
 
 
-def _titled(row: FactRecord[Any], most: int) -> Content:
-    value = (plain(value_of(row), most), "dim strike" if row.state in _OVER else "bold")
-    return (
-        Content.assemble(value)
-        if is_statement(row)
-        else Content.assemble((plain(row.concept.keyword, 80), _NAME), "  ", value)
-    )
-
-
-def _placed(row: FactRecord[Any]) -> Content:
-    parts = [] if is_general(row) else [f"about {plain(str(row.subject), 80)}"]
-    parts += [f"in {plain(str(row.scope), 120)}", moment(row.timestamp)]
-    parts += [] if row.details.origin is Origin.USER else [f"from {row.details.origin.value}"]
-    return Content.styled(" · ".join(parts), _MUTED)
-
-
-def _quoted(quote: Quote, most: int) -> Content:
-    said = quote.speaker or "said"
-    return Content.assemble((f"{plain(said, 80)}: ", _MUTED), ("“" + plain(quote.text, most) + "”", "italic"))
-
-
-def _marked(row: FactRecord[Any]) -> Iterator[Content]:
-    if row.quarantine_reason:
-        yield Content.styled(f"? waits: {plain(row.quarantine_reason)}", "$text-warning")
-    elif not is_current(row):
-        mark, style = _STATE_MARKS.get(row.state, ("·", _MUTED))
-        yield Content.styled(f"{mark} {row.state.value}", style)
-    if row.details.flags and not row.quarantine_reason:
-        yield Content.styled(f"suspicious: {plain(', '.join(row.details.flags))}", "$text-warning")
-    if row.private:
-        yield Content.styled("private: its owner alone sees it", "$text-accent")
-
-
-def body_of(page: Biography, width: int) -> Content:
-    """Return the upper part of a record's page: its value, its evidence and its details.
-
-    Args:
-        page: All about the record.
-        width: Number of cells in a line.
-    """
-    row = page.record
-    head = Content(plain(row.concept.keyword, 200) if not is_statement(row) else "statement").stylize(_NAME)
-    kind = "one value at a time" if row.concept.fact_type is FactType.SINGLE else "one of its values"
-    said = row.concept.description if row.concept.description != row.concept.keyword else ""
-    about = Content.styled("  ".join(filter(None, [plain(said), f"({plain(shape_of(row), 80)}, {kind})"])), _MUTED)
-    value = Content(plain(value_of(row), _LONGEST)).stylize("strike" if row.state in _OVER else "bold")
-    details = {
-        "about": "" if is_general(row) else str(row.subject),
-        "scope": str(row.scope),
-        "said": f"{moment(row.timestamp)} UTC",
-        "source": row.details.source or "",
-        "categories": ", ".join(row.details.categories),
-        **details_of(row),
-    }
-    cells = [Content.assemble((f"{name:<12}", _MUTED), plain(text)) for name, text in details.items() if text]
-    evidence = [line for quote in quotes_of(row) for line in _evidence(quote)]
-    return _lines([
-        Content.assemble(head, "  ", about), value, *_marked(row), Content(""),
-        Content("Evidence").stylize(_HEAD), *(evidence or [Content.styled("no words are kept with it", _MUTED)]),
-        Content(""), Content("Details").stylize(_HEAD), *_paired(cells, (width - 2) // 2),
-    ])  # fmt: skip
-
-
-def _paired(cells: Sequence[Content], width: int) -> Iterator[Content]:
-    """Yield cells two a line, where both fit in so many cells each."""
-    waiting: Content | None = None
-    for cell in cells:
-        if waiting is not None and cell.cell_length <= width:
-            yield Content.assemble(waiting, " " * (width - waiting.cell_length + 2), cell)
-            waiting = None
-            continue
-        if waiting is not None:
-            yield waiting
-        waiting = cell if cell.cell_length <= width else None
-        if waiting is None:
-            yield cell
-    if waiting is not None:
-        yield waiting
-
-
-def _evidence(quote: Quote) -> Iterator[Content]:
-    yield _quoted(quote, _LONGEST)
-    if quote.place:
-        yield Content.styled(f"  {plain(quote.place)}", _MUTED)
+def body_of(page: Biography) -> Content:
+    """Return the upper part of a record's page: its value, its evidence and its details."""
+    block = record_block(page.record, with_id=False, all_evidence=True)
+    return _styled([*block, Text(""), *detail_lines(page.record)])
 
 
 def axis_of(revisions: Sequence[FactRecord[Any]], width: int) -> Content:
@@ -272,65 +164,7 @@ def revision_line(row: FactRecord[Any]) -> Content:
 
 def trail_of(trail: Iterable[AuditEntry]) -> Content:
     """Return the actions on a record, one a line."""
-    return _lines(_action(entry) for entry in trail)
-
-
-def _action(entry: AuditEntry) -> Content:
-    by = f"  by {plain(entry.actor, 80)}" if entry.actor else ""
-    why = f"  because: {plain(entry.reason)}" if entry.reason else ""
-    value = "" if entry.record is None else plain(value_of(entry.record), 200)
-    return Content.assemble(
-        (f"{moment(entry.at) or 'time unknown':<16}  ", _MUTED), (f"{entry.action.value:<10}", "bold"),
-        f" {value}", (f"{by}{why}", _MUTED),
-    )  # fmt: skip
-
-
-def graph_lines(graph: Graph) -> list[tuple[Content, str | None]]:
-    """Return a graph as lines from its subject on the left over its concepts to its values on the right.
-
-    Args:
-        graph: The graph.
-
-    Returns:
-        Each line with the record of its value; None where there is none.
-    """
-    middle, *others = graph.nodes
-    branches: list[tuple[GraphNode, list[GraphNode]]] = []
-    for node in others:
-        if node.ring == 1:
-            branches.append((node, []))
-        else:
-            branches[-1][1].append(node)
-    root = f"( {plain(middle.label, 24)} )"
-    names = [plain(node.label, 24) for node, _ in branches]
-    widest = max(map(cell_len, names), default=0)
-    starts = list(itertools.accumulate([len(values) for _, values in branches], initial=0))
-    last = starts[-2] if branches else 0
-    lines: list[tuple[Content, str | None]] = []
-    for name, start, (_, values) in zip(names, starts, branches, strict=False):
-        for place, leaf in enumerate(values):
-            at = start + place
-            joined = at == last // 2
-            stem = _joint(up=0 < at <= last, down=at < last, left=joined, right=not place)
-            arm = "── " if not place else " " * (widest + 4)
-            rest = "─" * (widest - cell_len(name)) if not place else ""
-            fork = _joint(up=place > 0, down=place < len(values) - 1, left=not place, right=True)
-            line = Content.assemble(
-                (f"{root} ─" if joined else " " * (cell_len(root) + 2), "bold $text-accent"),
-                (f"{stem}{arm}", _MUTED),
-                (name if not place else "", _NAME),
-                (f" {rest}{fork}─ " if not place else f"{fork}─ ", _MUTED),
-                (plain(leaf.label, 300), "bold" if leaf.record_id else _MUTED),
-            )
-            lines.append((line, leaf.record_id))
-    if graph.left_out:
-        lines.append((Content.styled(f"and {counted(graph.left_out, 'concept')} more in the table", _MUTED), None))
-    return lines
-
-
-def _joint(*, up: bool, down: bool, left: bool, right: bool) -> str:
-    """Return the character where lines in these directions meet."""
-    return " ╶╴─╷┌┐┬╵└┘┴│├┤┼"[8 * up + 4 * down + 2 * left + right]
+    return _styled(map(trail_line, trail))
 
 
 def difference_line(field: Difference) -> Content:
@@ -348,17 +182,15 @@ def letter_line(letter: DeadLetter) -> Content:
     )
 
 
-def block_of(told: Told | None) -> Content:
+def block_of(found: AgentBlock) -> Content:
     """Return what an agent would get: the block as the model reads it, and a line on its size."""
-    if told is None:
-        return Content("")
-    looked = Content.styled(f"in {', '.join(plain(scope, 80) for scope in told.scopes)}", _MUTED)
-    if not told.block.text:
+    looked = Content.styled(f"in {', '.join(plain(scope, 80) for scope in found.scopes)}", _MUTED)
+    if not found.block.text:
         return Content.assemble(("nothing: no fact is known that the agent would get\n", "bold"), looked)
-    text = masked(told.block.text)
+    text = masked(found.block.text)
     cut = "" if len(text) <= _LONGEST else f"\n… and {counted(len(text) - _LONGEST, 'character')} more"
-    left = f" · {counted(told.block.left_out, 'record')} did not fit" if told.block.left_out else ""
-    size = f"{counted(len(told.block.records), 'record')}, about {counted(told.tokens, 'token')}{left}"
+    left = f" · {counted(found.block.left_out, 'record')} did not fit" if found.block.left_out else ""
+    size = f"{counted(len(found.block.records), 'record')}, about {counted(found.tokens, 'token')}{left}"
     return Content.assemble((size, "bold $text-success"), " ", looked, "\n\n", text[:_LONGEST], (cut, _MUTED))
 
 
@@ -369,3 +201,7 @@ def outcome_of(verb: str, done: Sequence[Change]) -> str:
 
 def _lines(lines: Iterable[Content]) -> Content:
     return Content("\n").join(lines)
+
+
+def _styled(lines: Iterable[Text]) -> Content:
+    return _lines(map(Content.from_rich_text, lines))

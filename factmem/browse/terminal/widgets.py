@@ -304,10 +304,14 @@ class Place:
     Attributes:
         kind: Field of `Narrowing`; empty for none.
         name: Value of the field; empty for a heading.
+        records: Number of records there; None for a heading.
+        branch: The scopes below a scope.
     """
 
     kind: str
     name: str = ""
+    records: int | None = attrs.field(default=None, eq=False)
+    branch: ScopeTree | None = attrs.field(default=None, eq=False)
 
     def narrowed(self, narrowing: Narrowing) -> Narrowing:
         """Return conditions with this one, or without it if they have it already; a heading drops its kind."""
@@ -340,9 +344,7 @@ class PlaceTree(Tree[Place]):
         self.guide_depth = 2
         self.auto_expand = False
         self.root.expand()
-        self._branches: dict[Place, ScopeTree] = {}
         self._opened: set[Place] = {Place(""), Place("scope")}
-        self._numbers: dict[Place, int] = {}
         self._narrowing = Narrowing()
         self._presented: tuple[ScopeInfo, ScopeTree, Narrowing] | None = None
 
@@ -354,7 +356,7 @@ class PlaceTree(Tree[Place]):
         at = self.cursor_line
         with self.prevent(Tree.NodeExpanded, Tree.NodeCollapsed):
             self.clear()
-            self._numbers[Place("")] = overview.info.records
+            self.root.data = Place("", records=overview.info.records)
             self._add_scopes(self._heading("scope", "Scopes"), overview.tree)
             for (kind, label), counts in zip(
                 _HEADINGS[1:], (overview.info.subjects, overview.info.keywords, overview.info.categories), strict=True
@@ -369,16 +371,13 @@ class PlaceTree(Tree[Place]):
 
     def _add_names(self, node: TreeNode[Place], kind: str, counts: Sequence[tuple[str, int]]) -> None:
         for name, number in counts[:_MOST_NAMES]:
-            place = Place(kind, name)
-            self._numbers[place] = number
-            node.add_leaf(Text(plain(name, 60)), place)
+            node.add_leaf(Text(plain(name, 60)), Place(kind, name, number))
         _count_rest(node, len(counts) - _MOST_NAMES)
 
     def _add_scopes(self, node: TreeNode[Place], branch: ScopeTree) -> None:
         shown = largest(branch)
         for child in shown:
-            place = Place("scope", str(child.scope))
-            self._numbers[place], self._branches[place] = child.records, child
+            place = Place("scope", str(child.scope), child.records, child)
             opened = place in self._opened and bool(child.children)
             added = node.add(Text(plain(child.name, 60)), place, expand=opened, allow_expand=bool(child.children))
             if opened:
@@ -389,8 +388,8 @@ class PlaceTree(Tree[Place]):
         """Make the nodes below a scope that is opened."""
         if (place := event.node.data) is not None:
             self._opened.add(place)
-            if place.name and not event.node.children:
-                self._add_scopes(event.node, self._branches[place])
+            if place.branch is not None and not event.node.children:
+                self._add_scopes(event.node, place.branch)
 
     def on_tree_node_collapsed(self, event: Tree.NodeCollapsed[Place]) -> None:
         """Remember that a node is shut."""
@@ -416,8 +415,9 @@ class PlaceTree(Tree[Place]):
         place = node.data
         if place is not None and place.name and place.kind and getattr(self._narrowing, place.kind) == place.name:
             label.stylize("reverse")
-        number = None if place is None else self._numbers.get(place)
-        return label if number is None else label.append(f" {number:,}", style + Style(dim=True))
+        if place is None or place.records is None:
+            return label
+        return label.append(f" {place.records:,}", style + Style(dim=True))
 
 
 def _count_rest(node: TreeNode[Place], left_out: int) -> None:

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Buffer
 
-from factmem.browse.browser import Asked, Browser, Comparison, Draft, Narrowing, draft_of
+from factmem.browse.browser import AgentQuestion, Browser, Comparison, Draft, Narrowing, draft_of
 from factmem.browse.charts import marks_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.texts import counted
@@ -113,7 +113,7 @@ def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
         routes=[
             *(Route(path, _marked(site.browser, page), methods=["GET"]) for path, page in reads.items()),
             Route("/changes", site.changes, methods=["GET"]),
-            Route("/export", site.export, methods=["GET"]),
+            Route("/export", _Export(browser), methods=["GET"]),
             *(Route(path, _submitted(act), methods=["POST"]) for path, act in acts.items()),
             Mount("/static", StaticFiles(packages=[("factmem.browse.web", "static")])),
         ],
@@ -210,8 +210,8 @@ class _Site:
 
     async def agent(self, request: Request) -> Response:
         asked = _asked(request.query_params, user=self.browser.opened.user)
-        told = await self.browser.told(asked) if "question" in request.query_params else None
-        return await self._page(request, "agent", asked=asked, told=told)
+        found = await self.browser.agent_block(asked) if "question" in request.query_params else None
+        return await self._page(request, "agent", asked=asked, found=found)
 
     async def forget(self, request: Request) -> Response:
         return await self._forget(request, _narrowing(request.query_params), request.query_params.getlist("id"))
@@ -219,13 +219,13 @@ class _Site:
     async def _forget(
         self, request: Request, narrowing: Narrowing, ids: Sequence[str], *, problem: str = ""
     ) -> Response:
-        doomed = await self.browser.doomed(narrowing, ids) if narrowing.given or ids else None
+        preview = await self.browser.erasure_preview(narrowing, ids) if narrowing.given or ids else None
         return await self._page(
             request,
             "forget",
             narrowing=narrowing,
             ids=ids,
-            page=doomed,
+            page=preview,
             problem=problem,
             status=400 if problem else 200,
             follows=False,
@@ -238,9 +238,6 @@ class _Site:
             return Response(status_code=204)
         body = render("follower", {"mark": mark})
         return HTMLResponse(body, headers={"hx-trigger": "memory-changed"})
-
-    async def export(self, request: Request) -> Response:
-        return _Export(self.browser)
 
     async def update(self, request: Request, form: FormData) -> Response:
         id, revision = request.path_params["id"], _revision(form)
@@ -335,23 +332,20 @@ class _Site:
         return RedirectResponse(path, status_code=303)
 
 
-class _Export(Response):
+@attrs.frozen
+class _Export:
     """The export as a download, sent while it is written: it is never in memory as a whole, nor on disk."""
 
-    def __init__(self, browser: Browser) -> None:
-        super().__init__(
-            media_type="application/x-ndjson",
-            headers={"content-disposition": 'attachment; filename="factmem-export.jsonl"'},
-        )
-        del self.headers["content-length"]
-        self._browser = browser
+    browser: Browser
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the export."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-
+        headers = [
+            (b"content-type", b"application/x-ndjson"),
+            (b"content-disposition", b'attachment; filename="factmem-export.jsonl"'),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         file = io.TextIOWrapper(io.BufferedWriter(_Sending(send), buffer_size=65_536), encoding="utf-8")
-        await self._browser.memory.admin.export(file)
+        await self.browser.memory.admin.export(file)
         await to_thread.run_sync(file.flush)
         await send({"type": "http.response.body", "body": b""})
 
@@ -379,9 +373,9 @@ def _narrowing(given: QueryParams | FormData) -> Narrowing:
     return Narrowing(**fields, exact=bool(given.get("exact")))
 
 
-def _asked(given: QueryParams, *, user: str) -> Asked:
+def _asked(given: QueryParams, *, user: str) -> AgentQuestion:
     texts = {name: given.get(name, "") for name in ("question", "agent", "feature", "product")}
-    return Asked.typed(**texts, user=given.get("user", user), budget=given.get("budget") or str(Asked().budget))
+    return AgentQuestion(**texts, user=given.get("user", user), budget=given.get("budget") or AgentQuestion().budget)
 
 
 def _revision(form: FormData) -> int:

@@ -75,8 +75,8 @@ def was_let_in(scope: Scope) -> bool:
 class Guard:
     """ASGI middleware in front of the pages.
 
-    A request is refused if its ``Host`` is none of this server's names (DNS rebinding), if another site sent it, be it
-    one on another port, or if it has no cookie. The token in the printed address is exchanged for the cookie once,
+    A request is refused if its ``Host`` is not a name of this server (DNS rebinding), if another site sent it, also one
+    on another port, or if it has no cookie. The token in the printed address is exchanged for the cookie once,
     also for the file that ``--open`` opens, which counts as another site.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,12 +23,9 @@ from factmem.browse.record_rows import (
     shape_of,
     value_of,
 )
-from factmem.browse.texts import shown
-from factmem.hidden_characters import CONTROL, HIDDEN
+from factmem.browse.texts import masked, shown
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-
-_GONE: Final = "\ufffd"
 
 
 def address(path: str, **parameters: object) -> str:
@@ -98,7 +95,7 @@ def _exact(text: str) -> Markup:
 
 def _lines(text: str) -> Markup:
     """Return a text with its lines, escaped, with hidden characters made visible."""
-    return Markup(escape(HIDDEN.sub(_GONE, CONTROL.sub(_GONE, text))))
+    return Markup(escape(masked(text)))
 
 
 def _day(moment: dt.datetime) -> str:
