@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -53,6 +53,13 @@ def remembering(found: Mapping[str, Any] | None = None, concept: Concept[Any, An
     """Return a memory that keeps words, with a model that finds some facts, or without one."""
     model = None if found is None else ScriptedModel(finding(found, concept))
     return memory_over(model, policies=Policies(), concepts=[concept])
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory that keeps words, without a model."""
+    async with remembering() as memory:
+        yield memory
 
 
 async def agent_after(memory: Memory, *turns: str, concept: Concept[Any, Any] = CITY) -> AgentMemory:
@@ -126,7 +133,7 @@ async def test_a_sentence_stays_if_it_says_more_than_its_fact() -> None:
         assert sorted(await told(await agent_after(memory, *said))) == sorted(["Oslo", *said])
 
 
-async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None:
+async def test_no_question_request_greeting_thanks_or_reaction_is_told(memory: Memory) -> None:
     chatter = (
         "Hi!",
         "Thanks a lot, that helped!",
@@ -135,10 +142,9 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None
         "Could you help me with task 114?",
         "Write a poem.",
     )
-    async with remembering() as memory:
-        agent = await agent_after(memory, *chatter, "I keep bees.", "Write a poem.", "Merci beaucoup !", "なるほど")
-        assert await told(agent) == ["I keep bees."]
-        assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
+    agent = await agent_after(memory, *chatter, "I keep bees.", "Write a poem.", "Merci beaucoup !", "なるほど")
+    assert await told(agent) == ["I keep bees."]
+    assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
 
 
 @pytest.mark.parametrize(
@@ -150,17 +156,15 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None
         ("I use ``` for code in Slack.", ["I use ``` for code in Slack."]),
     ],
 )
-async def test_no_fenced_code_is_in_the_block(said: str, block: list[str]) -> None:
-    async with remembering() as memory:
-        assert await told(await agent_after(memory, said)) == block
+async def test_no_fenced_code_is_in_the_block(said: str, block: list[str], memory: Memory) -> None:
+    assert await told(await agent_after(memory, said)) == block
 
 
-async def test_of_a_message_the_sentences_that_state_something_are_told() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(
-            memory, "Hello! I have a bad knee. Which shoes should I buy?", "I'm in Oslo in May, any tips?"
-        )
-        assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
+async def test_of_a_message_the_sentences_that_state_something_are_told(memory: Memory) -> None:
+    agent = await agent_after(
+        memory, "Hello! I have a bad knee. Which shoes should I buy?", "I'm in Oslo in May, any tips?"
+    )
+    assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
 
 
 @pytest.mark.parametrize(
@@ -189,38 +193,34 @@ async def test_a_fact_hides_no_statement_that_denies_it_or_is_about_the_past(lat
         assert sorted(await told(await agent_after(memory, "I live in Oslo.", later))) == sorted(["Oslo", later])
 
 
-async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_found_in() -> None:
-    async with remembering() as memory:
-        agent = plugin(memory, concepts=(CITY,), subjects=(IDA,))
-        with agent.run("alice", "monday"):
-            await saved(agent, [user("I live in Oslo.")])
-        await memory.save(SingleFact(CITY, "Oslo"), subject=IDA)
-        assert await told(agent) == ["Oslo", "I live in Oslo."]
+async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_found_in(memory: Memory) -> None:
+    agent = plugin(memory, concepts=(CITY,), subjects=(IDA,))
+    with agent.run("alice", "monday"):
+        await saved(agent, [user("I live in Oslo.")])
+    await memory.save(SingleFact(CITY, "Oslo"), subject=IDA)
+    assert await told(agent) == ["Oslo", "I live in Oslo."]
 
 
-async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user() -> None:
+async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user(memory: Memory) -> None:
     letter = "Look at this:\nFrom: Petra\nSubject: News\n\nI live in Munich now."
-    async with remembering() as memory:
-        first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
-        assert first == "I live in Hamburg."
+    first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
+    assert first == "I live in Hamburg."
 
 
-async def test_what_was_said_again_is_told_once() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(
-            memory,
-            "My dog is called Bruno.",
-            "As I said, my dog is called Bruno.",
-            "Bruno is what my dog is called.",
-            "My dog is called Bruno!",
-        )
-        assert len(await told(agent)) == 1
+async def test_what_was_said_again_is_told_once(memory: Memory) -> None:
+    agent = await agent_after(
+        memory,
+        "My dog is called Bruno.",
+        "As I said, my dog is called Bruno.",
+        "Bruno is what my dog is called.",
+        "My dog is called Bruno!",
+    )
+    assert len(await told(agent)) == 1
 
 
-async def test_what_the_user_says_now_is_not_told_from_earlier() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(memory, "I keep bees and sell honey.", "I have a boat.")
-        assert await told(agent, "I keep bees and sell honey.") == ["I have a boat."]
+async def test_what_the_user_says_now_is_not_told_from_earlier(memory: Memory) -> None:
+    agent = await agent_after(memory, "I keep bees and sell honey.", "I have a boat.")
+    assert await told(agent, "I keep bees and sell honey.") == ["I have a boat."]
 
 
 @pytest.mark.parametrize(
@@ -246,19 +246,17 @@ async def test_what_the_user_says_now_is_not_told_from_earlier() -> None:
     ],
 )
 async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_one(
-    older: str, newer: str, block: list[str]
+    older: str, newer: str, block: list[str], memory: Memory
 ) -> None:
-    async with remembering() as memory:
-        assert await told(await agent_after(memory, older, newer)) == block
+    assert await told(await agent_after(memory, older, newer)) == block
 
 
-async def test_each_speaker_who_says_the_same_is_told() -> None:
-    async with remembering() as memory:
-        agent = plugin(memory)
-        with agent.run("alice", "group"):
-            talk = [Message(content="I'm allergic to nuts.", name=name) for name in ("Ann", "Zoe")]
-            await saved(agent, talk)
-        assert await told(agent, "Who is allergic to nuts?") == ["I'm allergic to nuts."] * 2
+async def test_each_speaker_who_says_the_same_is_told(memory: Memory) -> None:
+    agent = plugin(memory)
+    with agent.run("alice", "group"):
+        talk = [Message(content="I'm allergic to nuts.", name=name) for name in ("Ann", "Zoe")]
+        await saved(agent, talk)
+    assert await told(agent, "Who is allergic to nuts?") == ["I'm allergic to nuts."] * 2
 
 
 async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
@@ -360,10 +358,9 @@ async def test_an_answer_whose_fact_was_found_is_told_by_the_fact() -> None:
         )
 
 
-async def test_a_correction_that_opens_a_conversation_is_told() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(memory, "My favourite colour is blue.", "Actually, green.", "Thanks!")
-        assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
+async def test_a_correction_that_opens_a_conversation_is_told(memory: Memory) -> None:
+    agent = await agent_after(memory, "My favourite colour is blue.", "Actually, green.", "Thanks!")
+    assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
 
 
 @pytest.mark.parametrize(
@@ -378,9 +375,8 @@ async def test_a_correction_that_opens_a_conversation_is_told() -> None:
         "¿Puedes recordar que mi vuelo sale el viernes?",
     ],
 )
-async def test_what_is_asked_to_be_remembered_is_told(said: str) -> None:
-    async with remembering() as memory:
-        assert await told(await agent_after(memory, said)) == [said]
+async def test_what_is_asked_to_be_remembered_is_told(said: str, memory: Memory) -> None:
+    assert await told(await agent_after(memory, said)) == [said]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from factmem import InMemoryProvider, MemoryScope, MemorySubject
+from factmem import InMemoryProvider, Memory, MemoryScope, MemorySubject
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import DropReason
 from factmem.agent import Loading, Saving
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, Hooks, RunIdentity
 from factmem.agent.holders import SavedHistory
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
 from factmem.facts import STATEMENT
 from factmem.records import AssertionState
@@ -75,28 +76,28 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
 
 
 @pytest.mark.parametrize("ends", [[6], [2, 4, 6]], ids=["at once", "turn by turn"])
-async def test_an_answer_follows_its_question_however_the_conversation_is_saved(ends: list[int]) -> None:
+async def test_an_answer_follows_its_question_however_the_conversation_is_saved(
+    ends: list[int], memory: Memory, agent: AgentMemory
+) -> None:
     history = [user("Hello!"), assistant("Are you allergic to anything?"), user("Penicillin.")]
     history += [assistant("Where do you live?"), user("Lisbon"), assistant("Thank you.")]
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for end in ends:
-            with agent.run("alice", "monday"):
-                await saved(agent, history[:end])
-        matches = await memory.for_user("alice").recall("What am I allergic to?")
-        assert matches[0].record.value == "Penicillin."
+    for end in ends:
+        with agent.run("alice", "monday"):
+            await saved(agent, history[:end])
+    matches = await memory.for_user("alice").recall("What am I allergic to?")
+    assert matches[0].record.value == "Penicillin."
 
 
-async def test_what_is_said_later_in_a_session_overtakes_what_was_said_before() -> None:
+async def test_what_is_said_later_in_a_session_overtakes_what_was_said_before(
+    memory: Memory, agent: AgentMemory
+) -> None:
     history = [user("I live in Oslo."), assistant("Noted."), user("I moved to Bergen."), assistant("How nice.")]
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for end in (2, 4):
-            with agent.run("alice", "monday"):
-                await saved(agent, history[:end])
-        bergen, *others = await memory.for_user("alice").recall("Where do I live?")
-        assert bergen.record.value == "I moved to Bergen."
-        assert [match.newer == bergen.record for match in others if match.record.value == "I live in Oslo."] == [True]
+    for end in (2, 4):
+        with agent.run("alice", "monday"):
+            await saved(agent, history[:end])
+    bergen, *others = await memory.for_user("alice").recall("Where do I live?")
+    assert bergen.record.value == "I moved to Bergen."
+    assert [match.newer == bergen.record for match in others if match.record.value == "I live in Oslo."] == [True]
 
 
 @pytest.mark.parametrize("model", [None, ScriptedModel(well)], ids=["as said", "read"])
@@ -115,14 +116,14 @@ async def test_what_was_erased_does_not_come_back_with_the_next_turn(model: Scri
         assert not any("cat" in value for value in values)
 
 
-async def test_turns_that_are_passed_one_by_one_are_kept_whatever_the_assistant_repeats() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for said in ("I have a cat.", "I live in Oslo.", "I like tea."):
-            with agent.run("alice", "monday"):
-                await saved(agent, [user(said), assistant("Noted.")])
-        values = {record.value for record in await memory.for_user("alice").list_records()}
-        assert {"I have a cat.", "I live in Oslo.", "I like tea."} <= values
+async def test_turns_that_are_passed_one_by_one_are_kept_whatever_the_assistant_repeats(
+    memory: Memory, agent: AgentMemory
+) -> None:
+    for text in ("I have a cat.", "I live in Oslo.", "I like tea."):
+        with agent.run("alice", "monday"):
+            await saved(agent, [user(text), assistant("Noted.")])
+    values = {record.value for record in await memory.for_user("alice").list_records()}
+    assert {"I have a cat.", "I live in Oslo.", "I like tea."} <= values
 
 
 async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() -> None:
@@ -173,10 +174,9 @@ async def test_results_of_tools_may_be_quarantined() -> None:
         (MemoryScope.product("fair") / "plan", "/product/fair/plan"),
     ],
 )
-async def test_facts_are_saved_in_the_scope_of_the_policy(scope: Any, path: str) -> None:
-    async with memory_over() as memory:
-        await saved(plugin(memory, saving=Saving(scope=scope)), [LIVES])
-        assert [str(record.scope) for record in await memory.list_records()] == [path]
+async def test_facts_are_saved_in_the_scope_of_the_policy(scope: Any, path: str, memory: Memory) -> None:
+    await saved(plugin(memory, saving=Saving(scope=scope)), [LIVES])
+    assert [str(record.scope) for record in await memory.list_records()] == [path]
 
 
 @pytest.mark.parametrize("scope", [ScopeKind.FEATURE, MemoryScope.product("other"), MemoryScope.CROSS_PRODUCT / "acme"])
@@ -189,49 +189,44 @@ def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(sc
         AgentMemoryConfig(agent_name=" ")
 
 
-async def test_the_same_session_of_two_users_is_two_conversations() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for name in ("alice", "bob"):
-            with agent.run(name, "s"):
-                await saved(agent, [LIVES])
-        assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
+async def test_the_same_session_of_two_users_is_two_conversations(memory: Memory, agent: AgentMemory) -> None:
+    for name in ("alice", "bob"):
+        with agent.run(name, "s"):
+            await saved(agent, [LIVES])
+    assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
 
 
-async def test_a_conversation_without_a_session_is_identified_by_its_first_message() -> None:
-    async with memory_over() as memory:
-        agent, history = plugin(memory), [LIVES]
-        for more in ("I have a cat.", "Bye."):
-            await saved(agent, history)
-            history.append(user(more))
+async def test_a_conversation_without_a_session_is_identified_by_its_first_message(
+    memory: Memory, agent: AgentMemory
+) -> None:
+    history = [LIVES]
+    for more in ("I have a cat.", "Bye."):
         await saved(agent, history)
-        assert len({record.evidence[0].conversation_id for record in await memory.list_records()}) == 1
-        assert len(await memory.list_records()) == 3
+        history.append(user(more))
+    await saved(agent, history)
+    assert len({record.evidence[0].conversation_id for record in await memory.list_records()}) == 1
+    assert len(await memory.list_records()) == 3
 
 
-async def test_a_run_may_opt_out() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        await saved(agent, [LIVES])
-        with agent.run(load=False):
-            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
-            assert await agent.save_facts_from_history([user("I have a cat.")]) is not None
-        with agent.run(save=False):
-            assert len(await agent.load_all_facts_to_agent([ASKED])) == 2
-            assert await agent.save_facts_from_history([user("I have a dog.")]) is None
-        identity = RunIdentity(save=False)
-        with agent.run("alice"):
-            assert await agent.save_facts_from_history([user("I have a bee.")], identity=identity) is None
+async def test_a_run_may_opt_out(agent: AgentMemory) -> None:
+    await saved(agent, [LIVES])
+    with agent.run(load=False):
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+        assert await agent.save_facts_from_history([user("I have a cat.")]) is not None
+    with agent.run(save=False):
+        assert len(await agent.load_all_facts_to_agent([ASKED])) == 2
+        assert await agent.save_facts_from_history([user("I have a dog.")]) is None
+    identity = RunIdentity(save=False)
+    with agent.run("alice"):
+        assert await agent.save_facts_from_history([user("I have a bee.")], identity=identity) is None
 
 
-async def test_the_program_goes_before_the_host() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        assert agent.for_run(RunIdentity(user_id="bob", session_id="s")).user.individual_name == "bob"
-        with agent.run("alice"):
-            run = agent.for_run(RunIdentity(user_id="bob", session_id="s"))
-            assert (run.user.individual_name, run.identity.session_id) == ("alice", "s")
-        assert agent.for_run().user == USER
+async def test_the_program_goes_before_the_host(agent: AgentMemory) -> None:
+    assert agent.for_run(RunIdentity(user_id="bob", session_id="s")).user.individual_name == "bob"
+    with agent.run("alice"):
+        run = agent.for_run(RunIdentity(user_id="bob", session_id="s"))
+        assert (run.user.individual_name, run.identity.session_id) == ("alice", "s")
+    assert agent.for_run().user == USER
 
 
 async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
@@ -320,23 +315,21 @@ async def test_unread_messages_are_kept_and_rendered_verbatim() -> None:
             assert "I live in Oslo." in texts(await agent.load_all_facts_to_agent([ASKED]))[0]
 
 
-async def test_a_cancelled_save_leaves_the_history_and_the_memory_usable() -> None:
-    async with memory_over() as memory:
-        agent, history = plugin(memory), [LIVES]
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            await agent.save_facts_from_history(history)
-        assert history == [LIVES]
-        await saved(agent, history)
-        assert words(await memory.list_records()) == ["I live in Oslo."]
+async def test_a_cancelled_save_leaves_the_history_and_the_memory_usable(memory: Memory, agent: AgentMemory) -> None:
+    history = [LIVES]
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await agent.save_facts_from_history(history)
+    assert history == [LIVES]
+    await saved(agent, history)
+    assert words(await memory.list_records()) == ["I live in Oslo."]
 
 
-async def test_a_history_of_no_known_kind_is_refused() -> None:
+async def test_a_history_of_no_known_kind_is_refused(memory: Memory) -> None:
     wrong: Any
-    async with memory_over() as memory:
-        for wrong in ([1], [object()], ["text"], None, 5, "text", user("text")):
-            with pytest.raises(InvalidDataError, match="a history"):
-                await plugin(memory).save_facts_from_history(wrong)
+    for wrong in ([1], [object()], ["text"], None, 5, "text", user("text")):
+        with pytest.raises(InvalidDataError, match="a history"):
+            await plugin(memory).save_facts_from_history(wrong)
 
 
 async def test_subjects_of_the_agent_may_be_asked_about() -> None:

@@ -177,20 +177,17 @@ async def test_a_private_fact_does_not_reveal_its_type(confined: Confined) -> No
         assert (await answer(client, "info"))["records"] == 1
 
 
-async def test_several_scopes_are_served_and_say_which_one_to_write_to() -> None:
-    async with opened() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), scope="/product/gamma")
-        async with connected(memory, scopes=["/product/alpha", "/product/beta"], trust=True) as client:
-            message = await refusal(client, "save_fact", keyword="city", value="Rome")
-            assert (
-                message == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
-            )
-            await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
-            info = await answer(client, "info")
-            assert (info["scopes"], info["server"]["scopes"]) == (
-                ["/product/beta"],
-                ["/product/alpha", "/product/beta"],
-            )
+async def test_several_scopes_are_served_and_say_which_one_to_write_to(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, "Oslo"), scope="/product/gamma")
+    async with connected(memory, scopes=["/product/alpha", "/product/beta"], trust=True) as client:
+        message = await refusal(client, "save_fact", keyword="city", value="Rome")
+        assert message == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
+        await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
+        info = await answer(client, "info")
+        assert (info["scopes"], info["server"]["scopes"]) == (
+            ["/product/beta"],
+            ["/product/alpha", "/product/beta"],
+        )
 
 
 async def test_a_view_confines_a_server_that_is_given_it() -> None:
