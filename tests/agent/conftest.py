@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from factmem import Memory
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, Memory
 from tests.agent.installed import memory_over, plugin
 
 

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, Message
+from factmem import Concept, Conversation, FactDetails, Message
 from factmem.abc import Candidate, Detection, DetectionRequest
-from factmem.abc.detector import Conversation
 from factmem.agent.compression import FactRetrievalCompression, keep_history
 from factmem.agent.config import USER
 from factmem.detection import InstructorDetector
 from factmem.errors import InvalidDataError, ModelUnavailableError
-from factmem.records import FactDetails
 from factmem.testing import ScriptedModel
 from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, texts, tool, user
 from tests.memory.telling import CITY, PETS, SEATS, well

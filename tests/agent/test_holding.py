@@ -13,10 +13,9 @@ import anyio
 import pytest
 from blockbuster import blockbuster_ctx
 
-from factmem import Memory, Message
+from factmem import AgentMemory, Memory, Message
 from factmem.agent import Loading, load_all_facts_from_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import texts, user

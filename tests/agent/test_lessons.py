@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, Message
+from factmem import AgentMemory, InMemoryProvider, Memory, Message
 from factmem.abc import Prompt
 from factmem.agent import LESSON, Lessons, Loading, Saving
 from factmem.agent.config import FailurePolicy
 from factmem.agent.lessons import TASK, Reviewed
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,

@@ -9,17 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import Concept, Memory, MemoryScope, MemorySubject, Message, SingleFact
+from factmem import AgentMemory, Concept, Memory, MemoryScope, MemorySubject, Message, SingleFact
 from factmem.abc import DetectionRequest
-from factmem.agent import (
-    load_all_facts_from_memory,
-    load_from_memory,
-    save_to_memory,
-    save_to_memory_auto_detect_facts,
-)
+from factmem.agent import load_all_facts_from_memory, load_from_memory, save_to_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import USER, RunIdentity
 from factmem.agent.nodes import Node, StateAccess
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel

@@ -6,11 +6,9 @@ import datetime as dt
 
 import pytest
 
-from factmem import FactDetails, Memory, MemoryScope, SingleFact
-from factmem.abc.detector import Conversation, Message
+from factmem import AgentMemory, Conversation, FactDetails, Memory, MemoryScope, Message, SingleFact
 from factmem.agent import Loading
 from factmem.agent.config import USER
-from factmem.agent.plugin import AgentMemory
 from factmem.records import Evidence, FactRecord
 from tests.agent.installed import plugin, texts, user
 from tests.memory.telling import BEGAN, CITY

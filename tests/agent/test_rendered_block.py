@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import attrs
 import pytest
 
-from factmem import Concept, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, Origin, SingleFact
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, Origin, Policies, SingleFact
 from factmem.abc import Prompt
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent import Loading, Saving
@@ -19,7 +19,6 @@ from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.memory import Trigger
-from factmem.memory.context import Policies
 from factmem.testing import FakeClock, ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user

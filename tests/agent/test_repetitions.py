@@ -11,12 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from factmem import Concept, Conversation, Memory, MemorySubject, Message, SingleFact
+from factmem import AgentMemory, Concept, Conversation, Memory, MemorySubject, Message, Policies, SingleFact
 from factmem.abc import Prompt
 from factmem.agent import repetitions
-from factmem.agent.plugin import AgentMemory
 from factmem.detection.flags import flags_in
-from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from factmem.testing.fakes import Script

@@ -10,15 +10,13 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from factmem import InMemoryProvider, Memory, MemoryScope, MemorySubject
+from factmem import STATEMENT, AgentMemory, InMemoryProvider, Memory, MemoryScope, MemorySubject
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import DropReason
 from factmem.agent import Loading, Saving
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, Hooks, RunIdentity
 from factmem.agent.holders import SavedHistory
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
-from factmem.facts import STATEMENT
 from factmem.records import AssertionState
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from factmem import Memory, MemoryScope, RecallSettings
-from factmem.abc.detector import Conversation, Message
+from factmem import AgentMemory, Conversation, Memory, MemoryScope, Message, RecallSettings
 from factmem.agent import Loading
 from factmem.agent.config import USER
-from factmem.agent.plugin import AgentMemory
 from factmem.recall import Additive
 from tests.agent.installed import plugin, user
 from tests.memory.telling import BEGAN

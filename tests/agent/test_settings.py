@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import Background, InMemoryProvider, Memory, MemoryScope, NoMemory
+from factmem import AgentMemory, Background, InMemoryProvider, Memory, MemoryScope, NoMemory, Origin, Policies
 from factmem.abc import DetectionRequest
 from factmem.agent import (
     Loading,
@@ -21,7 +21,6 @@ from factmem.agent import (
     save_to_memory_auto_detect_facts,
 )
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, NoStoreWarning, UserPolicy
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     CapabilityError,
     EmbedderMismatchError,
@@ -33,8 +32,6 @@ from factmem.errors import (
 )
 from factmem.llm import Budget, CostReport
 from factmem.memory import Trigger
-from factmem.memory.context import Policies
-from factmem.records import Origin
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, MemoryScope, SingleFact
+from factmem import InMemoryProvider, Memory, MemoryScope, Origin, SingleFact
 from factmem.agent import Saving
 from factmem.agent.config import USER
 from factmem.agent.run import TOOL_NAMES, MemoryTools
 from factmem.errors import EmbedderError
-from factmem.records import Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin
 from tests.memory.telling import CITY, well, words

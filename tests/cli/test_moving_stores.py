@@ -15,12 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import Concept
+from factmem import Concept, Fact, MemoryScope, MemorySubject, open_provider
 from factmem.abc.capabilities import KeepsLog
-from factmem.facts import Fact
-from factmem.providers.registry import open_provider
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from tests.cli.conftest import CommandLine
 from tests.reliability.stores import NOON, STORES, DurableStore
 from tests.reliability.test_full_disks import needs_mounts, remount, small_disk

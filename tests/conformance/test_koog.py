@@ -16,7 +16,7 @@ import attrs
 import pytest
 from pydantic import BaseModel
 
-from factmem import Concept, Conversation, InMemoryProvider, Memory, MemoryScope, MemorySubject, Message
+from factmem import Concept, Conversation, InMemoryProvider, Memory, MemoryScope, MemorySubject, Message, open_provider
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import DropReason
 from factmem.abc.provider import AgentMemoryProvider
@@ -24,7 +24,6 @@ from factmem.agent import Saving
 from factmem.agent.config import USER, AgentMemoryConfig
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError
 from factmem.facts import FactType, MultipleFacts, SingleFact
-from factmem.providers.registry import open_provider
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import confirmed

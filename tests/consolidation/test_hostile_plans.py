@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import InMemoryProvider, MemoryScope, MemorySubject
+from factmem import STATEMENT, FactDetails, InMemoryProvider, MemoryScope, MemorySubject, Origin
 from factmem.abc.capabilities import Append, StateRequest
 from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy
@@ -22,20 +22,9 @@ from factmem.consolidation.planning import Claims, Plan
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.consolidation.survey import CurrentRecord
 from factmem.errors import ModelError
-from factmem.facts import STATEMENT
 from factmem.fold import Current, Moment, fold
 from factmem.providers import TrackIndex
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    StateChange,
-    assertions_of,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, assertions_of
 from factmem.testing import FakeClock
 from tests.conftest import Promise
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import json_stream
-from factmem.abc.detector import Conversation
+from factmem import Conversation, json_stream
 from factmem.conversations import conversations_in
 from factmem.errors import ConversationFormatError
 

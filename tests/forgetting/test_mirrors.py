@@ -11,9 +11,8 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
+from factmem import AgentMemoryProvider, Concept, Evidence, FactDetails, Memory, SingleFact
 from factmem.recall.index import tenant_log
-from factmem.records import Evidence, FactDetails
 from tests.forgetting.stores import DenseEmbedder, likes, word
 
 _NOT_OURS: Final = (

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from factmem import MemoryScope, MemorySubject
+from factmem import MemoryScope, MemorySubject, Origin
 from factmem.errors import FileFormatError, KeyUnavailableError, MissingPackageError, WrongKeyError
 from factmem.importers.contract import Entry, Lost, Problem, Skipped
 from factmem.importers.koog import write_koog
-from factmem.records import Origin
 from tests.importers.conftest import DATED, Mover, document, found_in, lines
 
 Fixture = Callable[[str], Path]

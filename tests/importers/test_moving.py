@@ -14,14 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import STATEMENT, Concept, MemoryScope, MemorySubject, MultipleFacts, SingleFact
+from factmem import STATEMENT, Concept, Memory, MemoryScope, MemorySubject, MultipleFacts, NoMemory, SingleFact
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import ImportOptions, move_in, moving, read_system
 from factmem.importers.contract import Entry, Found
 from factmem.importers.moving import preview
 from factmem.importers.systems import SYSTEMS
-from factmem.memory.facade import Memory
-from factmem.providers.memory import NoMemory
 from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines

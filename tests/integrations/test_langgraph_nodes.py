@@ -13,11 +13,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
-from factmem import InMemoryProvider, Memory, SingleFact
+from factmem import AgentMemory, InMemoryProvider, Memory, SingleFact
 from factmem.agent import install, load_all_facts_from_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import USER, AgentMemoryConfig
 from factmem.agent.nodes import Node, StateAccess
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.langgraph import ADDED_MESSAGES, runnable, with_facts_from_memory
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -28,11 +28,10 @@ from agents.items import ModelResponse, TResponseInputItem
 from agents.memory import Session
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 
-from factmem import Message
+from factmem import AgentMemory, Message
 from factmem.agent import install
 from factmem.agent.config import Hooks, RunIdentity, Saving, SavingTime
 from factmem.agent.holders import SavedHistory
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError
 from factmem.integrations.openai_agents import MemoryHooks, MemorySession, memory_filter
 from tests.agent.installed import memory_over, plugin

@@ -28,12 +28,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from factmem import Memory, MemoryScope, Message, SingleFact
+from factmem import AgentMemory, Memory, MemoryScope, Message, SingleFact
 from factmem.abc.detector import MEMORY_ROLE
 from factmem.agent import install
 from factmem.agent.chat_history import with_block
 from factmem.agent.config import USER, Hooks, RunIdentity
-from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock
 from factmem.errors import CapabilityError
 from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat

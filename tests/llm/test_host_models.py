@@ -12,17 +12,10 @@ import attrs
 import pytest
 from pydantic import SecretStr
 
-from factmem import AgentMemoryConfig, Concept, InMemoryProvider, Memory, Message
+from factmem import AgentMemoryConfig, Concept, InMemoryProvider, LanguageModel, Memory, Message
 from factmem.abc import DetectionRequest
-from factmem.abc.model import LanguageModel
 from factmem.abc.observer import Operation
-from factmem.errors import (
-    InvalidDataError,
-    ModelAnswerError,
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-)
+from factmem.errors import InvalidDataError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from factmem.llm import CostReport
 from factmem.llm.asking import metered
 from factmem.llm.costs import Cost

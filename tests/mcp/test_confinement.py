@@ -12,11 +12,8 @@ import attrs
 import pytest
 from mcp import Client
 
-from factmem import InMemoryProvider, SingleFact
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, SingleFact
 from factmem.mcp import make_server
-from factmem.memory.facade import Memory
 from factmem.testing import FakeClock, HashEmbedder
 from tests.mcp.clients import (
     CITY,

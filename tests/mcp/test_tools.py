@@ -9,10 +9,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from factmem import FactDetails, Memory, MultipleFacts, RecallSettings, SingleFact
+from factmem import AgentMemory, AgentMemoryConfig, FactDetails, Memory, MultipleFacts, RecallSettings, SingleFact
 from factmem.agent import Loading
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.mcp import make_server

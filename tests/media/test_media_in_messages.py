@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from factmem import Conversation, InMemoryProvider, Memory, Message, Policies
+from factmem import AgentMemory, AgentMemoryConfig, Conversation, InMemoryProvider, Memory, Message, Origin, Policies
 from factmem.abc.detector import DropReason
 from factmem.agent.chat_history import DictFormat
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.details import MediumPart
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MediumError, ModelUnavailableError
 from factmem.media import Medium
@@ -24,7 +22,6 @@ from factmem.media.medium import MEDIA_TYPES
 from factmem.media.parts import MediaParts, media_in
 from factmem.media.references import points_to_media
 from factmem.memory.context import MediaSettings
-from factmem.records import Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.media.readers import ScriptedReader
 from tests.media.samples import JPEG, MP3, MP4, PNG, SAMPLES, WAV, bomb, pdf, pdf_of

@@ -11,13 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, Message
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, Message, Origin
 from factmem.detection.flags import flags_in
 from factmem.llm.media_models import media_reader
 from factmem.media import Medium
-from factmem.records import Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import JPEG, PNG, WAV, pdf

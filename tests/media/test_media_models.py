@@ -12,7 +12,7 @@ from unittest.mock import ANY
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, Memory, Message
+from factmem import Background, InMemoryProvider, Memory, Message
 from factmem.abc.media import Passage
 from factmem.details import MediumPart
 from factmem.errors import (
@@ -28,7 +28,6 @@ from factmem.llm import Budget, CostReport
 from factmem.llm.asking import metered
 from factmem.llm.media_models import MediaModel, media_reader
 from factmem.media import Medium
-from factmem.memory.background import Background
 from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.abc.capabilities import EraseReceipt
 from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError
-from factmem.facts import STATEMENT
 from factmem.memory.exports import Exchange
 from factmem.records import AssertionState, FactDetails, Origin
 from factmem.testing import FakeClock, HashEmbedder

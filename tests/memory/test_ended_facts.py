@@ -9,13 +9,11 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from factmem import Concept, Memory, Message
+from factmem import ChangeKind, Concept, Memory, Message, Remembered
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Conversation, DropReason
-from factmem.changes import ChangeKind
 from factmem.details import Treatment
 from factmem.llm import InstructorModel
-from factmem.memory.background import Remembered
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer

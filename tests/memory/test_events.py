@@ -11,14 +11,13 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, Submission
+from factmem import AgentMemoryProvider, Background, InMemoryProvider, Memory, Message, Submission
 from factmem.abc import Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.detector import MEMORY_ROLE
 from factmem.errors import InvalidDataError, ModelUnavailableError
 from factmem.fold import states_of
 from factmem.memory import Trigger
-from factmem.memory.background import Background
 from factmem.memory.inbox import ABANDONED_AFTER, Inbox, due_at
 from factmem.memory.journal import units_in
 from factmem.records import AssertionState, Recorded

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
+from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, Message, MultipleFacts, Policies, SingleFact
 from factmem.errors import InvalidDataError, InvalidNameError
-from factmem.memory.context import Policies
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.narrowing import not_none

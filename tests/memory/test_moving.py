@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, MemorySubject, SingleFact
-from factmem.details import FactDetails, Origin
+from factmem import AgentMemoryProvider, ChangeKind, Concept, FactDetails, Memory, MemorySubject, Origin, SingleFact
 from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError, StateConflictError
 from factmem.records import FactRecord
 from factmem.testing import FakeClock, HashEmbedder

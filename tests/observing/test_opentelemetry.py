@@ -20,14 +20,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id
 
-from factmem import BlockingMemory, InMemoryProvider, Memory, Message, SingleFact
+from factmem import BlockingMemory, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, Origin, SingleFact
 from factmem.abc import Prompt
 from factmem.abc.observer import Effect
 from factmem.errors import ModelUnavailableError, RecordNotFoundError
-from factmem.facts import MultipleFacts
 from factmem.integrations.opentelemetry import OpenTelemetryObserver
 from factmem.llm import InstructorModel
-from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer

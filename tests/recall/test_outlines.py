@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, Origin, SingleFact
+from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, Origin, RecallMatch, SingleConcept, SingleFact
 from factmem.abc.capabilities import Append
 from factmem.abc.outlines import KeepsOutlines, Outline
 from factmem.errors import CorruptStoreError
-from factmem.facts import SingleConcept
 from factmem.recall.index import source
 from factmem.recall.index.outline_codec import OUTLINE_VERSION
-from factmem.recall.results import RecallMatch
 from factmem.records import Evidence, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

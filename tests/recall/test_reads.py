@@ -18,17 +18,15 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from factmem import Concept, FactDetails, InMemoryProvider, Memory, SingleFact
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, SingleFact, open_provider
 from factmem.abc.capabilities import KeepsLog
 from factmem.errors import EmbedderMismatchError, StoreUnavailableError
-from factmem.providers.registry import open_provider
 from factmem.recall import queries, ranking
 from factmem.recall.index import mirror, postings, vector_slots
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.queries import Query
 from factmem.recall.ranking import _candidates
 from factmem.records import Recorded
-from factmem.scopes import MemoryScope
 from factmem.short_work import at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder

@@ -8,13 +8,11 @@ from functools import reduce
 
 import pytest
 
-from factmem import Conversation, Memory, Message
+from factmem import Conversation, Memory, MemoryScope, MemorySubject, Message
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.signs import Kind, asks_for_assistant, capitalized, kinds_asked, kinds_held, nameless
 from factmem.records import Assertion, Place, assertions_of
-from factmem.scopes import MemoryScope
 from factmem.shapes import shape_of
-from factmem.subjects import MemorySubject
 
 EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
 

@@ -6,8 +6,7 @@ import datetime as dt
 
 import pytest
 
-from factmem import Concept, FactDetails, MemoryScope, MemorySubject, SingleFact
-from factmem.providers.memory import InMemoryProvider
+from factmem import Concept, FactDetails, InMemoryProvider, MemoryScope, MemorySubject, SingleFact
 from factmem.records import Assertion, Place, assertions_of
 
 CITY = Concept.single("city", "Where the user lives")

@@ -11,10 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from factmem import Concept, MemoryScope, MemorySubject
+from factmem import STATEMENT, Concept, Evidence, FactDetails, MemoryScope, MemorySubject, Origin
 from factmem.details import UNREVIEWED
-from factmem.facts import STATEMENT
-from factmem.records import Evidence, FactDetails, Origin
 
 BEGAN: Final = dt.datetime(2024, 3, 2, 9, tzinfo=dt.UTC)
 NOW: Final = BEGAN + dt.timedelta(days=30)

@@ -9,9 +9,8 @@ import pytest
 pytest.importorskip("crewai", reason="crewai is installed in an environment of its own: see .ci/run")
 from crewai.memory.types import MemoryRecord
 
-from factmem import BlockingMemory, InMemoryProvider, Memory
+from factmem import BlockingMemory, InMemoryProvider, Memory, Origin
 from factmem.integrations.crewai import FactMemStorage
-from factmem.records import Origin
 from factmem.testing import HashEmbedder
 
 

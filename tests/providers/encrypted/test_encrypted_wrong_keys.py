@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 
+from factmem import FactMemError, open_provider
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Argon2id, Keyring, KeySource
-from factmem.errors import (
-    CorruptStoreError,
-    DowngradedStoreError,
-    FactMemError,
-    NewerVersionError,
-    StoreUnavailableError,
-)
-from factmem.providers.registry import open_provider
+from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.answers import LOOKS
 from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, framed, frames_of, opened, statements
