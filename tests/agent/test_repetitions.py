@@ -6,6 +6,7 @@ import html
 import io
 import re
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -21,6 +22,9 @@ from factmem.testing.fakes import Script
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("repetitions_cases.txt"))
 
 CITY: Final = Concept.single("home_city", "The city where the user lives")
 SEATS: Final = Concept.single("seats", "How many people the hall seats", int)
@@ -165,20 +169,7 @@ async def test_of_a_message_the_sentences_that_state_something_are_told(memory: 
     assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        ["My brother Jonas eats raw fish every day.", "I don't eat fish."],
-        ["My sister Carla lives in Madrid and loves it.", "I live in Madrid."],
-        ["My flight to Madrid is on Monday.", "I hate Madrid."],
-        ["My birthday is on 3 May.", "My boss's birthday is on 3 May."],
-        ["I don't like tea.", "I like tea."],
-        ["My favourite colour is green. No, blue.", "I drive a blue van."],
-        ["Mein Bruder wohnt in Bremen.", "Ich wohne in Bremen."],
-        ["Mi hermana vive en Sevilla.", "Vivo en Sevilla."],
-        ["妹はマドリードに住んでいます。", "私はマドリードに住んでいます。"],
-    ],
-)
+@pytest.mark.parametrize("said", CASES["a statement hides none with the same words about another or to the contrary"])
 async def test_a_statement_hides_none_with_the_same_words_about_another_or_to_the_contrary(said: list[str]) -> None:
     for turns in (said, said[::-1]):
         async with remembering() as memory:
@@ -222,26 +213,7 @@ async def test_what_the_user_says_now_is_not_told_from_earlier(memory: Memory) -
 
 
 @pytest.mark.parametrize(
-    ("older", "newer", "block"),
-    [
-        ("I live in Porto.", "I live in Lisbon now.", ["I live in Lisbon now."]),
-        ("Ich wohne in Leipzig.", "Ich wohne jetzt in Dresden.", ["Ich wohne jetzt in Dresden."]),
-        ("我住在成都。", "我现在住在上海。", ["我现在住在上海。"]),
-        (
-            "I have twins, and I live in Porto.",
-            "I live in Lisbon now.",
-            ["I have twins, and I live in [Porto].", "I live in Lisbon now."],
-        ),
-        ("I keep a cat.", "I also keep a dog now.", ["I keep a cat.", "I also keep a dog now."]),
-        (
-            "I'm allergic to nuts and eggs.",
-            "I'm no longer allergic to eggs.",
-            ["I'm allergic to nuts and eggs.", "I'm no longer allergic to eggs."],
-        ),
-        ("I play chess.", "I quit playing tennis.", ["I play chess.", "I quit playing tennis."]),
-        ("Ich esse Fisch.", "Ich esse kein Fleisch mehr.", ["Ich esse Fisch.", "Ich esse kein Fleisch mehr."]),
-        ("I work in Porto.", "My sister sings now.", ["I work in Porto.", "My sister sings now."]),
-    ],
+    ("older", "newer", "block"), CASES["without a model a newer statement replaces the value of an older one"]
 )
 async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_one(
     older: str, newer: str, block: list[str], memory: Memory
@@ -294,29 +266,7 @@ async def told_later(memory: Memory, *turns: str) -> set[TOLD]:
     return {(item.get("asked"), item.get("after"), item.text) for block in found for item in block}
 
 
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("Are you allergic to anything?", "Penicillin."),
-        ("Where do you live?", "Lisbon"),
-        ("How many children do you have?", "Two."),
-        ("And how old are they?", "6 and 8"),
-        ("Wie heißt dein Hund?", "Bruno"),
-        ("¿Cómo se llama tu hija?", "Lucía."),
-        ("Где ты живёшь?", "В Казани."),
-        ("你对什么过敏？", "花生。"),
-        ("From where?", "Lisbon."),
-        ("Are you vegetarian?", "Yes, I am."),
-        ("Do you have any allergies?", "No, none."),
-        ("Do you drink alcohol?", "Never."),
-        ("Is Lisbon your home airport?", "It is."),
-        ("Are you allergic to nuts?", "Not sure."),
-        ("Bist du Vegetarier?", "Ja."),
-        ("¿Eres vegetariano?", "Sí, claro."),
-        ("Ты вегетарианец?", "Нет."),
-        ("你吃素吗？", "对。"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "answer"), CASES["a short answer is rendered with its question"])
 @pytest.mark.parametrize("model", [None, ScriptedModel(finding({}))], ids=["without a model", "with one"])
 async def test_a_short_answer_is_rendered_with_its_question(
     asked: str, answer: str, model: ScriptedModel | None
@@ -394,20 +344,7 @@ async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, 
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}
 
 
-@pytest.mark.parametrize(
-    ("before", "reply"),
-    [
-        ("Where do you live?", "Why do you ask?"),
-        ("Do you like it?", "Great!"),
-        ("Shall I go on?", "Hilarious."),
-        ("Would you like me to adjust the tone?", "Yes."),
-        ("Is there anything else I can help you with?", "No, thanks."),
-        ("Are you vegetarian?", "Let me think."),
-        ("Anything else?", "Hilarious."),
-        ("It rains in Lisbon.", "Hilarious."),
-        ("It rains in Lisbon.", "Sorry, Claude."),
-    ],
-)
+@pytest.mark.parametrize(("before", "reply"), CASES["reactions and answers that say nothing are not rendered"])
 async def test_reactions_and_answers_that_say_nothing_are_not_rendered(before: str, reply: str) -> None:
     async with memory_over(concepts=()) as memory:
         assert await told_later(memory, "Hello!", before, reply) == set()
