@@ -1,7 +1,8 @@
 r"""Tables of texts: many examples of one kind stand in a file beside their test.
 
 A file has sections, each below its name in brackets. A line is an example, with ` | ` between its parts and `\n` for a
-line feed; or one of the cases of a test, as values in JSON. What stands before the first section, empty lines, and lines that begin with `#` are notes.
+line feed; or a case of a test, as values in JSON. What stands before the first section, empty lines, and lines that
+begin with `#` are notes.
 """
 
 from __future__ import annotations
