@@ -144,18 +144,19 @@ async def test_a_value_that_is_none_is_dropped_and_counted(
     assert reading.detection.dropped == {DropReason.INVALID_VALUE: 1}
 
 
-async def test_what_the_user_says_in_the_words_of_a_placeholder_is_a_value(read: Callable[..., Any]) -> None:
-    cause = Concept.single("cause", "The cause")
-    item = {"quote": "The cause is unknown", "message": 1, "value": "unknown"}
-    reading = await read(["The cause is unknown."], asked(cause), found(item, field="cause"))
-    assert values(reading.detection.candidates) == [("cause", "unknown")]
-
-
-async def test_signs_that_the_user_wrote_are_a_value(read: Callable[..., Any]) -> None:
-    mood = Concept.single("mood", "The mood, as a sign")
-    item = {"quote": "today is :-)", "message": 1, "value": ":-)"}
-    reading = await read(["For me today is :-)"], asked(mood), found(item, field="mood"))
-    assert values(reading.detection.candidates) == [("mood", ":-)")]
+@pytest.mark.parametrize(
+    ("said", "quote", "value"),
+    [
+        ("The cause is unknown.", "The cause is unknown", "unknown"),
+        ("For me today is :-)", "today is :-)", ":-)"),
+    ],
+)
+async def test_what_the_user_says_in_the_words_or_signs_of_a_placeholder_is_a_value(
+    read: Callable[..., Any], said: str, quote: str, value: str
+) -> None:
+    item = {"quote": quote, "message": 1, "value": value}
+    reading = await read([said], asked(Concept.single("thing", "A thing")), found(item, field="thing"))
+    assert values(reading.detection.candidates) == [("thing", value)]
 
 
 async def test_a_multiple_gives_its_values_once(read: Callable[..., Any]) -> None:

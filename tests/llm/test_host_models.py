@@ -80,22 +80,18 @@ def pydantic_ai_by_responses(base_url: str) -> Any:
     return OpenAIResponsesModel("loopback", provider=OpenAIProvider(openai_client=client))
 
 
-def agents_sdk(base_url: str) -> Any:
+def agents_sdk(base_url: str, kind: str = "OpenAIChatCompletionsModel") -> Any:
     """Return a ``Model`` of the OpenAI Agents SDK."""
-    pytest.importorskip("agents", reason="the extra openai-agents is not installed")
+    agents = pytest.importorskip("agents", reason="the extra openai-agents is not installed")
     import openai
-    from agents import OpenAIChatCompletionsModel
 
-    return OpenAIChatCompletionsModel("loopback", openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0))
+    client = openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0)
+    return getattr(agents, kind)("loopback", client)
 
 
 def agents_sdk_by_responses(base_url: str) -> Any:
     """Return the same, over the Responses API."""
-    pytest.importorskip("agents", reason="the extra openai-agents is not installed")
-    import openai
-    from agents import OpenAIResponsesModel
-
-    return OpenAIResponsesModel("loopback", openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0))
+    return agents_sdk(base_url, "OpenAIResponsesModel")
 
 
 CHAT = (langchain, langchain_by_tools, pydantic_ai, agents_sdk)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +96,21 @@ async def test_scores_are_independent_of_records_outside() -> None:
     assert all(without_secrets)
 
 
+CALLS: Sequence[tuple[str, dict[str, Any]]] = (
+    ("recall", {"query": "city"}),
+    ("load", {"keyword": "city"}),
+    ("list", {}),
+    ("history", {"keyword": "city"}),
+    ("remember", {"text": "Somebody lives in Rome."}),
+    ("save_fact", {"keyword": "city", "value": "Rome"}),
+)
+"""Tools that take a scope and a subject."""
+
+
 @pytest.mark.parametrize("scope", OUTSIDE)
 async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
     client, before = confined.client, await everything(confined.store.memory)
-    for tool, arguments in (
-        ("recall", {"query": "city"}),
-        ("load", {"keyword": "city"}),
-        ("list", {}),
-        ("history", {"keyword": "city"}),
-        ("info", {}),
-        ("remember", {"text": "Maya lives in Rome."}),
-        ("save_fact", {"keyword": "city", "value": "Rome"}),
-    ):
+    for tool, arguments in (*CALLS, ("info", {})):
         message = await refusal(client, tool, scope=scope, **arguments)
         assert (
             ("lies outside of what this server shows" in message)
@@ -121,14 +124,7 @@ async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
 @pytest.mark.parametrize("subject", OF_OTHERS)
 async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
     client, before = confined.client, await everything(confined.store.memory)
-    for tool, arguments in (
-        ("recall", {"query": "city"}),
-        ("load", {"keyword": "city"}),
-        ("list", {}),
-        ("history", {"keyword": "city"}),
-        ("remember", {"text": "Noah lives in Rome."}),
-        ("save_fact", {"keyword": "city", "value": "Rome"}),
-    ):
+    for tool, arguments in CALLS:
         message = await refusal(client, tool, subject=subject, **arguments)
         assert message == "this server does not serve that subject: name user:maya, or none"
     assert await everything(confined.store.memory) == before
