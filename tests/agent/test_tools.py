@@ -26,7 +26,7 @@ class Unreachable(HashEmbedder):
         raise EmbedderError("the embedder cannot be reached")
 
 
-ALICE, BOB = USER.individual("alice"), USER.individual("bob")
+ALICE = USER.individual("alice")
 SCOPE = MemoryScope.agent("clerk")
 
 

@@ -100,7 +100,6 @@ RESPONSES = (langchain_by_responses, pydantic_ai_by_responses, agents_sdk_by_res
 Made = Callable[[str], Any]
 every = pytest.mark.parametrize("made", [*CHAT, *RESPONSES])
 each_chat = pytest.mark.parametrize("made", CHAT)
-each_by_responses = pytest.mark.parametrize("made", RESPONSES)
 
 
 def asked_of(model: Any, **limits: Any) -> HostModel:

@@ -267,7 +267,6 @@ async def test_changes_read_only_what_is_new(tmp_path: Path) -> None:
 
 
 SMALL = EmbedderIdentity(name="small", dimension=2)
-BIG = EmbedderIdentity(name="big", dimension=3)
 
 
 def _append(value: str, vector: list[float] | None, tenant: str | None = None) -> Append:
