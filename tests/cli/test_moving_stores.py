@@ -86,7 +86,7 @@ def test_errors_say_the_next_step(cli: CommandLine, tmp_path: Path, source: str,
     assert not (tmp_path / "new.db").exists()
 
 
-def test_an_unfinished_target_is_refused_and_found_by_a_check(cli: CommandLine, tmp_path: Path) -> None:
+def test_an_unfinished_target_is_refused_and_found_by_a_check(cli: CommandLine) -> None:
     cli.data("save", "city", "Oslo")
     anyio.run(_begin, str(cli.store))
     error = cli.error("load", "city")

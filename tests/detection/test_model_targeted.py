@@ -235,7 +235,7 @@ async def test_about_whom_a_fact_is_comes_from_the_subjects_asked_for(read: Call
 
 
 @pytest.mark.parametrize("keyword", ["facts", "model_config", "_x", "Lieblingsgetränk", "a" * 100, "quote", "copy"])
-async def test_a_concept_may_have_any_keyword(read: Callable[..., Any], keyword: str) -> None:
+async def test_a_concept_may_have_any_keyword(keyword: str) -> None:
     """A keyword that cannot be a field name gets a substitute, which the prompt explains."""
     concept = Concept.single(keyword, "Something", int)
 

@@ -172,7 +172,7 @@ async def test_what_stands_before_the_damage_is_kept(mover: Mover, tmp_path: Pat
         await mover.move("mem0", path)
 
 
-async def test_a_store_without_history_says_so(tmp_path: Path) -> None:
+async def test_a_store_without_history_says_so() -> None:
     async with Memory(NoMemory(), embedder=HashEmbedder()) as memory:
         with pytest.raises(CapabilityError):
             await move_in(memory, revisions(1, 1))

@@ -397,7 +397,7 @@ async def test_bytes_are_kept_on_request_only_and_go_when_all_that_was_read_is_f
     assert list(folder.iterdir()) == []
 
 
-async def test_files_are_read_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
     loaded = Medium.loaded
 

@@ -293,7 +293,7 @@ def test_googles_models_take_video(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(map(media_reader("google/gemini-2.5-flash").takes, ("video/mp4", "video/webm", "video/quicktime")))
 
 
-async def test_any_server_with_openais_form_has_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_server_with_openais_form_has_its_url() -> None:
     with LoopbackOpenAIServer(lambda path, request: Answer(openai_answer(json.dumps(FOUND)))) as server:
         model = media_reader(f"{server.base_url}#qwen2-vl")
         await model.read_medium(PNG, whole(PNG, "image/png"))

@@ -114,7 +114,7 @@ async def test_actions_of_clients_imports_and_models_are_recorded() -> None:
         assert len(await happened(memory, actors=["app"])) == 3
 
 
-async def test_the_trail_can_be_narrowed(tmp_path: Path) -> None:
+async def test_the_trail_can_be_narrowed() -> None:
     async with opened(actor="app") as memory:
         before = dt.datetime.now(dt.UTC)
         (rome,) = await memory.save(SingleFact(CITY, "Rome"), scope="/product/alpha")
