@@ -114,8 +114,9 @@ async def test_without_a_model_the_users_words_precede_the_assistants() -> None:
         assert [sentence for sentence, _, _ in FACTS.values() if sentence not in block] == []
         assert len(block) <= 1_500
         assert "assistant" not in block, "its replies only repeat what the user said"
-        with agent.run("alice", "tuesday"):
-            await saved(agent, [user("A room?"), assistant("I suggest the Grand Hotel near the station.")])
+        await saved(
+            agent, [user("A room?"), assistant("I suggest the Grand Hotel near the station.")], "alice", "tuesday"
+        )
         block = await block_of(agent, "Which hotel was it?")
         assert lines(block)[-1] == ("statement", "I suggest the Grand Hotel near the station.")
         assert 'by="assistant"' in block
@@ -267,8 +268,7 @@ async def test_words_are_erased_with_a_forgotten_fact() -> None:
             memory, ["I have a cat.", "I live in Oslo.", "Forget that I have a cat."], concepts=[CITY, PETS]
         )
         assert words(await memory.list_records()) == ["I live in Oslo."]
-        with agent.run("alice", "wednesday"):
-            await saved(agent, [user("I have a dog."), user("Forget that I have a dog.")])
+        await saved(agent, [user("I have a dog."), user("Forget that I have a dog.")], "alice", "wednesday")
         assert words(await memory.list_records()) == ["I live in Oslo."]
         assert await memory.load(PETS) is None
 
@@ -353,8 +353,7 @@ async def test_a_memory_without_a_model_keeps_all_messages_but_ignored_ones() ->
         (OriginPolicy(assistant=Treatment.IGNORE), ["Hello."]),
     ):
         async with memory_over(policies=attrs.evolve(FOUND_ALONE, origins=origins)) as memory:
-            with plugin(memory).run("alice", "monday"):
-                await saved(plugin(memory), said)
+            await saved(plugin(memory), said, "alice", "monday")
             assert words(await memory.list_records()) == kept
             await memory.remember(Message(content="Never kept.", treatment=Treatment.CONTEXT))
             assert words(await memory.list_records()) == kept
@@ -386,8 +385,7 @@ async def test_days_are_those_of_the_memorys_time_zone() -> None:
     clock = FakeClock(dt.datetime(2026, 3, 3, 8, tzinfo=tokyo))
     async with Memory(InMemoryProvider(), clock=clock) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            await saved(agent, [user("Today I have my driving test.")])
+        await saved(agent, [user("Today I have my driving test.")], "alice", "monday")
         clock.advance(dt.timedelta(days=1))
         with agent.run("alice", "tuesday"):
             block = "".join(texts(await agent.load_all_facts_to_agent([user("When was my driving test?")])))

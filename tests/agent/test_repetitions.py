@@ -68,8 +68,7 @@ async def agent_after(memory: Memory, *turns: str, concept: Concept[Any, Any] = 
     """Return an agent to which alice said something, a session a turn."""
     agent = plugin(memory, concepts=(concept,))
     for number, turn in enumerate(turns):
-        with agent.run("alice", f"session {number}"):
-            await saved(agent, [user(turn), assistant("Noted.")])
+        await saved(agent, [user(turn), assistant("Noted.")], "alice", f"session {number}")
     return agent
 
 
@@ -184,8 +183,7 @@ async def test_a_fact_hides_no_statement_that_denies_it_or_is_about_the_past(lat
 
 async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_found_in(memory: Memory) -> None:
     agent = plugin(memory, concepts=(CITY,), subjects=(IDA,))
-    with agent.run("alice", "monday"):
-        await saved(agent, [user("I live in Oslo.")])
+    await saved(agent, [user("I live in Oslo.")], "alice", "monday")
     await memory.save(SingleFact(CITY, "Oslo"), subject=IDA)
     assert await told(agent) == ["Oslo", "I live in Oslo."]
 
@@ -233,8 +231,7 @@ async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
     questions = [f"What shall we cook on day {number}, and how long does it take?" for number in range(40)]
     async with remembering({"I live in Oslo.": "Oslo"}) as memory:
         agent = plugin(memory, concepts=(CITY,))
-        with agent.run("alice", "monday"):
-            await saved(agent, [user(text) for text in ("I live in Oslo.", *questions)])
+        await saved(agent, [user(text) for text in ("I live in Oslo.", *questions)], "alice", "monday")
         assert await told(agent, "What shall we cook?") == ["Oslo"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from typing import Any
@@ -28,8 +29,10 @@ from tests.narrowing import not_none
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 
 
-async def saved(agent: Any, history: list[Any], **options: Any) -> SavedHistory:
-    handle = await agent.save_facts_from_history(history, **options)
+async def saved(agent: AgentMemory, history: list[Any], *run: str, **options: Any) -> SavedHistory:
+    """Save a history, as of the run of a user in a session or else of none, and wait until it is read."""
+    with agent.run(*run) if run else contextlib.nullcontext():
+        handle = await agent.save_facts_from_history(history, **options)
     assert isinstance(handle, SavedHistory)
     await handle.wait()
     return handle
@@ -38,8 +41,7 @@ async def saved(agent: Any, history: list[Any], **options: Any) -> SavedHistory:
 async def test_typed_facts_are_found_with_their_source() -> None:
     async with memory_over(ScriptedModel(well)) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            handle = await saved(agent, [LIVES, assistant("Noted.")])
+        handle = await saved(agent, [LIVES, assistant("Noted.")], "alice", "monday")
         assert (handle.pending, handle.failures) == (0, ())
         assert not_none(await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")).value == "Oslo"
         (record,) = await memory.list_records(concepts=[CITY])
@@ -50,8 +52,7 @@ async def test_the_declared_concepts_of_the_memory_are_looked_for() -> None:
     model = ScriptedModel(well)
     async with memory_over(model, concepts=[CITY]) as memory:
         agent = plugin(memory, concepts=())
-        with agent.run("alice", "monday"):
-            await saved(agent, [LIVES, assistant("Noted.")])
+        await saved(agent, [LIVES, assistant("Noted.")], "alice", "monday")
         assert not_none(await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")).value == "Oslo"
 
 
@@ -62,8 +63,7 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
         agent, history = plugin(memory), [LIVES, assistant("Noted.")]
         for more in ([], [user("We booked 12 seats."), assistant("Fine.")], [user("I have a cat.")]):
             history += more
-            with agent.run("alice", "monday"):
-                await saved(agent, history)
+            await saved(agent, history, "alice", "monday")
         assert said([item for item in await memory.list_records() if item.concept.keyword != "statement"]) == [
             12,
             "Oslo",
@@ -80,8 +80,7 @@ async def test_an_answer_follows_its_question_however_the_conversation_is_saved(
     history = [user("Hello!"), assistant("Are you allergic to anything?"), user("Penicillin.")]
     history += [assistant("Where do you live?"), user("Lisbon"), assistant("Thank you.")]
     for end in ends:
-        with agent.run("alice", "monday"):
-            await saved(agent, history[:end])
+        await saved(agent, history[:end], "alice", "monday")
     matches = await memory.for_user("alice").recall("What am I allergic to?")
     assert matches[0].record.value == "Penicillin."
 
@@ -91,8 +90,7 @@ async def test_what_is_said_later_in_a_session_overtakes_what_was_said_before(
 ) -> None:
     history = [user("I live in Oslo."), assistant("Noted."), user("I moved to Bergen."), assistant("How nice.")]
     for end in (2, 4):
-        with agent.run("alice", "monday"):
-            await saved(agent, history[:end])
+        await saved(agent, history[:end], "alice", "monday")
     bergen, *others = await memory.for_user("alice").recall("Where do I live?")
     assert bergen.record.value == "I moved to Bergen."
     assert [match.newer == bergen.record for match in others if match.record.value == "I live in Oslo."] == [True]
@@ -103,12 +101,10 @@ async def test_what_was_erased_does_not_come_back_with_the_next_turn(model: Scri
     history = [user("I have a cat."), assistant("Noted."), LIVES, assistant("Noted, too.")]
     async with memory_over(model) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            await saved(agent, history)
+        await saved(agent, history, "alice", "monday")
         await memory.for_user("alice").forget(pattern="cat")
         history += [user("I have a dog."), assistant("Good.")]
-        with agent.run("alice", "monday"):
-            await saved(agent, history)
+        await saved(agent, history, "alice", "monday")
         values = [str(value) for value in said(await memory.for_user("alice").list_records())]
         assert any("dog" in value for value in values)
         assert not any("cat" in value for value in values)
@@ -118,8 +114,7 @@ async def test_turns_that_are_passed_one_by_one_are_kept_whatever_the_assistant_
     memory: Memory, agent: AgentMemory
 ) -> None:
     for text in ("I have a cat.", "I live in Oslo.", "I like tea."):
-        with agent.run("alice", "monday"):
-            await saved(agent, [user(text), assistant("Noted.")])
+        await saved(agent, [user(text), assistant("Noted.")], "alice", "monday")
     values = {record.value for record in await memory.for_user("alice").list_records()}
     assert {"I have a cat.", "I live in Oslo.", "I like tea."} <= values
 
@@ -144,8 +139,7 @@ async def test_rendered_blocks_are_not_read_for_facts() -> None:
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            await saved(agent, [LIVES])
+        await saved(agent, [LIVES], "alice", "monday")
         with agent.run("alice", "tuesday"):
             loaded = await agent.load_all_facts_to_agent([{"role": "system", "content": "I live in Rome."}, ASKED])
             assert "Oslo" in texts(loaded)[1]
@@ -189,8 +183,7 @@ def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(sc
 
 async def test_the_same_session_of_two_users_is_two_conversations(memory: Memory, agent: AgentMemory) -> None:
     for name in ("alice", "bob"):
-        with agent.run(name, "s"):
-            await saved(agent, [LIVES])
+        await saved(agent, [LIVES], name, "s")
     assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
 
 
@@ -306,8 +299,7 @@ async def test_unread_messages_are_kept_and_rendered_verbatim() -> None:
 
     async with memory_over(ScriptedModel(fails)) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            handle = await saved(agent, [LIVES])
+        handle = await saved(agent, [LIVES], "alice", "monday")
         assert handle.failures == ("ModelError",)
         with agent.run("alice", "tuesday"):
             assert "I live in Oslo." in texts(await agent.load_all_facts_to_agent([ASKED]))[0]
@@ -337,8 +329,7 @@ async def test_subjects_of_the_agent_may_be_asked_about() -> None:
     model = ScriptedModel(lambda prompt, answer: {"city": [item]})
     async with memory_over(model) as memory:
         agent = plugin(memory, subjects=[team])
-        with agent.run("alice", "s"):
-            await saved(agent, [LIVES], looking_for=DetectionRequest(subjects=[USER, team], concepts=[CITY]))
+        await saved(agent, [LIVES], "alice", "s", looking_for=DetectionRequest(subjects=[USER, team], concepts=[CITY]))
         (record,) = await memory.list_records(concepts=[CITY])
         assert record.subject == team
         assert STATEMENT.keyword not in {item.concept.keyword for item in await memory.list_records()}
