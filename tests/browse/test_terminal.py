@@ -110,14 +110,16 @@ async def notified(pilot: Pilot[Any], text: str) -> None:
     await until(pilot, lambda: bool(pilot.app.screen.query("Toast")))
 
 
-async def press(pilot: Pilot[Any], *keys: str, then: str | Callable[[], bool] = "") -> str:
-    """Press keys, wait until they are obeyed, then as `until` does; what follows a quotation mark is typed."""
+async def press(pilot: Pilot[Any], *keys: str, then: str | Callable[[], bool] = "", notice: str = "") -> str:
+    """Press keys, or type what follows a quotation mark; wait until all is obeyed, and as `until` or `notified` do."""
     for key in keys:
         if key.startswith("'"):
             rush(pilot, key)
             await pilot.pause()
         else:
             await pilot.press(key)
+    if notice:
+        await notified(pilot, notice)
     return await until(pilot, then) if then else ""
 
 
@@ -320,8 +322,7 @@ async def test_an_edit_on_top_of_a_newer_revision_shows_both_and_is_saved_again(
         assert "The record was changed since this form was opened" in " ".join(screen.split())
         (record,) = await memory.list_records(concepts=["seats"])
         assert (record.value, record.details.importance) == (555, 0.5)
-        await press(pilot, "ctrl+s")
-        await notified(pilot, "Saved.")
+        await press(pilot, "ctrl+s", notice="Saved.")
     (record,) = await memory.list_records(concepts=["seats"])
     assert (record.value, record.details.importance) == (555, 0.59)
 
@@ -342,8 +343,7 @@ async def test_a_retraction_has_its_reason_in_the_trail_and_is_taken_back(memory
         await press(pilot, "'a mistake", "enter", then="because: a mistake")
         assert 120 not in await values(memory)
         await press(pilot, "r", then="Bring back 1 record?")
-        await press(pilot, "enter")
-        await notified(pilot, "Brought back")
+        await press(pilot, "enter", notice="Brought back")
     assert 120 in await values(memory)
 
 
@@ -366,11 +366,9 @@ async def test_undo_returns_to_the_value_before_and_again_to_the_one_after(memor
 async def test_a_record_is_rolled_back_to_the_revision_under_the_cursor(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "enter", then="Done to it")
-        await press(pilot, "b")
-        await notified(pilot, "This is the present revision")
+        await press(pilot, "b", notice="This is the present revision")
         await press(pilot, "up", "b", then="Return to revision 1 of 1 record?")
-        await press(pilot, "enter")
-        await notified(pilot, "Rolled back 1 record.")
+        await press(pilot, "enter", notice="Rolled back 1 record.")
     assert 80 in await values(memory)
 
 
@@ -380,8 +378,7 @@ async def test_forgetting_needs_the_phrase_and_then_leaves_nothing(memory: Memor
         assert "• seats  120" in screen
         await press(pilot, "'yes", "enter", then="type: forget 1 record; nothing was erased")
         assert 120 in await values(memory)
-        await press(pilot, *["backspace"] * 3, "'forget 1 record", "enter")
-        await notified(pilot, "Erased 1 record for good.")
+        await press(pilot, *["backspace"] * 3, "'forget 1 record", "enter", notice="Erased 1 record for good.")
     assert 120 not in await values(memory)
     assert not await memory.history(SEATS, subject=MAYA, scope="/product/fair")
 
@@ -397,12 +394,10 @@ async def test_marked_records_are_changed_together(memory: Memory) -> None:
 
 async def test_everything_under_the_conditions_is_forgotten_at_once(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "F")
-        await notified(pilot, "Choose a scope, subject, concept or category in the tree first")
+        await press(pilot, "F", notice="Choose a scope, subject, concept or category in the tree first")
         await press(pilot, "p", "down", "down", "down", "right", "down", "enter", then="2 records, newest first")
         await press(pilot, "F", then="Erase 2 records for good?")
-        await press(pilot, "'forget 2 records", "enter")
-        await notified(pilot, "Erased 2 records for good.")
+        await press(pilot, "'forget 2 records", "enter", notice="Erased 2 records for good.")
     assert await values(memory) == ["Dutch", "Norwegian", "Oslo"]
 
 
@@ -411,12 +406,10 @@ async def test_quarantined_records_are_rejected_and_accepted_after_all(memory: M
         assert "1 item in the inbox (i)" in seen(pilot)
         await press(pilot, "i")
         assert "from tool" in await until(pilot, "The palace has 900 seats.")
-        await press(pilot, "r")
-        await notified(pilot, "Rejected 1 record.")
+        await press(pilot, "r", notice="Rejected 1 record.")
         assert not await memory.inbox.quarantine.list()
         await press(pilot, "g", then="The palace has 900 seats.")
-        await press(pilot, "a")
-        await notified(pilot, "Accepted 1 record.")
+        await press(pilot, "a", notice="Accepted 1 record.")
     assert "The palace has 900 seats." in await values(memory)
 
 
@@ -425,8 +418,7 @@ async def test_all_that_waits_is_marked_and_accepted_with_two_keys(memory: Memor
     async with browsing(memory) as pilot:
         await press(pilot, "i")
         assert "waits: from a tool" in await until(pilot, "Waiting 4")
-        await press(pilot, "asterisk", "a")
-        await notified(pilot, "Accepted 4 records.")
+        await press(pilot, "asterisk", "a", notice="Accepted 4 records.")
     assert not await memory.inbox.quarantine.list()
 
 
@@ -443,8 +435,7 @@ async def test_texts_that_a_model_could_not_read_are_read_again_or_kept() -> Non
         async with browsing(memory, has_model=True) as pilot:
             screen = await press(pilot, "i", "g", "g", then="ModelUnavailableError")
             assert "Not read 2" in screen
-            await press(pilot, "y")
-            await notified(pilot, "could not be read again (ModelUnavailableError)")
+            await press(pilot, "y", notice="could not be read again (ModelUnavailableError)")
             await press(pilot, "w", then="Not read 1")
         assert len(await memory.inbox.dead_letters.list()) == 1
 
@@ -454,8 +445,7 @@ async def test_without_a_model_reading_again_says_how_to_name_one() -> None:
     async with Memory("memory:", embedder=HashEmbedder(), model=model) as memory:
         await memory.remember(Message(content="The yard is closed.", role="user", timestamp=DAY))
         async with browsing(memory) as pilot:
-            await press(pilot, "i", "g", "g", "y")
-            await notified(pilot, "Reading again needs a language model")
+            await press(pilot, "i", "g", "g", "y", notice="Reading again needs a language model")
 
 
 async def test_an_export_is_written_once_and_never_over_a_file(memory: Memory, tmp_path: Path) -> None:
@@ -541,8 +531,7 @@ async def test_an_edit_keeps_the_hidden_characters_that_it_does_not_touch(memory
         at = next(number for number, row in enumerate(_shown(table)) if "\ufffd" in value_of(row))
         table.move_cursor(row=at)
         await press(pilot, "e", then="a\ufffdb\ufffd[31mc")
-        await press(pilot, "end", "'!", "ctrl+s")
-        await notified(pilot, "Saved.")
+        await press(pilot, "end", "'!", "ctrl+s", notice="Saved.")
     assert "a\u202eb\x1b[31mc!" in await values(memory)
 
 
