@@ -23,11 +23,15 @@ import anyio
 import attrs
 import numpy as np
 
-from factmem import Concept, Fact, Memory, MemoryScope, MemorySubject, open_provider
+from factmem import Memory
 from factmem.abc.capabilities import Access, Append, StateRequest
 from factmem.codec import encode_entry
+from factmem.facts import Concept, Fact
+from factmem.providers.registry import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, Origin, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 ADDRESSES: Final = {
     "sqlite-vec": "sqlite-vec:{folder}/facts.db",
