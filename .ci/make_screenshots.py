@@ -23,7 +23,7 @@ from textual.pilot import Pilot
 from factmem import Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.browse.browser import Browser, Opened
 from factmem.browse.terminal.app import TerminalBrowser
-from factmem.records import Evidence
+from factmem.details import Evidence
 
 ROOT: Final = Path(__file__).parents[1]
 PICTURES: Final = ROOT / "docs" / "pages" / "images"

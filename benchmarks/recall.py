@@ -50,7 +50,8 @@ from rich.table import Table
 
 from factmem import STATEMENT, Concept, FactDetails, Memory, MultipleFacts, SingleFact
 from factmem.abc.capabilities import Append, EmbedderIdentity
-from factmem.records import Evidence, Place, assertions_of
+from factmem.details import Evidence
+from factmem.records import Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

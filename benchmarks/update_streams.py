@@ -17,10 +17,10 @@ import attrs
 
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, Message
+from factmem.details import FactDetails
 from factmem.detection import utterances
 from factmem.detection.utterances import Utterance
 from factmem.facts import Concept, FactType
-from factmem.records import FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

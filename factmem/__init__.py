@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from factmem.agent.config import AgentMemoryConfig
     from factmem.agent.plugin import AgentMemory
     from factmem.changes import Change, ChangeKind
+    from factmem.details import Evidence, FactDetails, Origin
     from factmem.errors import FactMemError
     from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
     from factmem.llm.instructor_model import language_model
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from factmem.providers.registry import open_provider
     from factmem.recall.results import RecallMatch
     from factmem.recall.scoring import RecallSettings
-    from factmem.records import Evidence, FactDetails, FactRecord, Origin
+    from factmem.records import FactRecord
     from factmem.scopes import MemoryScope
     from factmem.subjects import MemorySubject
 

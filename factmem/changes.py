@@ -12,8 +12,6 @@ from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.records import FactRecord, shown_record
 
-__all__ = ["Change", "ChangeKind", "changes_between"]
-
 
 class ChangeKind(enum.Enum):
     """Kind of a change to one record."""

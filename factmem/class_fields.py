@@ -12,8 +12,6 @@ import attrs
 
 from factmem.errors import InvalidDataError
 
-__all__ = ["ClassField", "fields_of", "is_pydantic", "stored_fields"]
-
 _FACTORY: Final[type[Any]] = type(attrs.Factory(list))
 _MISSING: Final = dataclasses.MISSING
 

@@ -17,44 +17,20 @@ from collections.abc import Callable, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from factmem.details import MediumPart
+from factmem.details import Evidence, FactDetails, MediumPart, Origin
 from factmem.errors import CodecError, FactMemError, NewerVersionError
 from factmem.facts import FactType, check_interval, utc
 from factmem.legal_names import checked_name
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    Evidence,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    StateChange,
-    Tombstone,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope
+from factmem.shapes import type_of
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
 from factmem.validators import changed, check_text
-from factmem.values import check_json, check_value, decode_value, type_of
+from factmem.values import check_json, check_value, decode_value
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-__all__ = [
-    "FORMAT_VERSION",
-    "HEAD_FIELDS",
-    "MAX_SEQ",
-    "decode_assertion",
-    "decode_entry",
-    "decode_head",
-    "dump_entry",
-    "encode_entry",
-    "encode_head",
-    "encode_rest",
-    "load_entry",
-]
 
 FORMAT_VERSION: Final = 3
 """Version of the documents that this factmem writes, and the newest that it reads.

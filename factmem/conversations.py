@@ -28,8 +28,6 @@ from factmem.json_stream import json_rows, kind_of_json
 from factmem.media.parts import MediaParts, media_in
 from factmem.patterns import lazy_pattern
 
-__all__ = ["ConversationFile", "conversations_in", "conversations_of", "read_conversations", "said_at"]
-
 _LOCOMO: Final = lazy_pattern(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
 _LONGMEMEVAL: Final = lazy_pattern(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
 _EPOCH: Final = lazy_pattern(r"\d{9,13}(?:\.\d{1,9})?")

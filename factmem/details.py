@@ -16,17 +16,6 @@ from factmem.legal_names import checked_name
 from factmem.validators import check_instance, check_text, fraction, instance_of, named, positive, text, weight
 from factmem.values import Json, canonical_bytes, encode_value
 
-__all__ = [
-    "UNREVIEWED",
-    "Evidence",
-    "FactDetails",
-    "MediumPart",
-    "MetadataMerge",
-    "Origin",
-    "Treatment",
-    "merged_metadata",
-]
-
 UNREVIEWED: Final = "unreviewed"
 """Flag added to a flagged text that was kept instead of quarantined. See `FactDetails.unreviewed`."""
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, distribution, entry_points
 from typing import Final
 
-__all__ = ["installed_entry_points", "named_entry_point"]
-
 _DISTRIBUTION: Final = "factmem"
 
 

@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-__all__ = ["did_you_mean", "hinted", "home_of", "kind_of", "missing_attribute", "similar_names", "unknown_keywords"]
-
 ClassT = TypeVar("ClassT", bound=type)
 
 _PACKAGES: Final = (

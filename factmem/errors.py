@@ -52,51 +52,6 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = [
-    "BudgetSpentError",
-    "CapabilityError",
-    "CodecError",
-    "ConceptConflictError",
-    "ConversationFormatError",
-    "CorruptStoreError",
-    "DowngradedStoreError",
-    "EmbedderError",
-    "EmbedderMismatchError",
-    "FactMemError",
-    "FileFormatError",
-    "IncompleteProfileError",
-    "InvalidDataError",
-    "InvalidNameError",
-    "InvalidVectorError",
-    "KeyUnavailableError",
-    "MediumError",
-    "MemoryFileError",
-    "MisplacedDataError",
-    "MissingPackageError",
-    "MissingUserError",
-    "ModelAnswerError",
-    "ModelAwayError",
-    "ModelError",
-    "ModelRefusedError",
-    "ModelUnavailableError",
-    "NewerVersionError",
-    "OutOfViewError",
-    "ProviderClosedError",
-    "ProviderError",
-    "QuotaExceededError",
-    "ReadOnlyError",
-    "RecordNotFoundError",
-    "RolledBackStoreError",
-    "SeveralIndividualsError",
-    "StateConflictError",
-    "StoreUnavailableError",
-    "TamperedStoreError",
-    "UnknownProviderError",
-    "WeakPassphraseError",
-    "WrongKeyError",
-    "WrongLoopError",
-]
-
 
 class FactMemError(Exception):
     """The root of all errors of factmem. Each can be pickled, and so passed between processes."""

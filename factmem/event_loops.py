@@ -23,8 +23,6 @@ from anyio.lowlevel import current_token
 
 from factmem.errors import ModelAwayError, ProviderClosedError, WrongLoopError
 
-__all__ = ["OneLoop", "ProgramLoops", "away", "check_process", "is_async", "settle"]
-
 T = TypeVar("T")
 
 

@@ -16,25 +16,9 @@ import attrs
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
+from factmem.shapes import Shape, shape_of
 from factmem.validators import check_aware, check_text, made, named, text
-from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
-
-__all__ = [
-    "STATEMENT",
-    "AnyFact",
-    "ClockTime",
-    "Concept",
-    "Fact",
-    "FactT",
-    "FactType",
-    "MultipleConcept",
-    "MultipleFacts",
-    "SingleConcept",
-    "SingleFact",
-    "check_interval",
-    "stored_fact",
-    "utc",
-]
+from factmem.values import canonical_bytes, check_value, encode_value
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -23,27 +23,10 @@ from typing import Any, Final, assert_never
 
 import attrs
 
+from factmem.details import FactDetails
 from factmem.facts import FactType
-from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Recorded, StateChange, Tombstone
+from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.values import canonical_bytes
-
-__all__ = [
-    "Current",
-    "Moment",
-    "began_retracted",
-    "by_record",
-    "deciding_order",
-    "ends",
-    "fold",
-    "has_expired",
-    "in_effect",
-    "never_accepted",
-    "record_key",
-    "revisions",
-    "said_order",
-    "states_of",
-]
-
 
 _NEVER: Final = dt.datetime.max.replace(tzinfo=dt.UTC)
 

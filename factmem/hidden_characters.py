@@ -6,8 +6,6 @@ import html
 import re
 from typing import Final
 
-__all__ = ["CONTROL", "HIDDEN", "escaped", "escaped_words", "visible"]
-
 CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 """Control characters, except tabs and line ends. Terminals obey some of them."""
 HIDDEN: Final = re.compile(

@@ -14,8 +14,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
-__all__ = ["attributes", "record_json", "value_json"]
-
 
 def attributes(thing: Any, *names: str) -> dict[str, Json]:
     """Return attributes of an object, or all of its fields, as JSON."""

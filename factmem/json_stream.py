@@ -9,8 +9,6 @@ from typing import Any, Final, TextIO
 from factmem.errors import FileFormatError
 from factmem.patterns import lazy_pattern
 
-__all__ = ["MAX_VALUE_CHARS", "json_rows", "kind_of_json"]
-
 MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
 """Maximum length of one value of a stream, such as a conversation, in characters."""
 

@@ -6,8 +6,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a package, which imports the module of a name when the name is first used.

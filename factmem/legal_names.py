@@ -10,8 +10,6 @@ from typing import Final
 
 from factmem.errors import InvalidDataError, InvalidNameError
 
-__all__ = ["MAX_NAME_LENGTH", "checked_name", "checked_path", "folded_keyword"]
-
 _SEPARATORS: Final = dict.fromkeys(map(ord, "-_ "))
 
 MAX_NAME_LENGTH = 512

@@ -18,8 +18,6 @@ from factmem.abc import MemoryObserver, OperationCompleted, OperationEvent, Oper
 from factmem.abc.detector import DropReason
 from factmem.abc.observer import Effect, Operation
 
-__all__ = ["Call", "Observation", "ObservedCall", "current_call", "nested"]
-
 _log = logging.getLogger("factmem")
 
 

@@ -13,8 +13,6 @@ from typing import Any, Final, cast
 from factmem.errors import InvalidDataError
 from factmem.short_work import may_wait
 
-__all__ = ["LinearPattern", "any_of", "lazy_pattern", "linear_search"]
-
 
 class _LazyPattern:
     """Stands for a pattern: the first use of a method compiles it, and binds the compiled pattern's own method."""

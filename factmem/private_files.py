@@ -19,25 +19,6 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = [
-    "TEMPORARY",
-    "FlushError",
-    "create_file",
-    "is_exposed",
-    "is_leftover",
-    "leftovers",
-    "make_folders",
-    "open_to_append",
-    "open_to_change",
-    "remove_leftovers",
-    "replace_file",
-    "replacing",
-    "sync_file",
-    "sync_folder",
-    "write_all",
-    "writing",
-]
-
 TEMPORARY: Final = ".tmp"
 """Suffix of the temporary files of `replacing`; what lies there after a kill is rubbish."""
 

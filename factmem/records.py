@@ -18,35 +18,14 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 
-from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, Treatment, merged_metadata
+from factmem.details import Evidence, FactDetails, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, stored_fact, utc
 from factmem.scopes import MemoryScope
-from factmem.shapes import Shape, accepts, check_fits
+from factmem.shapes import Shape, accepts, check_fits, type_of
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of, text
-from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
-
-__all__ = [
-    "Assertion",
-    "AssertionState",
-    "Evidence",
-    "FactDetails",
-    "FactRecord",
-    "LogEntry",
-    "MetadataMerge",
-    "Origin",
-    "Place",
-    "Recorded",
-    "StateChange",
-    "Tombstone",
-    "as_kept_apart",
-    "assertions_of",
-    "merged_metadata",
-    "record_of",
-    "shown_record",
-    "statement_at",
-]
+from factmem.values import Json, canonical_bytes, decode_value, encode_value
 
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ from factmem.errors import InvalidNameError
 from factmem.legal_names import checked_name
 from factmem.validators import instance_of, named
 
-__all__ = ["MemoryScope", "ScopeKind"]
-
 
 class ScopeKind(enum.Enum):
     """The four branches of a tenant's tree, narrowest first."""

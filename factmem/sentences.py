@@ -21,37 +21,6 @@ import attrs
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.toml_tables import table
 
-__all__ = [
-    "ASKS_SOMEBODY",
-    "A_WORD",
-    "CORRECTS",
-    "ENOUGH",
-    "LINE_END",
-    "QUESTION_MARKS",
-    "SENTENCE_END",
-    "WORD",
-    "Language",
-    "Span",
-    "clause_spans",
-    "content_words",
-    "day_phrases",
-    "folded",
-    "forget_texts",
-    "forgettable",
-    "is_question",
-    "language_of",
-    "languages_of_times",
-    "own_words",
-    "points_back",
-    "says_enough",
-    "sentence_spans",
-    "stated_spans",
-    "telling",
-    "tells",
-    "words_anywhere",
-    "words_of",
-]
-
 Span: TypeAlias = tuple[int, int]
 
 LINE_END: Final = lazy_pattern(r"\n\s*")

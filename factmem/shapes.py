@@ -22,19 +22,6 @@ from factmem.error_hints import kind_of
 from factmem.errors import CodecError, InvalidDataError
 from factmem.value_types import JSON_SHAPE, scalar_of, scalar_of_shape
 
-__all__ = [
-    "Shape",
-    "accepts",
-    "check_fits",
-    "forms_of",
-    "is_json",
-    "is_union",
-    "name_of",
-    "shape_of",
-    "type_of",
-    "words_for",
-]
-
 Shape: TypeAlias = "str | Mapping[str, Any]"
 """The structural tag of a value's type, itself JSON."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final, TypeVar
 
-__all__ = ["at_once", "may_wait"]
-
 T = TypeVar("T")
 
 _AT_ONCE: Final = ContextVar("_AT_ONCE", default=False)

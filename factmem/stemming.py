@@ -11,8 +11,6 @@ from factmem.toml_tables import table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["forget_stems", "stemmer"]
-
 
 @functools.cache
 def _base_forms() -> Mapping[str, str]:

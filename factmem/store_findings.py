@@ -14,8 +14,6 @@ from factmem.errors import CorruptStoreError, FactMemError, MisplacedDataError, 
 from factmem.facts import FactType
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 
-__all__ = ["Finding", "FindingKind", "Severity", "finding_of", "findings_in", "named", "unfinished_copy"]
-
 
 class Severity(enum.StrEnum):
     """Severity of a finding: data is wrong or missing, something is to be done, or a fact that is good to know."""

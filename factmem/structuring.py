@@ -17,8 +17,6 @@ from factmem.value_types import SCALARS, Scalar, WrongTypeError
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["explain_structure_error", "in_detail", "value_converter"]
-
 _MOST_PARTS_EXPLAINED: Final = 2_000
 
 

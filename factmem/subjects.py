@@ -9,8 +9,6 @@ import attrs
 from factmem.errors import InvalidDataError
 from factmem.validators import named, text, whole
 
-__all__ = ["MemorySubject"]
-
 _WEAKEST: Final = 2**31 - 1
 
 

@@ -20,8 +20,6 @@ from factmem.patterns import lazy_pattern
 from factmem.sentences import folded, language_of, languages_of_times
 from factmem.toml_tables import table
 
-__all__ = ["in_english"]
-
 _LONGEST: Final = 2_000
 """Number of characters of a text that are read."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from factmem.short_work import may_wait
 
-__all__ = ["filled", "table"]
-
 
 @functools.cache
 def table(path: str) -> Mapping[str, Any]:

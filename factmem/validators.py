@@ -22,34 +22,6 @@ from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.legal_names import checked_name
 
-__all__ = [
-    "Validator",
-    "aware",
-    "changed",
-    "check_aware",
-    "check_duration",
-    "check_fraction",
-    "check_instance",
-    "check_number",
-    "check_seconds",
-    "check_text",
-    "check_whole",
-    "count",
-    "duration",
-    "fraction",
-    "instance_of",
-    "is_sound",
-    "listed",
-    "made",
-    "named",
-    "one_or_more",
-    "positive",
-    "seconds",
-    "text",
-    "weight",
-    "whole",
-]
-
 T = TypeVar("T")
 
 Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]

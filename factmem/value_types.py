@@ -22,21 +22,6 @@ import attrs
 from factmem.errors import InvalidDataError
 from factmem.subjects import MemorySubject
 
-__all__ = [
-    "JSON_SHAPE",
-    "SCALARS",
-    "UNITS",
-    "Scalar",
-    "ScalarKind",
-    "WrongTypeError",
-    "as_utc",
-    "is_number",
-    "scalar_named",
-    "scalar_of",
-    "scalar_of_shape",
-    "typed_names",
-]
-
 JSON_SHAPE: Final = "json"
 """The shape of a value of no declared type: any JSON."""
 

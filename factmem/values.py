@@ -16,25 +16,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.shapes import Shape, accepts, is_json, name_of, shape_of, type_of
+from factmem.shapes import is_json, name_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
 from factmem.validators import check_text, is_sound
-
-__all__ = [
-    "MAX_VALUE_BYTES",
-    "MAX_VALUE_DEPTH",
-    "Json",
-    "Shape",
-    "accepts",
-    "canonical_bytes",
-    "check_json",
-    "check_value",
-    "decode_value",
-    "encode_value",
-    "shape_of",
-    "texts_in",
-    "type_of",
-]
 
 T = TypeVar("T")
 

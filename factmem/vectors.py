@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PROBE", "storable_vector", "unit_rows", "unit_vector", "unit_vectors"]
-
 PROBE: Final = "dimension"
 """Text whose vector shows that an embedder answers, and its dimension."""
 

@@ -12,8 +12,6 @@ from factmem.records import Assertion, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["UNCONFINED", "Sight", "View"]
-
 
 @attrs.frozen(kw_only=True)
 class View:

@@ -7,8 +7,6 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-__all__ = ["Analysis", "AnalysisRequest", "Analyst"]
-
 
 @attrs.frozen(kw_only=True)
 class AnalysisRequest:

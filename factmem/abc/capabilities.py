@@ -24,22 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Access",
-    "Append",
-    "EmbedderIdentity",
-    "EraseReceipt",
-    "KeepsFiles",
-    "KeepsLog",
-    "LogPart",
-    "Receipt",
-    "ScansVectors",
-    "StateRequest",
-    "Statement",
-    "StoreLocation",
-    "UpgradesFormat",
-]
-
 
 @attrs.frozen(kw_only=True)
 class Access:

@@ -6,8 +6,6 @@ import datetime as dt
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ["Clock", "system_clock"]
-
 Clock: TypeAlias = Callable[[], dt.datetime]
 """Function that returns the present as an aware datetime, in the time zone in which questions say "today"."""
 

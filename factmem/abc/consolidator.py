@@ -9,8 +9,6 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-__all__ = ["Action", "Consolidator", "Known", "Novelty", "Verdict", "Verdicts"]
-
 
 class Action(enum.Enum):
     """Action on a known record."""

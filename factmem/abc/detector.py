@@ -17,19 +17,6 @@ from factmem.media import Medium
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of, listed, one_or_more
 
-__all__ = [
-    "MEMORY_ROLE",
-    "Candidate",
-    "Conversation",
-    "Detection",
-    "DetectionExample",
-    "DetectionRequest",
-    "Detector",
-    "Doubt",
-    "DropReason",
-    "Message",
-]
-
 MEMORY_ROLE: Final = "memory"
 """Role of text that factmem itself put into a prompt.
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from factmem.abc.capabilities import EmbedderIdentity
 
-__all__ = ["Embedder", "EmbedsQueries", "KnowsTexts"]
-
 
 @runtime_checkable
 class Embedder(Protocol):

@@ -10,8 +10,6 @@ import attrs
 
 from factmem.store_findings import Finding
 
-__all__ = ["LogName", "LogStorage", "Position", "Scan"]
-
 
 @attrs.frozen(kw_only=True)
 class LogName:

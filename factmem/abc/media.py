@@ -10,8 +10,6 @@ import attrs
 from factmem.details import MediumPart
 from factmem.validators import instance_of
 
-__all__ = ["MediaReader", "Passage"]
-
 
 @attrs.frozen
 class Passage:

@@ -9,8 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["LanguageModel", "Prompt", "WorkedExample"]
-
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 

@@ -10,16 +10,6 @@ import attrs
 
 from factmem.abc.detector import DropReason
 
-__all__ = [
-    "Effect",
-    "MemoryObserver",
-    "Operation",
-    "OperationCompleted",
-    "OperationEvent",
-    "OperationFailed",
-    "OperationStarted",
-]
-
 
 class Operation(enum.StrEnum):
     """The operations of a memory: one for each public async method, then the inner ones.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeepsOutlines", "Outline", "Outlined", "number_of_id"]
-
 
 @attrs.frozen(kw_only=True)
 class Outline:

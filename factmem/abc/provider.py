@@ -11,8 +11,6 @@ from factmem.facts import Concept, Fact, FactT
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["AgentMemoryProvider"]
-
 
 class AgentMemoryProvider(abc.ABC):
     """An async store of facts.

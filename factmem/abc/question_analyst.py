@@ -11,8 +11,6 @@ import attrs
 
 from factmem.abc.consolidator import Known
 
-__all__ = ["Complexity", "Gap", "QuestionAnalysis", "QuestionAnalyst", "QuestionRequest", "SubQuestion"]
-
 
 class Complexity(enum.Enum):
     """Complexity of an answer: SIMPLE needs one fact, COMPLEX a combination of several."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Reranker"]
-
 
 @runtime_checkable
 class Reranker(Protocol):

@@ -8,15 +8,6 @@ import attrs
 
 from factmem.validators import named
 
-__all__ = [
-    "EXPLICIT_INSTRUCTIONS",
-    "KEY_CONVERSATION_DETAILS",
-    "MANAGED_TOPICS",
-    "PERSONAL_INFORMATION",
-    "PREFERENCES",
-    "Topic",
-]
-
 
 @attrs.frozen
 class Topic:

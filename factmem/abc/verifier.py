@@ -9,8 +9,6 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-__all__ = ["Claim", "Confirmation", "Verifier"]
-
 
 class Confirmation(enum.Enum):
     """Answer of a verifier to one claim."""

@@ -19,20 +19,6 @@ from factmem.details import Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.media.parts import MediaParts, media_in
 
-__all__ = [
-    "MEMORY_NAME",
-    "DictFormat",
-    "Hearing",
-    "HistoryFormat",
-    "MessageFormat",
-    "conversation_id",
-    "identified",
-    "said",
-    "spoken",
-    "with_block",
-]
-
-
 NativeT = TypeVar("NativeT")
 
 _TEXT_ONLY: Final = MediaParts()

@@ -27,8 +27,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import one_or_more
 
-__all__ = ["FactRetrievalCompression", "Fallback", "keep_history"]
-
 NativeT = TypeVar("NativeT")
 Fallback = Callable[[Sequence[Any]], Awaitable[Sequence[Any]]]
 

@@ -17,6 +17,7 @@ from factmem.abc.embedder import Embedder
 from factmem.abc.media import MediaReader
 from factmem.abc.model import LanguageModel
 from factmem.abc.provider import AgentMemoryProvider
+from factmem.details import Origin
 from factmem.detection import OriginPolicy
 from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError
@@ -32,7 +33,7 @@ from factmem.providers.memory import NoMemory
 from factmem.providers.registry import check_address
 from factmem.recall.adopted_embedders import as_embedder
 from factmem.recall.scoring import RecallSettings
-from factmem.records import FactRecord, Origin
+from factmem.records import FactRecord
 from factmem.reranking.rerankers import ForeignReranker
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
@@ -40,27 +41,6 @@ from factmem.validators import check_instance, fraction, instance_of, listed, na
 
 if TYPE_CHECKING:
     from factmem.agent.holders import SavedHistory
-
-__all__ = [
-    "USER",
-    "AfterLoad",
-    "AfterSave",
-    "AgentMemoryConfig",
-    "BeforeLoad",
-    "BeforeSave",
-    "FailurePolicy",
-    "Hooks",
-    "Loading",
-    "NoStoreWarning",
-    "RunIdentity",
-    "Saving",
-    "SavingTime",
-    "Store",
-    "UserId",
-    "UserPolicy",
-    "estimated_tokens",
-    "named_in",
-]
 
 
 @attrs.frozen(kw_only=True)

@@ -19,8 +19,6 @@ from factmem.memory.background import OfSubmission, Remembered, Submission
 from factmem.memory.blocking import MemoryThread
 from factmem.memory.facade import Memory
 
-__all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
-
 T = TypeVar("T")
 
 _PATIENCE: Final = 5.0

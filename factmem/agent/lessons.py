@@ -20,10 +20,11 @@ from factmem.agent.config import RunIdentity
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock, in_force
 from factmem.agent.run import MemoryRun
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.extractions import says_nothing
 from factmem.detection.flags import flags_in
 from factmem.detection.model_questions import inquire
-from factmem.detection.redaction import Span, redact
+from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
 from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
@@ -34,12 +35,16 @@ from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.llm.messages import document, element
 from factmem.memory.facade import Memory
 from factmem.memory.taint import Heard, Listener
-from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope
+from factmem.sentences import Span
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole
 
-__all__ = ["LESSON", "TASK", "Lessons", "Reviewed", "Reviewer"]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("factmem")
 
 
 @attrs.frozen
@@ -121,11 +126,6 @@ async def _rewritten(model: LanguageModel, output: str, lessons: Sequence[str]) 
     found: str = answer["output"]
     return found if found.strip() else output
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_log = logging.getLogger("factmem")
 
 LESSON: Final = Concept.multiple("lesson", "A rule for later outputs, from what a person said about an earlier one")
 """The concept of lessons."""

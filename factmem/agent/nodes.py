@@ -28,19 +28,6 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.validators import one_or_more
 
-__all__ = [
-    "GraphRun",
-    "Node",
-    "SaveScope",
-    "StateAccess",
-    "load_all_facts_from_memory",
-    "load_from_memory",
-    "loader",
-    "save_to_memory",
-    "save_to_memory_auto_detect_facts",
-]
-
-
 StateT = TypeVar("StateT")
 
 SaveScope: TypeAlias = "MemoryScope | ScopeKind | str"

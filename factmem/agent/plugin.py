@@ -29,15 +29,8 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "AgentMemory",
-    "HostIntegration",
-    "format_of",
-    "host_entry_points",
-    "host_of",
-    "install",
-]
+NativeT = TypeVar("NativeT")
+HostT = TypeVar("HostT")
 
 ENTRY_POINT_GROUP: Final = "factmem.hosts"
 """Entry-point group of the integrations, of factmem and of third parties.
@@ -131,9 +124,6 @@ def _closest(module: str, known: Mapping[str, EntryPoint]) -> EntryPoint | None:
             return known[module]
         module = module.rpartition(".")[0]
     return None
-
-
-NativeT = TypeVar("NativeT")
 
 
 def _caller() -> int:
@@ -337,9 +327,6 @@ class AgentMemory:
         """
         run = self.for_run(identity)
         return await run.save(spoken(format_of(history), history), looking_for=looking_for, scope=scope)
-
-
-HostT = TypeVar("HostT")
 
 
 def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings: Any) -> HostT:

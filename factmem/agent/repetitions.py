@@ -22,10 +22,11 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from factmem.details import Evidence
 from factmem.detection.languages import language_named
 from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.patterns import lazy_pattern
-from factmem.records import Evidence, FactRecord
+from factmem.records import FactRecord
 from factmem.sentences import (
     WORD,
     Span,
@@ -40,8 +41,6 @@ from factmem.sentences import (
 )
 from factmem.stemming import stemmer
 from factmem.values import encode_value
-
-__all__ = ["Coverage", "Excerpt", "means_more"]
 
 _STEM: Final = 5
 """Number of letters by which words are compared, for their endings differ."""

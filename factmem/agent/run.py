@@ -25,7 +25,7 @@ from factmem.agent.rendering import (
     rendered,
     rendered_block,
 )
-from factmem.details import Treatment
+from factmem.details import Origin, Treatment
 from factmem.errors import (
     CapabilityError,
     EmbedderMismatchError,
@@ -43,13 +43,11 @@ from factmem.memory.facade import Memory, keeps_log, revisions_of, subjects_name
 from factmem.memory.filters import Filters
 from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
-from factmem.records import AssertionState, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
 from factmem.validators import one_or_more
-
-__all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 
 T = TypeVar("T")
 

@@ -33,22 +33,6 @@ from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = [
-    "Asked",
-    "Browser",
-    "Comparison",
-    "Difference",
-    "Doomed",
-    "Draft",
-    "InboxPage",
-    "Narrowing",
-    "Opened",
-    "Overview",
-    "SubjectPage",
-    "Told",
-    "draft_of",
-]
-
 _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500
 _MOST_WAITING: Final = 200

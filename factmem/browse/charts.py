@@ -13,8 +13,6 @@ from factmem.browse.record_rows import value_of
 from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
 
-__all__ = ["Graph", "GraphNode", "bars_of", "graph_of", "marks_of"]
-
 _MEANINGS: Final = {
     "similarity": "words and meaning together",
     "lexical": "words that agree",

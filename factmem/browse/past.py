@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from factmem.memory.audit import AuditEntry
     from factmem.memory.facade import Memory
 
-__all__ = ["Biography", "biography_of", "undo_last"]
-
 
 @attrs.frozen(kw_only=True)
 class Biography:

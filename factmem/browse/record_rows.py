@@ -14,27 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.browse.texts import moment, shown, value_text
+from factmem.details import Evidence, Origin
 from factmem.facts import STATEMENT
 from factmem.json_form import value_json
-from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from factmem.memory.scope_tree import ScopeTree
-
-__all__ = [
-    "Quote",
-    "cited",
-    "details_of",
-    "is_current",
-    "is_general",
-    "is_statement",
-    "largest",
-    "quotes_of",
-    "ranked",
-    "shape_of",
-    "value_of",
-]
 
 _DERIVED: Final = re.compile(r"content:[0-9a-f]{32}|conversation-[0-9a-f]{24}|[0-9a-f]{24}-[0-9]+")
 """Ids that were made of the content, where the caller gave none: they tell a person nothing."""

@@ -15,8 +15,6 @@ from factmem.shapes import check_fits, shape_of, words_for
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value
 
-__all__ = ["counted", "escaped_json", "masked", "moment", "parsed_value", "shown", "typed_value", "value_text"]
-
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Categories of control characters, of those that format or change the direction, and of odd line ends."""
 _JSON: Final = scalar_named(JSON_SHAPE)

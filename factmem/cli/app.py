@@ -22,8 +22,6 @@ from factmem.cli.options import OPTIONS
 from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
 from factmem.errors import FactMemError, StoreUnavailableError
 
-__all__ = ["app"]
-
 _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "demo": "demo:demo",
     "ingest": "ingest:ingest",

@@ -24,10 +24,10 @@ from factmem.cli.ingest import About, Ingestion, kept
 from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
+from factmem.details import Evidence, FactDetails
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.facts import Concept
 from factmem.json_form import attributes
-from factmem.records import Evidence, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.facade import Memory
-
-__all__ = ["demo"]
 
 _MAYA: Final = MemorySubject("user", "The person who talks to the agent", priority_level=1).individual("Maya")
 _CAFE: Final = MemoryScope.product("repair-café")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from factmem.memory.filters import Filters
     from factmem.memory.ttl import ExpiryReceipt
 
-__all__ = ["forget"]
-
 _SHOWN_AT_MOST = 20
 
 

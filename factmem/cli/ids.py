@@ -11,8 +11,6 @@ from factmem.errors import CapabilityError, RecordNotFoundError
 if TYPE_CHECKING:
     from factmem.memory.facade import Memory
 
-__all__ = ["full_ids", "lengthened", "short_id"]
-
 _FULL: Final = 32
 """Length of an id in full."""
 

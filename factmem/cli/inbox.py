@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from factmem.memory.background import Remembered
     from factmem.memory.dead_letters import DeadLetter
 
-__all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
-
-
 SomeLettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
 ]

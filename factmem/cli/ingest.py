@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from factmem.memory.background import Submission
     from factmem.memory.facade import Memory
 
-__all__ = ["About", "Ingestion", "import_", "ingest", "kept"]
-
 
 @attrs.frozen(kw_only=True)
 class ReadingOptions:

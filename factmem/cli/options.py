@@ -28,27 +28,6 @@ if TYPE_CHECKING:
     from factmem.recall import MetadataCondition
     from factmem.recall.scoring import RecallSettings
 
-__all__ = [
-    "OPTIONS",
-    "IdsArgument",
-    "Scoring",
-    "Selection",
-    "SomeIdsArgument",
-    "TextArgument",
-    "Walls",
-    "checked_address",
-    "condition",
-    "duration",
-    "from_day",
-    "key_in",
-    "metadata",
-    "scalar",
-    "schema_named",
-    "stdin_or_text",
-    "subject",
-    "through_day",
-]
-
 
 def subject(text: str) -> MemorySubject:
     """Parse ``name`` or ``name:individual``."""

@@ -15,27 +15,15 @@ from factmem.browse.record_rows import cited
 from factmem.browse.texts import shown, value_text
 from factmem.changes import Change
 from factmem.cli.ids import short_id
+from factmem.details import Evidence, Origin
 from factmem.facts import STATEMENT
 from factmem.json_form import value_json
-from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from factmem.recall.results import DeepRecall, RecallMatch
-
-__all__ = [
-    "console",
-    "deep_block",
-    "match_block",
-    "match_line",
-    "print_block",
-    "print_changes",
-    "print_records",
-    "record_block",
-    "value_shown",
-]
-
 
 _LONGEST_ON_A_TERMINAL: Final = 2_000
 """Maximum length of a value on a terminal, in characters."""

@@ -21,8 +21,6 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from factmem.memory.background import MemoryEvent, Remembered, Submission, Unrepresented
 
-__all__ = ["Tally", "Watch", "progress", "tallied"]
-
 
 @attrs.frozen(kw_only=True)
 class Tally:

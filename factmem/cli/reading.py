@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from factmem.memory.profiles import ProfileField, ProfileSchema
     from factmem.recall.results import RecallMatches
 
-__all__ = ["audit", "history", "list_", "load", "profile", "recall", "show"]
-
 _SHOWN: Final = 0.005
 """Minimum score of a result beside others: less is printed as 0.00."""
 _PLACES: Final = 5

@@ -18,8 +18,6 @@ from factmem.private_files import create_file
 if TYPE_CHECKING:
     from factmem.browse.browser import Browser
 
-__all__ = ["browse", "mcp"]
-
 
 async def browse(
     session: Session,

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from factmem.memory.background import MemoryEvent
     from factmem.memory.facade import Memory
 
-__all__ = [
-    "BROKEN_PIPE",
-    "FAILED",
-    "INTERRUPTED",
-    "STDIN",
-    "Session",
-    "dumped",
-    "ending_at_once",
-    "in_words",
-    "report",
-    "sentence",
-]
-
-
 FAILED: Final = 1
 """Exit code after an error, which is explained on stderr."""
 

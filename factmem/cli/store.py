@@ -38,22 +38,6 @@ if TYPE_CHECKING:
     from factmem.providers.backups import Backup
     from factmem.scopes import MemoryScope
 
-__all__ = [
-    "backup",
-    "calibrate",
-    "check",
-    "export",
-    "info",
-    "move",
-    "new_key",
-    "providers",
-    "reembed",
-    "restore",
-    "rotate_key",
-    "tree",
-    "upgrade",
-]
-
 
 async def tree(
     session: Session,

@@ -20,10 +20,10 @@ from factmem.cli.options import IdsArgument, TextArgument, metadata, scalar
 from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import Session
+from factmem.details import FactDetails
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.providers.memory import NoMemory
-from factmem.records import FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.value_types import Scalar, scalar_named, typed_names
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from factmem.memory.background import Remembered
     from factmem.memory.facade import Memory
-
-__all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 
 
 async def remember(

@@ -7,24 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from factmem.details import Evidence
 from factmem.facts import STATEMENT
-from factmem.records import Assertion, Evidence
+from factmem.records import Assertion
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "ROUNDING",
-    "CandidateAssertion",
-    "Directions",
-    "Partition",
-    "Vector",
-    "evidence_of",
-    "is_statement",
-    "partition_of",
-    "text_of",
-]
 
 Partition: TypeAlias = tuple[object, ...]
 """Key shared only by facts of one tenant, scope, subject and owner."""

@@ -19,8 +19,6 @@ from factmem.consolidation.candidates import (
 )
 from factmem.consolidation.policy import ConsolidationPolicy
 
-__all__ = ["duplicates_in", "without_duplicates"]
-
 _BLOCK: Final = 512
 """Number of statements compared with all the others at a time."""
 

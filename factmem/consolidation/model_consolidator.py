@@ -18,8 +18,6 @@ from factmem.llm.asking import ask
 from factmem.llm.messages import document, element
 from factmem.toml_tables import table
 
-__all__ = ["InstructorConsolidator"]
-
 _ANSWERS: Final = "factmem.consolidation.verdicts"
 """Imports pydantic, which takes too long for the event loop."""
 

@@ -23,13 +23,12 @@ from factmem.consolidation.candidates import (
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, Shown, ask_all, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
+from factmem.details import Evidence, FactDetails, merged_metadata
 from factmem.errors import ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
 from factmem.llm.local_models import called
-from factmem.records import Assertion, AssertionState, Evidence, FactDetails, LogEntry, merged_metadata
-
-__all__ = ["ASKED_TO_BE_FORGOTTEN", "Claims", "Decision", "Plan", "plan"]
+from factmem.records import Assertion, AssertionState, LogEntry
 
 _log = logging.getLogger("factmem")
 

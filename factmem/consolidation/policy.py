@@ -7,10 +7,8 @@ from typing import TypeAlias
 
 import attrs
 
-from factmem.records import MetadataMerge
+from factmem.details import MetadataMerge
 from factmem.validators import fraction, instance_of, positive
-
-__all__ = ["Approve", "ConsolidationPolicy", "Proposal"]
 
 
 @attrs.frozen(kw_only=True)

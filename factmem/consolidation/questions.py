@@ -21,14 +21,13 @@ from factmem.consolidation.candidates import (
 )
 from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.survey import CurrentRecord, Survey
+from factmem.details import MetadataMerge, merged_metadata
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
 from factmem.llm.asking import bounded_gather
 from factmem.patterns import lazy_pattern
-from factmem.records import Assertion, MetadataMerge, merged_metadata
+from factmem.records import Assertion
 from factmem.sentences import WORD, folded, language_of
 from factmem.validators import check_text
-
-__all__ = ["LONGEST_REASON", "Fellow", "Question", "Shown", "ask_all", "lawful", "questions_about"]
 
 
 @attrs.frozen(eq=False)

@@ -12,8 +12,6 @@ from factmem.consolidation.candidates import CandidateAssertion, Partition, Vect
 from factmem.fold import Current, deciding_order, record_key, states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 
-__all__ = ["CurrentRecord", "Survey"]
-
 
 @attrs.frozen(kw_only=True, eq=False)
 class CurrentRecord:

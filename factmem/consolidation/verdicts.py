@@ -10,8 +10,6 @@ from pydantic import BaseModel, Field
 from factmem.abc.consolidator import Action, Verdict, Verdicts
 from factmem.llm.answering import ModelAnswer, ValidItems, each
 
-__all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]
-
 
 class KnownAnswer(BaseModel):
     """The action for one known record."""

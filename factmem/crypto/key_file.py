@@ -34,17 +34,6 @@ from factmem.errors import (
 )
 from factmem.store_findings import Finding, FindingKind
 
-__all__ = [
-    "KEY_FILE_VERSION",
-    "Root",
-    "Roots",
-    "RotatesKeys",
-    "locked_roots",
-    "opening",
-    "pending_rotation",
-    "unlocked_roots",
-]
-
 KEY_FILE_VERSION: Final = 1
 _SUITE: Final = "cobblestone-256"
 _CHECK_BYTES: Final = 16

@@ -25,26 +25,6 @@ from factmem.errors import (
     WeakPassphraseError,
 )
 
-__all__ = [
-    "AS_IT_IS",
-    "Argon2id",
-    "CalledKey",
-    "EnvironmentKey",
-    "EnvironmentPassphrase",
-    "KeySource",
-    "Keyring",
-    "OsKeyringKey",
-    "Passphrase",
-    "Recipe",
-    "SecretKey",
-    "key_sources",
-    "keyring_of",
-    "named",
-    "one_keyring",
-    "recipe_from",
-    "recipe_to",
-]
-
 _SALT_BYTES: Final = 16
 _WEAKEST_KIB: Final = 19 * 1024
 _WEAKEST_PASSES: Final = 2

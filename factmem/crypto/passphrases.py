@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["SHORTEST", "SHORTEST_OF_THREE_KINDS", "is_weak"]
-
 SHORTEST: Final = 16
 """Fewest characters of a passphrase, not counting what is easy to guess."""
 

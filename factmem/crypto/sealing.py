@@ -15,8 +15,6 @@ from typing import Final
 from cryptography.cobblestone import Cobblestone256Decryptor, Cobblestone256Encryptor
 from cryptography.exceptions import InvalidTag
 
-__all__ = ["KEY_BYTES", "SEAL_BYTES", "Context", "SealBrokenError", "seal", "unseal"]
-
 KEY_BYTES: Final = 32
 """Length of every key."""
 

@@ -12,8 +12,10 @@ import attrs
 from factmem.abc import Candidate, Detection
 from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said, speaks_of_forgetting
+from factmem.details import Evidence, FactDetails, Origin
+from factmem.detection.evidence import doubt_of, doubt_of_request, is_said, speaks_of_forgetting
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.plain_statements import Citation
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.detection.utterances import QuotedWords, Utterance
@@ -21,12 +23,8 @@ from factmem.detection.windows import Excerpt, Window
 from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
-from factmem.records import Evidence, FactDetails, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
-
-__all__ = ["checked", "merged"]
-
 
 _UNNAMED: Final = Doubt("not named", askable=True)
 

@@ -43,8 +43,6 @@ from factmem.facts import STATEMENT, Concept
 from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
-__all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said", "speaks_of_forgetting"]
-
 _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
 _BY_ANOTHER: Final = "said by somebody else"

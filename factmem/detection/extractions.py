@@ -11,8 +11,6 @@ from factmem.facts import Concept
 from factmem.toml_tables import table
 from factmem.values import Json
 
-__all__ = ["Described", "Extraction", "Forgotten", "Said", "Sentence", "Targeted", "says_nothing"]
-
 
 @attrs.frozen
 class Targeted:

@@ -18,8 +18,6 @@ from factmem.hidden_characters import HIDDEN
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
 from factmem.toml_tables import filled, table
 
-__all__ = ["DISGUISED", "ENCODED", "HIDES", "RULES", "FlagRule", "flags_in"]
-
 
 @attrs.frozen
 class FlagRule:

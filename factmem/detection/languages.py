@@ -18,8 +18,6 @@ import attrs
 from factmem.detection.words import Word, words_of
 from factmem.toml_tables import table
 
-__all__ = ["REST", "Language", "entries", "language_named", "language_of", "search"]
-
 REST: Final = "ǂ"
 """Stands for ``*`` in an entry while it is read; a letter, so that it stays within its word."""
 _FEWEST: Final = 0.12

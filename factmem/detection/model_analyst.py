@@ -21,8 +21,6 @@ from factmem.legal_names import checked_name
 from factmem.llm.messages import document, items, section
 from factmem.validators import positive
 
-__all__ = ["InstructorAnalyst"]
-
 _FEWEST_STATEMENTS: Final = 4
 _CHARS_PER_STATEMENT: Final = 20
 """No text states more than one thing in this number of characters; small models state things endlessly."""

@@ -16,7 +16,7 @@ from factmem.abc import Candidate, Detection, DetectionRequest, Prompt, system_c
 from factmem.abc.clock import Clock
 from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.model import LanguageModel
-from factmem.details import Treatment
+from factmem.details import Origin, Treatment
 from factmem.detection.candidates import checked, merged
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.prompts import header_of, prompts_for
@@ -25,13 +25,10 @@ from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import quoted_in
 from factmem.detection.windows import Window, windows_of
 from factmem.llm.asking import ask_all
-from factmem.records import Origin
 from factmem.validators import positive, whole
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-__all__ = ["SMALLEST_WINDOW", "InstructorDetector"]
 
 SMALLEST_WINDOW: Final = 200
 """Minimum length of a window, in characters."""

@@ -15,8 +15,6 @@ from factmem.llm.asking import ask_all
 from factmem.llm.messages import document
 from factmem.toml_tables import filled, table
 
-__all__ = ["inquire"]
-
 
 async def inquire(
     model: LanguageModel,

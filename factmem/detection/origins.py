@@ -11,9 +11,6 @@ from factmem.abc.detector import Message
 from factmem.details import Origin, Treatment
 from factmem.validators import instance_of
 
-__all__ = ["OriginPolicy"]
-
-
 _TREATMENT = instance_of(Treatment)
 
 

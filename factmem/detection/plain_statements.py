@@ -30,8 +30,6 @@ from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
 
-__all__ = ["CUES", "NOT_SAID", "SEVERAL", "Citation", "Manner", "Reading", "Topic"]
-
 _DATA: Final = table("detection/plain_statements")
 CUES: Final[Mapping[str, str]] = _DATA["cues"]
 """Lists of cues, with their reasons."""

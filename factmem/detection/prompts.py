@@ -18,19 +18,17 @@ from factmem.abc import DetectionExample, Prompt
 from factmem.abc.detector import Conversation, Message
 from factmem.abc.model import WorkedExample
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, Topic
+from factmem.details import Origin
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, Fact, FactType
 from factmem.llm.messages import element, fitting, section
-from factmem.records import Origin
 from factmem.sentences import sentence_spans
 from factmem.shapes import Shape, words_for
 from factmem.toml_tables import table
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.values import Json, encode_value
-
-__all__ = ["header_of", "prompts_for", "sample_of", "worked_examples"]
 
 
 def _scalar(shape: Shape) -> Scalar:

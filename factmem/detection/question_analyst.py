@@ -19,8 +19,6 @@ from factmem.detection.statements import says_something
 from factmem.llm.messages import document, element, fitting, items
 from factmem.validators import positive
 
-__all__ = ["InstructorQuestionAnalyst"]
-
 
 @attrs.frozen(kw_only=True)
 class InstructorQuestionAnalyst:

@@ -27,18 +27,6 @@ from factmem.patterns import LinearPattern, any_of, lazy_pattern
 from factmem.sentences import Span, content_words, folded, language_of
 from factmem.toml_tables import filled, table
 
-__all__ = [
-    "RULES",
-    "Redacted",
-    "RedactedSecret",
-    "SecretRule",
-    "Span",
-    "placeholder",
-    "redact",
-    "redact_conversation",
-    "without_placeholders",
-]
-
 _SHORTEST_TOKEN: Final = 16
 
 _SEED_WORDS: Final = 12

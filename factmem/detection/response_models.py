@@ -46,18 +46,6 @@ from factmem.shapes import is_union
 from factmem.value_types import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
 
-__all__ = [
-    "AnswerPart",
-    "answer_model",
-    "answer_type",
-    "described_model",
-    "dropped_in",
-    "extractions_in",
-    "is_full",
-    "read_value",
-    "strict_schema",
-]
-
 # Types that are made at run time, unknown to type checkers.
 _Dynamic: TypeAlias = Any
 

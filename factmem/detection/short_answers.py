@@ -28,8 +28,6 @@ from factmem.sentences import (
     telling,
 )
 
-__all__ = ["BEFORE", "Turn", "is_short", "meant"]
-
 BEFORE: Final = 10
 """Number of messages before a short one that may say what it means."""
 

@@ -25,8 +25,6 @@ from factmem.sentences import (
     words_anywhere,
 )
 
-__all__ = ["instructions_in", "overtakes"]
-
 _LONGEST: Final = 250
 """Maximum length of a sentence with a standing instruction, in characters."""
 _LONGEST_TEXT: Final = 1_000

@@ -7,12 +7,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from factmem.detection.redaction import Span, without_placeholders
+from factmem.detection.redaction import without_placeholders
 from factmem.detection.words import fenced
 from factmem.patterns import lazy_pattern
-from factmem.sentences import LINE_END, SENTENCE_END
-
-__all__ = ["MAX_WORD", "says_something", "statement_spans"]
+from factmem.sentences import LINE_END, SENTENCE_END, Span
 
 MAX_WORD: Final = 1_000
 """A longer run of characters without a space is not a word, and may be cut."""

@@ -16,8 +16,6 @@ from factmem.legal_names import folded_keyword
 from factmem.patterns import lazy_pattern
 from factmem.subjects import MemorySubject
 
-__all__ = ["LISTS", "LONGEST_KEYWORD", "DetectionTask", "Vocabulary", "keyword_of", "task_of"]
-
 LONGEST_KEYWORD: Final = 80
 """Maximum length of a keyword made by a model, in characters; longer ones are sentences."""
 _LONGEST_DESCRIPTION: Final = 300

@@ -16,15 +16,12 @@ from typing import Final
 import attrs
 
 from factmem.abc.detector import Conversation
-from factmem.details import Evidence, MediumPart, Treatment
-from factmem.detection.redaction import Span, redact_conversation
+from factmem.details import Evidence, MediumPart, Origin, Treatment
+from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import says_something
 from factmem.detection.words import ReadableText
 from factmem.hidden_characters import CONTROL, HIDDEN
-from factmem.records import Origin
-from factmem.sentences import sentence_spans
-
-__all__ = ["MOST_PLACES", "QuotableText", "QuotedWords", "Utterance", "covers", "utterances"]
+from factmem.sentences import Span, sentence_spans
 
 _SAME: Final = str.maketrans(
     {

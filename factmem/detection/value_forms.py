@@ -22,21 +22,6 @@ from factmem.toml_tables import table
 if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
-__all__ = [
-    "Found",
-    "behind_place",
-    "coming_places",
-    "day_places",
-    "distances",
-    "is_amount",
-    "length_places",
-    "number_places",
-    "numbers_at",
-    "ordinal_places",
-    "text_places",
-    "time_places",
-]
-
 Found: TypeAlias = tuple[int, int]
 """The positions of the first and the last word of something that is said."""
 

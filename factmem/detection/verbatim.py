@@ -13,16 +13,13 @@ from factmem.abc import Candidate, Detection, DetectionRequest, system_clock
 from factmem.abc.clock import Clock
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.details import Treatment
+from factmem.details import FactDetails, Origin, Treatment
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import Utterance, utterances
 from factmem.facts import STATEMENT
-from factmem.records import FactDetails, Origin
 from factmem.validators import changed, whole
-
-__all__ = ["LONGEST_STATEMENT", "Quoted", "VerbatimDetector", "quoted_in"]
 
 LONGEST_STATEMENT: Final = 100_000
 """Maximum length of a statement, in characters. As JSON it stays below `factmem.values.MAX_VALUE_BYTES`."""

@@ -14,8 +14,6 @@ from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.llm.messages import document, element, section
 
-__all__ = ["ModelVerifier", "digest_of"]
-
 
 @attrs.frozen(kw_only=True)
 class ModelVerifier:

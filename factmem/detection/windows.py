@@ -9,12 +9,10 @@ from typing import Final
 import attrs
 
 from factmem.abc.detector import Message
+from factmem.details import Evidence
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import QuotableText, QuotedWords, Utterance
 from factmem.llm.messages import element
-from factmem.records import Evidence
-
-__all__ = ["Excerpt", "Window", "rendered", "windows_of"]
 
 _SHORTEST_PIECE: Final = 50
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

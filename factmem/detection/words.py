@@ -15,11 +15,9 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
+from factmem.sentences import Span
 from factmem.toml_tables import table
-
-__all__ = ["Passage", "ReadableText", "Word", "fenced", "folded", "quoted", "words_of"]
 
 _REACH: Final = 1_200
 """Maximum length of the text read before and behind a quote, in characters."""

@@ -17,8 +17,6 @@ from factmem.importers.rows import UNDATED, Row, converted, guarded, parsed
 from factmem.importers.sources import Source
 from factmem.scopes import MemoryScope
 
-__all__ = ["Said", "read_chatgpt", "read_claude", "read_langchain", "read_openai_agents", "read_pydantic_ai"]
-
 Said: TypeAlias = tuple[str, dict[str, Any] | None]
 """A message, or None if it is nobody's words, with the id of its conversation."""
 

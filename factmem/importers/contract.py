@@ -15,25 +15,13 @@ import attrs
 
 from factmem.abc.detector import Conversation
 from factmem.conversations import conversations_of
+from factmem.details import FactDetails
 from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, utc
-from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
+from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-
-__all__ = [
-    "SOURCE_ID",
-    "Dialogue",
-    "Entry",
-    "Found",
-    "ImportOptions",
-    "Lost",
-    "Problem",
-    "Skipped",
-    "individual",
-    "scope_at",
-]
 
 SOURCE_ID: Final = "source_id"
 """Key of the metadata that holds the id of a record in its source, by which a later import knows it."""

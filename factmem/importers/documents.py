@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from anyio import to_thread
 
-from factmem.details import Evidence
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.redaction import redact
 from factmem.detection.statements import statement_spans
 from factmem.facts import STATEMENT, MultipleFacts
@@ -25,22 +25,11 @@ from factmem.memory.audit import AuditAction
 from factmem.memory.exports import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters
-from factmem.records import FactDetails, FactRecord, Origin, Recorded
+from factmem.records import FactRecord, Recorded
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-
-__all__ = [
-    "MARKDOWN",
-    "PLAIN_TEXT",
-    "DocumentPassage",
-    "DocumentReport",
-    "blocks",
-    "ingest_document",
-    "is_document",
-    "passages_in",
-]
 
 MARKDOWN: Final = (".md", ".markdown")
 PLAIN_TEXT: Final = (".txt", ".text")

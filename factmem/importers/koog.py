@@ -29,8 +29,6 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
-__all__ = ["read_koog", "write_koog"]
-
 _KINDS: Final = {"agent": ScopeKind.AGENT, "feature": ScopeKind.FEATURE, "product": ScopeKind.PRODUCT}
 _ORGANIZATION: Final = "organization"
 _SUBJECT: Final = "subject"

@@ -16,31 +16,18 @@ from typing import Any, Final
 
 import attrs
 
+from factmem.details import Evidence, Origin
 from factmem.errors import FileFormatError, InvalidDataError, MissingPackageError
 from factmem.facts import STATEMENT, Concept, MultipleConcept, SingleConcept
 from factmem.importers.contract import Found, ImportOptions, Lost, Problem, Skipped, individual, scope_at
 from factmem.importers.documents import blocks, is_document
 from factmem.importers.rows import Fields, Row, converted, guarded, parsed
 from factmem.importers.sources import Source
-from factmem.records import AssertionState, Evidence, Origin
+from factmem.records import AssertionState
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
 from factmem.value_types import scalar_named
-
-__all__ = [
-    "FIELDS",
-    "read_crewai",
-    "read_graphiti",
-    "read_langgraph",
-    "read_letta",
-    "read_mcp_memory",
-    "read_mem0",
-    "read_memory_bank",
-    "read_memory_folder",
-    "read_table",
-]
-
 
 # -- mem0 -------------------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,6 @@ from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Recorded, StateChange
 from factmem.values import Json
 
-__all__ = ["ImportReport", "move_in", "preview"]
-
 _BATCH: Final = 250
 _LONGEST_HISTORY: Final = 10_000
 _PROBLEMS_KEPT: Final = 100

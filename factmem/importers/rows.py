@@ -14,15 +14,14 @@ from typing import Any, Final, ParamSpec, TypeVar
 import attrs
 
 from factmem.conversations import said_at
+from factmem.details import FactDetails, Origin
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.importers.contract import SOURCE_ID, Found, ImportOptions, Lost, Problem, Skipped
 from factmem.json_stream import kind_of_json
-from factmem.records import AssertionState, FactDetails, Origin
+from factmem.records import AssertionState
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-
-__all__ = ["NO_TEXT", "UNDATED", "Fields", "Row", "converted", "guarded", "parsed"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

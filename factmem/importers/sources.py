@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import sqlite3
     import zipfile
 
-__all__ = ["Limits", "Source"]
-
 _GZIP: Final = b"\x1f\x8b"
 _ZIP: Final = b"PK\x03\x04"
 _SQLITE: Final = b"SQLite format 3\x00"

@@ -13,8 +13,6 @@ from factmem.errors import FileFormatError, InvalidDataError
 from factmem.importers.contract import Found, ImportOptions, Problem
 from factmem.importers.sources import Limits, Source
 
-__all__ = ["SYSTEMS", "Reading", "System", "read_system", "system_named"]
-
 
 @attrs.frozen
 class System:

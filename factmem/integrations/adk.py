@@ -33,13 +33,14 @@ from factmem.agent.config import AgentMemoryConfig, RunIdentity
 from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.agent.rendering import MemoryBlock, written
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
+from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.media.parts import media_of
 from factmem.memory.facade import Memory
-from factmem.records import AssertionState, FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.validators import check_fraction, check_instance
 
 with MissingPackageError.if_missing("google-adk", extra="adk"):
@@ -60,21 +61,6 @@ with MissingPackageError.if_missing("google-adk", extra="adk"):
     from google.adk.tools.function_tool import FunctionTool
     from google.adk.tools.tool_context import ToolContext
     from google.genai import types
-
-__all__ = [
-    "MIN_SCORE",
-    "ContentFormat",
-    "EventFormat",
-    "FactMemMemoryService",
-    "FactMemPlugin",
-    "MemoryContent",
-    "genai",
-    "integration",
-    "memory_service",
-    "memory_tools",
-    "register_memory_service",
-]
-
 
 _OWN_TOOLS: Final = frozenset({*TOOL_NAMES, "load_memory"})
 

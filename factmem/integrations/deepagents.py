@@ -68,15 +68,7 @@ with MissingPackageError.if_missing("deepagents", extra="deepagents"):
     from langchain_core.messages import HumanMessage
     from langgraph.runtime import Runtime
 
-__all__ = [
-    "EDITABLE_TEMPLATE",
-    "AgentsMdMiddleware",
-    "DeepAgentMemoryMiddleware",
-    "FactMemBackend",
-    "install_into_deep_agent",
-    "integration",
-]
-
+FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
 
 ResultT = TypeVar("ResultT")
 
@@ -298,8 +290,6 @@ def _uploaded(path: str, result: WriteResult | None) -> FileUploadResponse:
     error = "Error: the content is not UTF-8 text" if result is None else result.error
     return FileUploadResponse(path=path, error=error)
 
-
-FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
 
 _FORKED: Final = "_deepagents_forked_context"
 """Key in the state of a forked subagent, which continues its parent's conversation."""

@@ -59,16 +59,6 @@ with MissingPackageError.if_missing("langchain", extra="langchain"):
     from langgraph.channels import UntrackedValue
     from langgraph.runtime import Runtime
 
-__all__ = [
-    "FactMemMiddleware",
-    "LangChainFormat",
-    "MemoryState",
-    "identity_here",
-    "install_into_factory",
-    "integration",
-    "memory_tools",
-]
-
 FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
 
 _MARK: Final = "factmem"

@@ -47,8 +47,6 @@ from factmem.memory.facade import Memory
 with MissingPackageError.if_missing("openai", extra="all"):
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
 
-__all__ = ["RequestFormat", "integration"]
-
 _Items: TypeAlias = "list[Any]"
 
 

@@ -45,9 +45,6 @@ with MissingPackageError.if_missing("openai-agents", extra="openai-agents"):
     from agents.run_context import AgentHookContext, RunContextWrapper
     from agents.tool_context import ToolContext
 
-__all__ = ["MemoryHooks", "MemorySession", "integration", "memory_filter", "memory_tools"]
-
-
 _FORMAT: Final = RequestFormat()
 
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-__all__ = ["OpenTelemetryObserver"]
-
 _READING: Final = {
     *(Operation.LOAD, Operation.PROFILE, Operation.RECALL, Operation.GET),
     *(Operation.HISTORY, Operation.LIST_RECORDS),

@@ -65,8 +65,6 @@ with MissingPackageError.if_missing("pydantic-ai-slim", extra="pydantic-ai"):
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
-__all__ = ["AgentWithMemory", "MemoryCapability", "PydanticAIFormat", "integration"]
-
 OutputT = TypeVar("OutputT", default=str)
 
 

@@ -21,8 +21,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-__all__ = ["MOST_ITEMS", "Flaw", "ModelAnswer", "ValidItems", "each", "in_shape", "listed"]
-
 T = TypeVar("T")
 
 # What is made here at run time, no type checker can know.

@@ -20,20 +20,6 @@ from factmem.validators import positive
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = [
-    "Budget",
-    "Spent",
-    "Usage",
-    "ask",
-    "ask_all",
-    "bounded_gather",
-    "in_turn",
-    "meter",
-    "meter_request",
-    "metered",
-    "usage_of",
-]
-
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 T = TypeVar("T")
 

@@ -10,8 +10,6 @@ from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, Ope
 from factmem.abc.observer import Operation
 from factmem.values import Json
 
-__all__ = ["Cost", "CostReport"]
-
 
 @attrs.frozen(kw_only=True)
 class Cost:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic_ai.messages import ModelResponse
 
-__all__ = ["ForeignModel", "HostModel", "as_language_model"]
-
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 _LONGEST_FAULT: Final = 2_000

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from tenacity import RetryCallState
 
-__all__ = ["Endpoint", "InstructorModel", "OpenAIEndpoint", "ProviderEndpoint", "language_model"]
-
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 _WITHOUT_SCHEMA: Final = frozenset({"JSON", "MD_JSON"})

@@ -15,8 +15,6 @@ from anyio import CancelScope, Lock, to_thread
 from factmem.errors import FactMemError
 from factmem.llm.local_models import imported
 
-__all__ = ["Credentials", "JsonEndpoint", "Key", "failing_as", "openai_package"]
-
 
 class Credentials(Protocol):
     """Source of the headers that carry a key."""

@@ -20,8 +20,6 @@ from anyio.lowlevel import RunVar
 
 from factmem.errors import FactMemError, MissingPackageError, ModelUnavailableError
 
-__all__ = ["LocalModel", "called", "fastembed_model", "fastembed_name", "imported", "root_logger_kept"]
-
 _HOMES: Final = {"TextEmbedding": "fastembed", "TextCrossEncoder": "fastembed.rerank.cross_encoder"}
 """Packages of the classes of fastembed."""
 

@@ -19,8 +19,6 @@ from factmem.llm.asking import meter, meter_request, usage_of
 from factmem.llm.json_endpoint import JsonEndpoint, Key, openai_package
 from factmem.toml_tables import table
 
-__all__ = ["MediaForm", "MediaModel", "media_reader"]
-
 _ASKED: Final = table("llm/media")
 _INSTRUCTIONS, _REQUEST, _SCHEMA = _ASKED["instructions"], _ASKED["request"], _ASKED["schema"]
 

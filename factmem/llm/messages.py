@@ -14,20 +14,6 @@ from factmem.hidden_characters import escaped, escaped_words
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = [
-    "NoJSONError",
-    "compact_schema",
-    "compacted",
-    "document",
-    "element",
-    "fitting",
-    "instructions_of",
-    "items",
-    "json_in",
-    "messages_of",
-    "section",
-]
-
 
 def element(tag: str, text: str, **attributes: str | None) -> str:
     """Return an element with a text and attributes, all escaped. An attribute that is None is left out."""

@@ -31,25 +31,7 @@ from factmem.llm.messages import NoJSONError, compacted, json_in
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = [
-    "LONGEST_ANSWER",
-    "Ending",
-    "ExchangeLimits",
-    "ModelExchange",
-    "Reply",
-    "current_exchange",
-    "described_schema",
-    "ending_named",
-    "ending_of",
-    "failure_of",
-    "hush",
-    "is_passing",
-    "name_of",
-    "pause_asked",
-    "reader_of",
-    "status_of_error_in",
-    "text_of",
-]
+AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 _FORMAT_WORDS: Final = ("response_format", "json_schema", "json_object", "tool_choice", "tools", "grammar")
 _OWN_CODES: Final = frozenset({"content_filter", "context_length_exceeded", "model_not_found", "insufficient_quota"})
@@ -201,8 +183,6 @@ def _first(thing: Any, name: str) -> Any:
     several = getattr(thing, name, None)
     return several[0] if isinstance(several, list | tuple) and several else None
 
-
-AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 _LONGEST_PAUSE: Final = 8.0
 _current: ContextVar[ModelExchange[Any] | None] = ContextVar("factmem_llm_exchange", default=None)

@@ -20,18 +20,6 @@ from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = [
-    "FACTS",
-    "INFO",
-    "QUOTA",
-    "TREE",
-    "Access",
-    "ServedMemory",
-    "changed_addresses",
-    "facts_address",
-    "record_address",
-]
-
 T = TypeVar("T")
 
 ServedMemory: TypeAlias = "Memory | AgentMemory | Callable[[], Memory]"

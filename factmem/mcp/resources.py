@@ -20,8 +20,6 @@ from factmem.recall.marks import still_true
 from factmem.records import FactRecord
 from factmem.values import Json
 
-__all__ = ["add_prompts", "add_resources", "scope_resources"]
-
 _JSON: Final = "application/json"
 
 _MARKDOWN: Final = "text/markdown"

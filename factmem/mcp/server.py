@@ -38,8 +38,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_fraction
 
-__all__ = ["READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]
-
 READING_TOOLS: Final = ("recall", "load", "list", "history", "info")
 """Tools that only read."""
 

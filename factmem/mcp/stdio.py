@@ -19,8 +19,6 @@ from pydantic import ValidationError
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-__all__ = ["LONGEST_LINE", "answer_to", "serve_stdio"]
-
 LONGEST_LINE: Final = DEFAULT_MAX_REQUEST_BODY_SIZE
 """Maximum length of a message in bytes, the same as over HTTP."""
 

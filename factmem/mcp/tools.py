@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from factmem.abc.detector import Message
 from factmem.changes import Change
+from factmem.details import FactDetails, Origin
 from factmem.error_hints import similar_names
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactType
@@ -24,11 +25,9 @@ from factmem.memory.eraser import Erasure
 from factmem.memory.facade import Memory
 from factmem.recall.results import RecallMatch
 from factmem.recall.scoring import RecallSettings
-from factmem.records import AssertionState, FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.value_types import as_utc, scalar_named, typed_names
 from factmem.values import Json, decode_value
-
-__all__ = ["SOURCE", "Served", "Tools", "concise_schema", "fact_answer"]
 
 _Answer: TypeAlias = dict[str, Any]
 """JSON that a tool returns."""

@@ -13,8 +13,6 @@ from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError, MediumError
 from factmem.validators import instance_of
 
-__all__ = ["MEDIA_TYPES", "Medium", "fingerprint", "medium_type"]
-
 _Check: TypeAlias = "Callable[[bytes], bool]"
 _HEAD: Final = 1024
 """Number of leading bytes by which a type is recognized; a PDF may begin that late."""

@@ -12,8 +12,6 @@ from factmem.errors import InvalidDataError
 from factmem.media.medium import Medium
 from factmem.patterns import lazy_pattern
 
-__all__ = ["MediaParts", "media_in", "media_of"]
-
 _NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
 """Types of parts without media: tool calls and their results, reasoning, and text."""
 

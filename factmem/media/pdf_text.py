@@ -15,8 +15,6 @@ from typing import Final
 
 import anyio
 
-__all__ = ["PdfError", "pdf_pages", "reads_pdf"]
-
 _MEMORY: Final = 1 << 30
 """Bytes of memory that the process may take."""
 

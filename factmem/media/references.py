@@ -8,8 +8,6 @@ from typing import Final
 from factmem.patterns import lazy_pattern
 from factmem.toml_tables import filled, table
 
-__all__ = ["points_to_media"]
-
 _DATA: Final = table("media/references")
 _POINTING: Final = lazy_pattern(rf"\b(?:{filled('|'.join(_DATA['pointing']), _DATA['parts'])})", re.IGNORECASE)
 _WITHDRAWN: Final = lazy_pattern(_DATA["withdrawn"], re.IGNORECASE)

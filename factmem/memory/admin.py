@@ -13,6 +13,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc.capabilities import Access
+from factmem.details import Origin
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
@@ -31,14 +32,12 @@ from factmem.memory.ttl import ExpiryReceipt
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.recall.scoring import Calibration
-from factmem.records import LogEntry, Origin, Recorded, Tombstone
+from factmem.records import LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_aware, listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
-
-__all__ = ["Admin"]
 
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ from factmem.errors import InvalidDataError
 from factmem.providers.registry import default_store
 from factmem.validators import listed
 
-__all__ = ["address_of", "check_parts", "check_store", "observers_in"]
-
 _VERBS: Final = ("save", "load", "load_all", "load_by_description")
 
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -23,8 +23,6 @@ from factmem.records import (
 )
 from factmem.validators import check_whole
 
-__all__ = ["AuditAction", "AuditEntry", "AuditPage", "is_one_of", "page_at", "trail"]
-
 
 def is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
     """Return whether an actor is one of some, by full name or by the part before a colon."""

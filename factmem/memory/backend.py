@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from factmem.recall.index.mirror import Mirror
     from factmem.reranking import Reranking
 
-__all__ = ["AccessCounts", "Backend", "Part", "log_of"]
-
 _log = logging.getLogger("factmem")
 
 _MOST: Final = 1_000

@@ -29,18 +29,7 @@ from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
-__all__ = [
-    "Background",
-    "MemoryEvent",
-    "OfSubmission",
-    "Remembered",
-    "Submission",
-    "SubmissionFailed",
-    "SubmissionFinished",
-    "UnitReader",
-    "Unrepresented",
-    "Worker",
-]
+_log = logging.getLogger("factmem")
 
 
 class Unrepresented(enum.Enum):
@@ -122,7 +111,6 @@ class Remembered:
         return attrs.evolve(self, dropped={**self.dropped, reason: self.dropped.get(reason, 0) + number})
 
 
-_log = logging.getLogger("factmem")
 _TOGETHER: Final = 64
 """Maximum batch size; a killed process repeats at most one batch."""
 

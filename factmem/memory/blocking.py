@@ -25,15 +25,8 @@ from factmem.memory.inbox import Inbox
 from factmem.memory.quarantine import Quarantine
 from factmem.validators import check_instance
 
-__all__ = [
-    "BlockingAdmin",
-    "BlockingDeadLetters",
-    "BlockingInbox",
-    "BlockingMemory",
-    "BlockingQuarantine",
-    "BlockingSubmission",
-    "MemoryThread",
-]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 T = TypeVar("T")
 
@@ -197,10 +190,6 @@ class _LeftEarlyError(Exception):
 
 def _closed() -> ProviderClosedError:
     return ProviderClosedError("the memory is not open: use it inside its `with` block")
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_Twin, P], R]:

@@ -22,8 +22,6 @@ from factmem.errors import InvalidDataError
 from factmem.recall.embedders import embedded
 from factmem.recall.scoring import Calibration
 
-__all__ = ["LEAST_TEXTS", "MOST_TEXTS", "WEIGHTS", "by_questions", "measured"]
-
 LEAST_TEXTS: Final = 30
 """Number of texts that a calibration needs."""
 

@@ -16,6 +16,7 @@ import attrs
 
 from factmem.abc.detector import Message
 from factmem.consolidation import ConsolidationPolicy
+from factmem.details import FactDetails
 from factmem.detection import OriginPolicy
 from factmem.error_hints import hinted
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
@@ -28,7 +29,7 @@ from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallFilter
 from factmem.recall.scoring import RecallSettings
-from factmem.records import Assertion, FactDetails, Place
+from factmem.records import Assertion, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_aware, check_instance, fraction, instance_of, listed, positive, seconds
@@ -36,8 +37,6 @@ from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
     from factmem.abc.clock import Clock
-
-__all__ = ["Context", "FuturePolicy", "MediaSettings", "Policies", "PolicyChanges"]
 
 _DEEP: Final = DeepSettings()
 _parsed: Final = functools.lru_cache(maxsize=1024)(MemoryScope.parse)

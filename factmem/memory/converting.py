@@ -23,8 +23,6 @@ from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 from factmem.values import Json, decode_value, encode_value
 
-__all__ = ["Conversion", "Converter"]
-
 T = TypeVar("T")
 
 _ASIDE: Final = " (in conversion)"

@@ -17,8 +17,6 @@ from factmem.memory.pipeline import PipelinePart
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, StateChange, record_of
 
-__all__ = ["DeadLetter", "DeadLetters", "failure_in"]
-
 
 @attrs.frozen(kw_only=True)
 class DeadLetter:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Eraser", "Erasure"]
-
 _log = logging.getLogger("factmem")
 
 

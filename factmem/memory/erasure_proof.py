@@ -20,38 +20,15 @@ from anyio import to_thread
 
 from factmem.abc.capabilities import KeepsFiles
 from factmem.abc.provider import AgentMemoryProvider
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.facts import FactType
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    Evidence,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Recorded,
-    StateChange,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 from factmem.values import texts_in
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "SHORTEST",
-    "ErasureReport",
-    "FileTraces",
-    "Scanner",
-    "Traces",
-    "folded",
-    "is_distinctive",
-    "names_in",
-    "pieces",
-    "said_in",
-    "traces_of",
-    "verify_erased",
-]
 
 T = TypeVar("T")
 

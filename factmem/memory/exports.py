@@ -28,8 +28,6 @@ from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
-__all__ = ["Exchange", "ImportReceipt", "ImportSource"]
-
 _log = logging.getLogger("factmem")
 
 _BATCH = 500

@@ -23,6 +23,7 @@ from factmem.abc.model import LanguageModel
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
+from factmem.details import FactDetails
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
 from factmem.detection.verbatim import VerbatimDetector
@@ -60,14 +61,7 @@ from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import log_source
 from factmem.recall.results import RecallMatches
 from factmem.recall.scoring import RecallSettings
-from factmem.records import (
-    AssertionState,
-    FactDetails,
-    FactRecord,
-    LogEntry,
-    Place,
-    Recorded,
-)
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
@@ -77,17 +71,7 @@ from factmem.validators import check_instance, check_seconds, listed
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = [
-    "UNSET",
-    "Memory",
-    "Unset",
-    "entries_of",
-    "keeps_log",
-    "revisions_of",
-    "subjects_named",
-    "withdraw",
-    "zone_of",
-]
+_log = logging.getLogger("factmem")
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -102,7 +86,6 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 
 UNSET: Final = _Unset.UNSET
 
-_log = logging.getLogger("factmem")
 _BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)
 _BETWEEN_LOOKS: Final = dt.timedelta(minutes=1)
 """Longest time that an open memory holds words that another process has forgotten."""

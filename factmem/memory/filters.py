@@ -24,20 +24,6 @@ from factmem.subjects import MemorySubject
 from factmem.validators import check_fraction, check_instance, check_text, check_whole, count, instance_of, listed
 from factmem.values import Json
 
-__all__ = [
-    "Filters",
-    "Listing",
-    "RecordOrder",
-    "RecordPage",
-    "check_concept",
-    "check_query",
-    "check_range",
-    "ids_of",
-    "is_record_id",
-    "keywords_of",
-]
-
-
 _RECORD_ID: Final = re.compile(
     r"[0-9a-f]{32}(?:-[0-9a-f]+)?|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 )

@@ -40,8 +40,6 @@ from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
 from factmem.validators import listed
 
-__all__ = ["ABANDONED_AFTER", "Inbox", "due_at"]
-
 _FOR: Final = ":for:"
 """Separates the id of a stream from what is looked for in it, in the id of a job; earlier versions had one job each."""
 

@@ -22,52 +22,18 @@ import attrs
 from factmem.abc import DetectionRequest
 from factmem.abc.capabilities import StateRequest
 from factmem.abc.detector import Conversation, Message
-from factmem.details import Treatment
+from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import states_of
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    FactDetails,
-    LogEntry,
-    MetadataMerge,
-    Place,
-    Recorded,
-    StateChange,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange
+from factmem.shapes import type_of
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.validators import changed, check_instance, whole
-from factmem.values import Json, decode_value, encode_value, type_of
+from factmem.values import Json, decode_value, encode_value
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-__all__ = [
-    "STREAM",
-    "Job",
-    "JobKind",
-    "Trigger",
-    "Unit",
-    "aims_of",
-    "detailed",
-    "in_order",
-    "is_read_again",
-    "is_words",
-    "job_from",
-    "job_id",
-    "job_json",
-    "message_of",
-    "quotes",
-    "read_again",
-    "rebuilt",
-    "settled_state",
-    "to_pending",
-    "treatment_of",
-    "units_in",
-    "waiting_for",
-    "words_behind",
-]
 
 STREAM: Final = "stream:"
 """Prefix of the ids of jobs that belong to a stream of events."""

@@ -22,7 +22,7 @@ from anyio import to_thread
 from factmem.abc.detector import Conversation, Message
 from factmem.abc.media import MediaReader, Passage
 from factmem.abc.observer import Operation
-from factmem.details import MediumPart, Treatment
+from factmem.details import MediumPart, Origin, Treatment
 from factmem.detection.flags import flags_in
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
 from factmem.llm.asking import bounded_gather, in_turn, metered
@@ -37,9 +37,7 @@ from factmem.memory.screening import FlaggedPolicy
 from factmem.observing import nested
 from factmem.private_files import make_folders, replace_file
 from factmem.recall.index.selection import LogPart
-from factmem.records import LogEntry, Origin, Place, Recorded
-
-__all__ = ["MediaInbox", "drop_kept_media", "media_cited"]
+from factmem.records import LogEntry, Place, Recorded
 
 _log = logging.getLogger("factmem")
 

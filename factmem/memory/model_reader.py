@@ -18,7 +18,7 @@ from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.consolidation.candidates import CandidateAssertion
-from factmem.details import Treatment
+from factmem.details import Evidence, FactDetails, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
@@ -36,10 +36,8 @@ from factmem.memory.writer import WritingPart
 from factmem.observing import nested
 from factmem.recall import RecallFilter
 from factmem.recall.results import hydrate
-from factmem.records import Assertion, AssertionState, Evidence, FactDetails, Origin, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
-
-__all__ = ["INFERRED", "ModelReader", "ReadUnit", "holds_facts", "read_words"]
 
 INFERRED: Final = ("scope", "categories", "importance")
 """Details that an analyst infers where the caller gives none."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MoveReceipt", "TenantMove", "move", "refuse_unfinished"]
-
 _PART: Final = 500
 _ROUNDS: Final = 5
 """Number of times that a copy is compared with its source, which others may change meanwhile."""

@@ -22,8 +22,6 @@ from factmem.observing import ObservedCall
 from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope
 
-__all__ = ["effects_of", "observed", "operation"]
-
 ClassT = TypeVar("ClassT", bound=type)
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 

@@ -18,6 +18,7 @@ from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
+from factmem.details import Evidence, FactDetails, MetadataMerge, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.utterances import covers
 from factmem.errors import (
@@ -60,12 +61,8 @@ from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,
-    Evidence,
-    FactDetails,
     FactRecord,
     LogEntry,
-    MetadataMerge,
-    Origin,
     Place,
     Recorded,
     as_kept_apart,
@@ -77,7 +74,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline", "PipelinePart"]
+_log = logging.getLogger("factmem")
 
 
 def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
@@ -310,9 +307,6 @@ def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
 
 def _slot(said: Assertion) -> tuple[object, ...]:
     return (*said.track, said.slot)
-
-
-_log = logging.getLogger("factmem")
 
 
 class Pipeline(WritingPart):

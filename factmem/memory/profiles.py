@@ -19,17 +19,6 @@ from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
 from factmem.shapes import type_of
 from factmem.values import encode_value
 
-__all__ = [
-    "Gathering",
-    "PartialProfile",
-    "ProfileField",
-    "ProfileSchema",
-    "ProfileSource",
-    "concepts_of",
-    "schemas_of",
-    "united",
-]
-
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 

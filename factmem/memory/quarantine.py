@@ -16,8 +16,6 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart, shown_record
 
-__all__ = ["Quarantine", "quarantined"]
-
 
 @observed("quarantine.")
 class Quarantine(WritingPart):

@@ -44,8 +44,6 @@ from factmem.short_work import at_once
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
 
-__all__ = ["Reader", "ReadingPart"]
-
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RecallDepth", "Recaller", "Search", "Searches", "narrowed"]
-
 _Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], int]"
 """The matches of a search, those that a reranker reads, and the number of records that the caller sees."""
 

@@ -23,7 +23,7 @@ from factmem.changes import Change, ChangeKind
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import duplicates_in
 from factmem.conversations import conversations_of
-from factmem.details import Treatment
+from factmem.details import FactDetails, MetadataMerge, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
 from factmem.detection.short_answers import BEFORE, Turn, is_short, meant
@@ -49,10 +49,7 @@ from factmem.recall.text.times import moves_with_its_day
 from factmem.records import (
     Assertion,
     AssertionState,
-    FactDetails,
     FactRecord,
-    MetadataMerge,
-    Origin,
     Place,
     Recorded,
     as_kept_apart,
@@ -65,18 +62,7 @@ from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, instance_of
 from factmem.values import Json
 
-__all__ = [
-    "About",
-    "Order",
-    "ReadyFact",
-    "Rememberer",
-    "StoredSession",
-    "Taken",
-    "Words",
-    "conversation_from",
-    "spoken",
-    "warn_of_not_text",
-]
+_log = logging.getLogger("factmem")
 
 _OFTEN: Final = 200
 """Number of characters up to which a text may be said again in the same words."""
@@ -288,8 +274,6 @@ def _read(value: object) -> Conversation:
         case several:
             raise InvalidDataError(f"expected one conversation, got {len(several)}: pass them one by one")
 
-
-_log = logging.getLogger("factmem")
 
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ScopeInfo", "ScopeTree", "info_of", "tree_of"]
-
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 

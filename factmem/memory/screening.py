@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from factmem.abc.capabilities import Append, Statement, StateRequest
 from factmem.abc.detector import Message
-from factmem.details import UNREVIEWED, Treatment
+from factmem.details import UNREVIEWED, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.flags import flags_in
 from factmem.detection.standing_instructions import instructions_in
@@ -20,12 +20,10 @@ from factmem.facts import STATEMENT
 from factmem.memory.taint import REPEATS, Heard, Listener
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import topics_of
-from factmem.records import Assertion, AssertionState, Origin, Place
+from factmem.records import Assertion, AssertionState, Place
 from factmem.sentences import tells
 from factmem.validators import positive
 from factmem.values import texts_in
-
-__all__ = ["SHORT", "FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "off_loop", "waits"]
 
 T = TypeVar("T")
 

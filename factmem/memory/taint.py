@@ -29,9 +29,6 @@ from factmem.patterns import lazy_pattern
 from factmem.sentences import forgettable
 from factmem.toml_tables import table
 
-__all__ = ["REPEATS", "Heard", "Listener", "pasted_in", "repetitions"]
-
-
 REPEATS: Final = {
     Origin.USER: "repeats what a user pasted",
     Origin.ASSISTANT: "repeats quarantined words",

@@ -16,8 +16,6 @@ from factmem.records import AssertionState, LogEntry, Recorded
 from factmem.validators import check_duration, duration
 from factmem.values import canonical_bytes
 
-__all__ = ["ExpiryReceipt", "Outlived", "TtlOperation", "TtlPolicy", "after", "expires_at", "outlived"]
-
 
 class TtlOperation(enum.Enum):
     """Operation that creates a revision. GENERATE_CREATED and GENERATE_UPDATED are results of a model's reading."""

@@ -15,6 +15,7 @@ from factmem.abc import Candidate, Verifier
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.observer import Operation
 from factmem.abc.verifier import Claim, Confirmation
+from factmem.details import Evidence, Origin
 from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact
@@ -22,10 +23,8 @@ from factmem.fold import never_accepted, states_of
 from factmem.memory.reader import ReadingPart
 from factmem.observing import nested
 from factmem.recall.index.selection import LogPart
-from factmem.records import Assertion, AssertionState, Evidence, LogEntry, Origin, Recorded
+from factmem.records import Assertion, AssertionState, LogEntry, Recorded
 from factmem.values import canonical_bytes, encode_value
-
-__all__ = ["Verification", "is_doubted"]
 
 _log = logging.getLogger("factmem")
 

@@ -17,6 +17,7 @@ from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
 from factmem.changes import Change, ChangeKind
+from factmem.details import FactDetails, MetadataMerge, Origin, merged_metadata
 from factmem.error_hints import kind_of
 from factmem.errors import (
     CapabilityError,
@@ -60,16 +61,12 @@ from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,
-    FactDetails,
     FactRecord,
     LogEntry,
-    MetadataMerge,
-    Origin,
     Place,
     Recorded,
     StateChange,
     assertions_of,
-    merged_metadata,
     record_of,
 )
 from factmem.scopes import MemoryScope
@@ -78,7 +75,9 @@ from factmem.validators import listed
 from factmem.value_types import JSON_SHAPE
 from factmem.values import Json, encode_value
 
-__all__ = ["Updates", "Writer", "WritingPart"]
+T = TypeVar("T")
+
+_log = logging.getLogger("factmem")
 
 _ROLLED_BACK: Final = "rolled back"
 """Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
@@ -266,9 +265,6 @@ def _current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Cu
     ]
     return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)
 
-
-T = TypeVar("T")
-_log = logging.getLogger("factmem")
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
 

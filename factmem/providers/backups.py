@@ -51,8 +51,6 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from filelock import FileLock
 
-__all__ = ["Backup", "Restored", "back_up", "read_backup", "refuse_unfinished_restore", "restore_backup"]
-
 _FORMAT: Final = 1
 _MANIFEST: Final = "backup.json"
 _MOST_MANIFEST_BYTES: Final = 1 << 28

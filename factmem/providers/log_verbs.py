@@ -22,8 +22,6 @@ from factmem.records import LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["HistoryProvider", "fact_of"]
-
 
 class HistoryProvider(AgentMemoryProvider):
     """A provider whose four verbs are built on `append` and `entries`, which a subclass implements; see `KeepsLog`.

@@ -38,11 +38,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "InMemoryProvider",
-    "NoMemory",
-]
-
 
 class NoMemory(AgentMemoryProvider):
     """Keeps nothing and finds nothing, without complaint: the null object of providers."""

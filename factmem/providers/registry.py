@@ -19,15 +19,6 @@ from factmem.error_hints import kind_of
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
 from factmem.private_files import make_folders
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "check_address",
-    "default_store",
-    "open_provider",
-    "provider_entry_points",
-    "without_secrets",
-]
-
 ENTRY_POINT_GROUP: Final = "factmem.providers"
 """The entry-point group that providers are found in, ours and third parties'."""
 

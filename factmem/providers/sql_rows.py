@@ -39,40 +39,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "SEQ_BITS",
-    "SEQ_MASK",
-    "NewRow",
-    "PreparedRow",
-    "binds_anew",
-    "checksum",
-    "damaged_vectors",
-    "in_order",
-    "microseconds",
-    "moment_at",
-    "new_ids",
-    "outline_body",
-    "own_record_id",
-    "pack_id",
-    "pack_moment",
-    "pack_record_id",
-    "part_of",
-    "partial_checksum",
-    "place_digest",
-    "prepared",
-    "prepared_part",
-    "read_assertion",
-    "read_embedder",
-    "read_outlines",
-    "row_sum",
-    "seq_of",
-    "stored_vector",
-    "unpack_id",
-    "unpack_moment",
-    "unpack_record_id",
-    "written_embedder",
-]
-
 SEQ_BITS: Final = 40
 """Number of bits that hold every sequence number of a tenant."""
 

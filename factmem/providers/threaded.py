@@ -52,22 +52,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "AppendEach",
-    "DatabaseEngine",
-    "DatabaseProvider",
-    "Engine",
-    "GroupCommit",
-    "Request",
-    "ThreadedProvider",
-    "checked_tenants",
-    "commit_prepared",
-    "flag_option",
-    "foreign_rows",
-    "raised_again",
-    "seconds_option",
-]
-
 T = TypeVar("T")
 EngineT = TypeVar("EngineT", bound="Engine")
 DatabaseEngineT = TypeVar("DatabaseEngineT", bound="DatabaseEngine")

@@ -23,19 +23,7 @@ from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoun
 from factmem.facts import ClockTime, Concept, FactType, utc
 from factmem.providers.sql_rows import NewRow
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange, Tombstone
-from factmem.values import Shape, accepts
-
-__all__ = [
-    "Planned",
-    "Planner",
-    "SteadyClock",
-    "TrackIndex",
-    "check_part",
-    "check_readable",
-    "check_writable",
-    "misfit",
-    "unknown_assertion",
-]
+from factmem.shapes import Shape, accepts
 
 _Item: TypeAlias = Append | NewRow | StateRequest
 """A statement, as it was given or prepared for a database."""

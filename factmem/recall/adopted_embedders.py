@@ -9,8 +9,6 @@ from factmem.abc.embedder import Embedder
 from factmem.observing import current_call
 from factmem.recall.embedders import CallableEmbedder, embedder_named
 
-__all__ = ["ForeignEmbedder", "as_embedder"]
-
 _MODEL_FIELDS: Final = ("model", "model_name", "model_id", "repo_id", "deployment")
 """Attributes under which the classes of LangChain keep the name of their model."""
 

@@ -19,30 +19,17 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import attrs
 
+from factmem.details import Origin
 from factmem.errors import InvalidDataError
 from factmem.legal_names import folded_keyword
 from factmem.patterns import linear_search
 from factmem.recall.text.analysis import plain
 from factmem.recall.text.signs import tells_something
-from factmem.records import Origin, Recorded
+from factmem.records import Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import aware, check_aware, check_text, fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
-
-__all__ = [
-    "Between",
-    "Condition",
-    "Facet",
-    "MetadataCondition",
-    "MetadataOperator",
-    "NamedFacet",
-    "OneOf",
-    "RangedFacet",
-    "RecallFilter",
-    "Satisfies",
-    "TestedFacet",
-]
 
 
 class MetadataOperator(enum.Enum):

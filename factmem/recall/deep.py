@@ -59,17 +59,9 @@ from factmem.recall.results import COMPARED, DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import check_text, count, fraction, positive, seconds
 
-__all__ = [
-    "DeepSettings",
-    "Hint",
-    "Look",
-    "Results",
-    "Searcher",
-    "confidence_of",
-    "explored",
-    "merged",
-    "unplaced",
-]
+T = TypeVar("T")
+
+_LOG: Final = logging.getLogger("factmem")
 
 _HINTED: Final = 2.0
 """Factor for the similarity of a match of a search by a hint."""
@@ -237,8 +229,6 @@ def _link(found: Results, missing: Iterable[str], settings: DeepSettings) -> str
     return max((own[0] for own in sure), key=lambda match: match.parts.similarity).record.id if sure else None
 
 
-T = TypeVar("T")
-_LOG: Final = logging.getLogger("factmem")
 _LONGEST: Final = 500
 """Maximum length of a model's question, in characters."""
 

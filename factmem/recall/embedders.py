@@ -31,22 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "BoundedEmbedder",
-    "CallableEmbedder",
-    "FastEmbedEmbedder",
-    "MiniLMEmbedder",
-    "MultilingualEmbedder",
-    "WordLlamaEmbedder",
-    "default_embedder",
-    "embed_checked",
-    "embedded",
-    "embedder_entry_points",
-    "embedder_named",
-]
-
-
 ENTRY_POINT_GROUP: Final = "factmem.embedders"
 """The entry-point group of embedders, ours and third parties': factories of an `Embedder`, by name."""
 

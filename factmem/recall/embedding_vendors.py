@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "VENDORS",
-    "OpenAIEmbedder",
-    "RemoteEmbedder",
-    "Vendor",
-    "WireForm",
-    "trained_with",
-    "vendor_embedder",
-]
-
 
 class _Side(enum.Enum):
     """Side of a search that a text stands on."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import attrs
 
+from factmem.details import Origin
 from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
 from factmem.recall.index.outline_codec import term_numbers
@@ -22,24 +23,13 @@ from factmem.recall.results import RecallMatch
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import term_of
 from factmem.recall.text.times import OFFSET, Offset, TimeSpan, midnight, offset_in, times_in
-from factmem.records import FactRecord, Origin
+from factmem.records import FactRecord
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "TELLING",
-    "EventTime",
-    "Turn",
-    "event_span",
-    "events_in",
-    "sentence_of",
-    "span_between",
-    "timed",
-]
 
 _A_DAY: Final = dt.timedelta(days=1)
 _LONGEST: Final = 8

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-__all__ = ["MOST_LINKS", "Asking", "Linked", "followed"]
-
 MOST_LINKS: Final = 3
 """Number of links that are followed one after the other."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import numpy as np
 
+from factmem.details import Evidence
 from factmem.facts import STATEMENT, Concept
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import takes_part
@@ -25,13 +26,11 @@ from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import REMOVED, microseconds
 from factmem.recall.index.overtaking import Overtaken
 from factmem.recall.results import RecallMatch, hydrate
-from factmem.records import Evidence, FactRecord, Recorded, record_of
+from factmem.records import FactRecord, Recorded, record_of
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["marked", "rows_of_marks", "still_true"]
 
 _Message: TypeAlias = tuple[str, str]
 

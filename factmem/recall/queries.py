@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
-__all__ = ["AskedAbout", "CorpusQuery", "Level", "Query", "less_named", "read_query"]
-
 _MOST_VIEWERS: Final = 16
 """Number of viewers for whom `Seen.others` is kept: each takes a byte by head."""
 

@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
-__all__ = [
-    "Scored",
-    "ranked",
-    "search",
-]
-
 _FEW: Final = 16
 """A filter leaves few rows if it keeps less than one row in this many."""
 

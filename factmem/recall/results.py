@@ -15,17 +15,6 @@ from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
 from factmem.sentences import QUESTION_MARKS, tells
 
-__all__ = [
-    "COMPARED",
-    "DeepRecall",
-    "RecallMatch",
-    "RecallMatches",
-    "ScoreParts",
-    "confidence_in",
-    "hydrate",
-    "hydrated",
-]
-
 COMPARED: Final = 10
 """Number of first results that the confidence is computed from."""
 

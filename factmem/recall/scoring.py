@@ -76,45 +76,6 @@ if TYPE_CHECKING:
 
 Floats = TypeVar("Floats", float, "NDArray[Any]")
 
-__all__ = [
-    "ALONE",
-    "ANSWERS",
-    "ASKING",
-    "BM25_B",
-    "BM25_K1",
-    "CALIBRATIONS",
-    "CONCEPT",
-    "CONTEXT_WORDS",
-    "DAY",
-    "FEW_WORDS",
-    "LAG",
-    "MANY",
-    "MISFIT",
-    "OTHER",
-    "SIGN",
-    "TIMED",
-    "Additive",
-    "Boost",
-    "Calibration",
-    "Composite",
-    "Evidence",
-    "RecallSettings",
-    "closeness",
-    "composite",
-    "confidence",
-    "context_weight",
-    "idf",
-    "length_norm",
-    "outranked",
-    "raised",
-    "recency",
-    "says_little",
-    "similarity",
-    "steepness",
-    "term_share",
-    "words_weight",
-]
-
 BM25_K1: Final = 0.5
 """BM25's ``k1``: the saturation of repeated terms."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["Contenders", "Standing", "chosen", "levels", "strongest"]
-
 
 @attrs.frozen(kw_only=True, eq=False)
 class Contenders:

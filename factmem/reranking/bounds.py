@@ -17,8 +17,6 @@ from factmem.llm.asking import Spent, metered
 from factmem.observing import nested
 from factmem.validators import check_seconds, fraction, positive
 
-__all__ = ["Reranking", "reordered", "rerank_checked"]
-
 _FIRST: Final = 5.0
 """Number that is added to places before they are inverted: how much less the second place counts than the first."""
 

@@ -12,8 +12,6 @@ from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableE
 from factmem.llm.asking import Usage, meter
 from factmem.llm.json_endpoint import JsonEndpoint, Key, failing_as
 
-__all__ = ["RERANKER_VENDORS", "EndpointReranker", "RerankerVendor"]
-
 
 def _documents(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
     return {"model": model, "query": query, "documents": list(texts)}

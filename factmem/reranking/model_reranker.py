@@ -14,8 +14,6 @@ from factmem.abc.model import LanguageModel, WorkedExample
 from factmem.llm.asking import ask
 from factmem.llm.messages import document, element, fitting
 
-__all__ = ["ModelReranker"]
-
 _ANSWERS: Final = "factmem.reranking.ranking_answer"
 """Imports pydantic, which takes too long for the event loop."""
 

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from factmem.llm.answering import ModelAnswer, each
 
-__all__ = ["RankingAnswer"]
-
 if TYPE_CHECKING:
     _Numbers: TypeAlias = list[int]
 else:

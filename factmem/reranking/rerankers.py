@@ -17,8 +17,6 @@ from factmem.validators import check_text
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
 
-__all__ = ["CallableReranker", "ForeignReranker", "as_reranker", "reranker_named"]
-
 _Function: TypeAlias = "Callable[[str, list[str]], Any | Awaitable[Any]]"
 
 

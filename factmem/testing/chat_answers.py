@@ -14,19 +14,6 @@ import attrs
 from factmem.errors import InvalidDataError
 from factmem.testing.openai_server import Answer, Responder
 
-__all__ = [
-    "Said",
-    "answering",
-    "chat_answer",
-    "confirmed",
-    "confirming",
-    "error_answer",
-    "response_answer",
-    "streamed",
-    "tool_answer",
-    "unreachable_base_url",
-]
-
 Said: TypeAlias = "dict[str, Any] | list[Any] | str"
 """A document, or a text that is sent verbatim."""
 

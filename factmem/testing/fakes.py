@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydantic import BaseModel
 
-__all__ = ["FakeClock", "HashEmbedder", "Script", "ScriptedModel", "capabilities_of"]
+AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 
 class FakeClock:
@@ -115,8 +115,6 @@ class HashEmbedder:
         digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self._identity.dimension
 
-
-AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 Script: TypeAlias = Callable[[Prompt, "type[BaseModel]"], "dict[str, Any] | Exception"]
 """Function from the prompt and the model of the answer to the answer as JSON, or to the error to raise."""

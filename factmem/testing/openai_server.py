@@ -13,8 +13,6 @@ from typing import Any, Self, TypeAlias, cast
 
 import attrs
 
-__all__ = ["Answer", "LoopbackOpenAIServer", "Responder"]
-
 
 @attrs.frozen
 class Answer:

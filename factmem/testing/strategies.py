@@ -20,52 +20,16 @@ from typing import Any, Final
 
 import attrs
 
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.errors import MissingPackageError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept, SingleFact
 from factmem.legal_names import checked_name
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    Evidence,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    StateChange,
-    Tombstone,
-    assertions_of,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 with MissingPackageError.if_missing("hypothesis", extra="testing"):
     from hypothesis import strategies as st
-
-__all__ = [
-    "Mood",
-    "Pet",
-    "Season",
-    "assertions",
-    "concepts",
-    "details",
-    "evidence",
-    "facts",
-    "jobs",
-    "json_values",
-    "log_entries",
-    "moments",
-    "multiple_concepts",
-    "names",
-    "places",
-    "scopes",
-    "single_concepts",
-    "single_facts",
-    "states",
-    "subjects",
-    "texts",
-    "typed_values",
-]
 
 
 class Mood(enum.Enum):

@@ -23,8 +23,6 @@ from factmem.crypto.sealing import KEY_BYTES
 from factmem.errors import RolledBackStoreError, TamperedStoreError
 from factmem_encrypted.manifest import Unit
 
-__all__ = ["KeyTable"]
-
 _LOG: Final = LogName(folder=(), name=("store",), kind="keys")
 _KIND: Final = "unit"
 

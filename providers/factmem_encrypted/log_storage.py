@@ -33,8 +33,6 @@ from factmem.store_findings import Finding, FindingKind, finding_of
 from factmem_encrypted.key_table import KeyTable
 from factmem_encrypted.manifest import Commit, Listed, Listing, ManifestLog, Unit, chained
 
-__all__ = ["EncryptedLogStorage", "FrameKey", "opened"]
-
 
 @attrs.frozen(kw_only=True)
 class FrameKey:

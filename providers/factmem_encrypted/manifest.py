@@ -24,15 +24,6 @@ from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.crypto.key_file import Roots
 from factmem.errors import CorruptStoreError, RolledBackStoreError, StoreUnavailableError, TamperedStoreError
 
-__all__ = [
-    "Commit",
-    "Listed",
-    "Listing",
-    "ManifestLog",
-    "Unit",
-    "chained",
-]
-
 Unit: TypeAlias = tuple[str, ...]
 """The owner of a key: a tenant, or a subject of a tenant."""
 

@@ -23,8 +23,6 @@ from factmem.providers.threaded import flag_option
 from factmem_encrypted.log_storage import EncryptedLogStorage
 from factmem_encrypted.manifest import Unit
 
-__all__ = ["EncryptedMemoryProvider"]
-
 _FORM: Final = "factmem-encrypted"
 
 T = TypeVar("T")

@@ -51,13 +51,6 @@ from factmem.private_files import (
     write_all,
 )
 
-__all__ = [
-    "KeyFile",
-    "Seal",
-    "SealedCodec",
-    "rekey",
-]
-
 _MOST_BYTES: Final = 1 << 20
 
 

@@ -25,8 +25,6 @@ from factmem.providers.threaded import flag_option
 from factmem.store_findings import Finding
 from factmem_encrypted_sqlite.codec import KeyFile, Seal, SealedCodec, rekey
 
-__all__ = ["EncryptedSqliteMemoryProvider"]
-
 
 class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     """Keeps facts in one encrypted SQLite file, with every capability of the plain one, and the same ranking.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FileEngine"]
+T = TypeVar("T")
 
 
 @attrs.define(eq=False)
@@ -142,8 +142,6 @@ class _WritePlan:
     def _index_of(self, statement: object) -> TrackIndex:
         return self.logs[self._logs_of[id(statement)]].copy.indexed()
 
-
-T = TypeVar("T")
 
 _LOOKS: Final = 3
 _PAUSE: Final = 0.1

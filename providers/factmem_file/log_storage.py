@@ -66,22 +66,6 @@ from factmem.private_files import (
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.store_findings import Finding, FindingKind, finding_of
 
-__all__ = [
-    "CRC_LENGTH",
-    "LOCK_NAME",
-    "START",
-    "STORE_FORMAT",
-    "DamagedFrameError",
-    "LocalLogStorage",
-    "Parsed",
-    "encoded",
-    "file_path",
-    "folder_path",
-    "framed",
-    "parse",
-    "suffix",
-]
-
 CRC_LENGTH: Final = 8
 """Number of hex digits at the beginning of a frame."""
 

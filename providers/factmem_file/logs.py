@@ -34,23 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ARRIVAL_KIND",
-    "HISTORY_KINDS",
-    "Accesses",
-    "LogCopies",
-    "LogCopy",
-    "Sidecars",
-    "access_log",
-    "arrival_log",
-    "assertion_id",
-    "entries_of",
-    "erased_log",
-    "payload_of",
-    "place_log",
-    "vector_log",
-]
-
 HISTORY_KINDS: Final = ("facts", "erased")
 """The kinds of log that hold numbered entries."""
 

@@ -19,8 +19,6 @@ from factmem.providers.threaded import ThreadedProvider, seconds_option
 from factmem_file.engine import FileEngine
 from factmem_file.log_storage import LocalLogStorage
 
-__all__ = ["LocalFileMemoryProvider"]
-
 
 class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
     """Keeps facts in readable files, one per scope and subject, with every capability.

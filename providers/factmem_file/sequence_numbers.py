@@ -22,8 +22,6 @@ from factmem.providers.write_plans import SteadyClock
 from factmem.records import LogEntry, Tombstone
 from factmem_file.logs import HISTORY_KINDS, entries_of
 
-__all__ = ["Counter"]
-
 _NOTE = "sequence"
 
 _Numbers: TypeAlias = tuple[int, int]

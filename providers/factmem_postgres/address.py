@@ -14,8 +14,6 @@ from psycopg.conninfo import conninfo_to_dict
 from factmem.errors import InvalidDataError
 from factmem.providers.threaded import seconds_option
 
-__all__ = ["Address"]
-
 _OPTIONS: Final = ("schema", "pool_size", "timeout")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _MOST_CONNECTIONS: Final = 100

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PostgresEngine", "assertion_id", "record_of"]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _ASSERTION_COLUMNS: Final = "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, h.doc"
 """Columns that `_read_recorded` takes, of ``a`` and `_WITH_HEAD`."""
@@ -849,9 +850,6 @@ def _delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> int:
     )
     return sum(check for (check,) in (*said, *changed))
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _NEWEST: Final = "SELECT seq, sum FROM {schema}.counters WHERE tenant = %s"
 _EMBEDDER: Final = "SELECT value FROM {schema}.meta WHERE key = 'embedder'"

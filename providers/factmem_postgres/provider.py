@@ -17,8 +17,6 @@ from factmem_postgres.address import Address
 from factmem_postgres.engine import PostgresEngine
 from factmem_postgres.server import Cancellation, Server
 
-__all__ = ["PostgresMemoryProvider"]
-
 T = TypeVar("T")
 
 

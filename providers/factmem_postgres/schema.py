@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MIGRATIONS", "TABLES"]
-
 TABLES: Final = (
     "counters",
     "tracks",

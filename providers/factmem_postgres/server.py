@@ -35,16 +35,7 @@ from factmem.errors import (
 from factmem_postgres.address import Address
 from factmem_postgres.schema import MIGRATIONS
 
-__all__ = [
-    "Cancellation",
-    "Ending",
-    "Row",
-    "Server",
-    "Session",
-    "Step",
-    "of_all",
-    "of_tenant",
-]
+T = TypeVar("T")
 
 _REPEATABLE: Final = frozenset({"40001", "40P01", "40003"})
 """Codes of a transaction that wrote nothing and may succeed when it is repeated."""
@@ -105,7 +96,6 @@ def _own_error(error: psycopg.Error, name: str, *, lost: bool) -> FactMemError:
     )
 
 
-T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
 Step: TypeAlias = tuple[str | sql.Composed, Sequence[Any]]
 """A statement, which names its tables as ``{schema}.table``, and its arguments; or a setting, with its value in it."""

@@ -13,8 +13,6 @@ from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavaila
 from factmem.private_files import create_file, make_folders
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
-__all__ = ["BESIDE", "PageCodec", "connected", "create_database", "key_file_of", "starts_in_clear"]
-
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite puts beside a database."""
 

@@ -70,8 +70,8 @@ from factmem.providers.sql_rows import (
 from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.shapes import Shape
 from factmem.store_findings import Finding, FindingKind, finding_of
-from factmem.values import Shape
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.schema import (
     FORMAT,
@@ -94,7 +94,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["SqliteEngine"]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _ASSERTION_COLUMNS: Final = (
     f"a.seq & {SEQ_MASK}, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at,"
@@ -984,9 +985,6 @@ def _due(connection: apsw.Connection) -> int | None:
     found = select(connection, "SELECT value FROM meta WHERE key = 'scrub'")
     return int(found[0][0]) if found else None
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _LARGEST: Final = 2**63 - 1
 _MOST_DIMENSIONS: Final = 8192

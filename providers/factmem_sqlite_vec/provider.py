@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["SqliteVecMemoryProvider"]
-
 
 class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansVectors):
     """Keeps facts, their history and their vectors in one SQLite file; the default provider.

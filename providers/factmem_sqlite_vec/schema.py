@@ -25,27 +25,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "APPLICATION_ID",
-    "FORMAT",
-    "LAST_SEQS",
-    "MAGIC",
-    "OF_VECTORS",
-    "SLOTS",
-    "VECTORS",
-    "Row",
-    "check_header",
-    "format_version",
-    "found_version",
-    "is_only_begun",
-    "keyed",
-    "last_write",
-    "migrate",
-    "newest_seq",
-    "select",
-    "sum_of_vectors",
-]
-
 Row: TypeAlias = tuple[Any, ...]
 
 

@@ -15,14 +15,6 @@ import apsw
 from factmem.errors import CorruptStoreError, InvalidDataError, ProviderError, StoreUnavailableError
 from factmem.private_files import FlushError
 
-__all__ = [
-    "ReadError",
-    "detecting_failed_reads",
-    "distrusted",
-    "is_failed_flush",
-    "own_errors",
-]
-
 # If SQLite rejects a statement of ours, the schema or an index is not as we created it.
 _DAMAGE: Final = (
     apsw.CorruptError,

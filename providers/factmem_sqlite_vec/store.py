@@ -37,8 +37,6 @@ from factmem_sqlite_vec.sqlite_errors import (
     own_errors,
 )
 
-__all__ = ["Store"]
-
 T = TypeVar("T")
 
 _WRITER_PRAGMAS: Final = (

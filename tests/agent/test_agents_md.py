@@ -18,8 +18,9 @@ from factmem import ChangeKind, Memory, MemoryScope, Message, MultipleFacts, Sin
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.sources import AgentsMdText, Limits
+from factmem.details import Origin
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
-from factmem.records import AssertionState, Origin
+from factmem.records import AssertionState
 from tests.agent.facts_in_file import (
     FAIR,
     USER,

@@ -24,8 +24,9 @@ from factmem.agent.agents_md.page import (
     reconciled,
     said_in,
 )
+from factmem.details import FactDetails, Origin
 from factmem.errors import CodecError, InvalidDataError
-from factmem.records import FactDetails, Origin, Place
+from factmem.records import Place
 from factmem.testing.strategies import names, typed_values
 from factmem.values import canonical_bytes, encode_value
 from tests.narrowing import not_none

@@ -12,6 +12,7 @@ from factmem.abc import Prompt
 from factmem.agent import LESSON, Lessons, Loading, Saving
 from factmem.agent.config import FailurePolicy
 from factmem.agent.lessons import TASK, Reviewed
+from factmem.details import Origin
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
@@ -20,7 +21,7 @@ from factmem.errors import (
     ModelUnavailableError,
     StoreUnavailableError,
 )
-from factmem.records import AssertionState, Origin
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.agent.installed import memory_over, plugin
 from tests.memory.telling import opened

@@ -9,7 +9,8 @@ import pytest
 from factmem import AgentMemory, Conversation, FactDetails, Memory, MemoryScope, Message, SingleFact
 from factmem.agent import Loading
 from factmem.agent.config import USER
-from factmem.records import Evidence, FactRecord
+from factmem.details import Evidence
+from factmem.records import FactRecord
 from tests.agent.installed import plugin, texts, user
 from tests.memory.telling import BEGAN, CITY
 

@@ -17,8 +17,9 @@ from factmem.changes import Change, changes_between
 from factmem.consolidation import ConsolidationPolicy
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.planning import Plan, plan
+from factmem.details import FactDetails
 from factmem.fold import Current, Moment, fold, states_of
-from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 
 if TYPE_CHECKING:

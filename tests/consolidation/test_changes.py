@@ -9,8 +9,8 @@ import pytest
 
 from factmem.abc.consolidator import Action
 from factmem.changes import ChangeKind, changes_between
+from factmem.details import Evidence
 from factmem.facts import Concept
-from factmem.records import Evidence
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

@@ -11,7 +11,7 @@ import pytest
 from factmem.consolidation import ConsolidationPolicy
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
-from factmem.records import Evidence, Origin
+from factmem.details import Evidence, Origin
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

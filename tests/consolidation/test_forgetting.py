@@ -10,7 +10,8 @@ import pytest
 
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation.policy import Proposal
-from factmem.records import AssertionState, Evidence, Recorded
+from factmem.details import Evidence
+from factmem.records import AssertionState, Recorded
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

@@ -13,8 +13,9 @@ from factmem.abc.capabilities import Append, StateRequest
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.changes import ChangeKind
 from factmem.consolidation import ConsolidationPolicy
+from factmem.details import Evidence, MetadataMerge, Origin
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelUnavailableError
-from factmem.records import AssertionState, Evidence, MetadataMerge, Origin, Recorded
+from factmem.records import AssertionState, Recorded
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

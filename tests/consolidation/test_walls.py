@@ -10,7 +10,8 @@ import pytest
 
 from factmem import MemoryScope, MemorySubject
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
-from factmem.records import Evidence, Place
+from factmem.details import Evidence
+from factmem.records import Place
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from factmem import Conversation, Message, json_stream
 from factmem.conversations import conversations_in, conversations_of, read_conversations
+from factmem.details import Origin
 from factmem.errors import ConversationFormatError, InvalidDataError
-from factmem.records import Origin
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "I moved to Lisbon."},

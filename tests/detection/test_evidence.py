@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, Doubt, DropReason, Message
 from factmem.abc.topics import Topic
+from factmem.details import FactDetails
 from factmem.detection import InstructorDetector
-from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
+from factmem.detection.evidence import doubt_of, doubt_of_request, is_said
+from factmem.detection.plain_statements import Citation
 from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
-from factmem.records import FactDetails
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 from tests.tables import cases, rows

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from factmem.abc import DetectionExample, DetectionRequest
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS, PERSONAL_INFORMATION, PREFERENCES, Topic
+from factmem.details import Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept, FactType
-from factmem.records import Origin
 from factmem.subjects import MemorySubject
 
 

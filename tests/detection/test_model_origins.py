@@ -10,9 +10,9 @@ import pytest
 
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import MEMORY_ROLE, DropReason, Message
+from factmem.details import Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.facts import STATEMENT, Concept
-from factmem.records import Origin
 
 CITY = Concept.single("city", "Where they live")
 REQUEST = DetectionRequest(concepts=[CITY])

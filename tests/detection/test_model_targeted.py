@@ -19,18 +19,18 @@ from pydantic import TypeAdapter
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import MANAGED_TOPICS, Topic
+from factmem.details import Evidence, Origin
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of, worked_examples
 from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_value
 from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
-from factmem.records import Evidence, Origin
-from factmem.shapes import words_for
+from factmem.shapes import shape_of, words_for
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel, strategies
 from factmem.value_types import SCALARS
-from factmem.values import encode_value, shape_of
+from factmem.values import encode_value
 
 SEATS = Concept.single("seats", "How many seats are booked", int)
 HOBBY = Concept.multiple("hobby", "What they like to do")

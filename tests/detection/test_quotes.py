@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import MEMORY_ROLE, Conversation, DropReason, Message
+from factmem.details import Evidence, Origin
 from factmem.detection.statements import says_something
 from factmem.detection.utterances import QuotableText
 from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
-from factmem.records import Evidence, Origin
 from tests.tables import cases
 
 CASES = cases(Path(__file__).with_name("quotes_cases.txt"))

@@ -10,10 +10,11 @@ import pytest
 
 from factmem import AgentMemoryProvider, Background, Concept, FactDetails, Memory, Origin, SingleFact
 from factmem.abc.capabilities import EmbedderIdentity, KeepsLog
+from factmem.details import Evidence
 from factmem.errors import ModelUnavailableError
 from factmem.memory import verify_erased
 from factmem.recall.text.analysis import indexed_text
-from factmem.records import Evidence, FactRecord, Recorded
+from factmem.records import FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise
 from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, hits, vector_of, word

@@ -21,12 +21,13 @@ from factmem import (
     MemorySubject,
     SingleFact,
 )
+from factmem.details import Evidence, FactDetails
 from factmem.errors import CapabilityError
 from factmem.memory import erasure_proof as searching
 from factmem.memory import verify_erased
 from factmem.memory.erasure_proof import Scanner, Traces, is_distinctive
 from factmem.recall.text.analysis import indexed_text
-from factmem.records import Assertion, Evidence, FactDetails, Place, assertions_of
+from factmem.records import Assertion, Place, assertions_of
 from tests.forgetting.stores import DenseEmbedder, likes, vector_of, word
 
 SECRET = "Zoë’s “žluťoučký kůň” lives in 東京都渋谷区 at number 12, and nobody knows"

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import STATEMENT, Concept, Memory, MemoryScope, MemorySubject, MultipleFacts, NoMemory, SingleFact
+from factmem.details import FactDetails, Origin
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import ImportOptions, move_in, moving, read_system
 from factmem.importers.contract import Entry, Found
 from factmem.importers.moving import preview
 from factmem.importers.systems import SYSTEMS
-from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines
 from tests.importers.test_conversations import chatgpt_talk

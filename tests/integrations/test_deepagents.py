@@ -18,9 +18,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from factmem import AgentMemory, Memory, MultipleFacts, SingleFact
 from factmem.agent import Loading, Saving, install
 from factmem.agent.config import USER, AgentMemoryConfig
+from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError
 from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend
-from factmem.records import AssertionState, FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
 from tests.memory.telling import CITY, PETS, SEATS

@@ -36,10 +36,11 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from factmem import AgentMemory, AgentMemoryConfig, BlockingMemory, Concept, InMemoryProvider, Memory, SingleFact
+from factmem.details import Origin
 from factmem.errors import CapabilityError, InvalidDataError, ProviderClosedError
 from factmem.integrations.langgraph import FactMemStore
 from factmem.integrations.langgraph.store import NamespaceError
-from factmem.records import AssertionState, Origin, Recorded
+from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.integrations.chat_model import calling, model
 from tests.narrowing import not_none

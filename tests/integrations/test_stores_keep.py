@@ -18,10 +18,11 @@ from langchain_core.messages import HumanMessage
 from langgraph.store.base import PutOp
 
 from factmem import AgentMemory, AgentMemoryConfig, BlockingMemory, InMemoryProvider, Memory, Message
+from factmem.details import Origin
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend
 from factmem.integrations.langgraph import FactMemStore
-from factmem.records import FactRecord, Origin
+from factmem.records import FactRecord
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import calling, model
 from tests.integrations.odd_texts import ODD_TEXTS, ODD_VALUES

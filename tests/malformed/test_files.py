@@ -21,10 +21,11 @@ from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.facts_file import block_in
 from factmem.codec import decode_entry, dump_entry, encode_entry, load_entry
 from factmem.conversations import conversations_in, read_conversations
+from factmem.details import Evidence
 from factmem.errors import CodecError, ConversationFormatError, FactMemError, InvalidDataError
 from factmem.fold import Moment, fold, revisions
 from factmem.memory.journal import Job, JobKind, Trigger, job_json
-from factmem.records import AssertionState, Evidence, FactRecord, LogEntry, Recorded, record_of
+from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, record_of
 from factmem.shapes import accepts, shape_of, type_of
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from factmem.values import canonical_bytes, check_json, check_value, decode_value, encode_value

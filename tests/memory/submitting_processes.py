@@ -17,8 +17,8 @@ from anyio.to_thread import run_sync  # noqa: F401
 
 from factmem import Background, BlockingMemory, Concept, Conversation, Memory, MemorySubject, Message, Policies
 from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.providers.registry import provider_entry_points
-from factmem.records import Evidence, FactDetails, Origin
 from factmem.testing import HashEmbedder
 
 USER: Final = MemorySubject("user")

@@ -12,9 +12,10 @@ import pytest
 
 from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.abc.capabilities import EraseReceipt
+from factmem.details import FactDetails, Origin
 from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError
 from factmem.memory.exports import Exchange
-from factmem.records import AssertionState, FactDetails, Origin
+from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder
 from tests.narrowing import not_none
 

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from factmem import Concept, Conversation, FactDetails, MemoryScope, MemorySubject, Message, Origin
 from factmem.abc import DetectionExample, DetectionRequest
 from factmem.abc.topics import PREFERENCES
+from factmem.details import MetadataMerge
 from factmem.detection import utterances
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CodecError
 from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, waiting_for
-from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded, statement_at
+from factmem.records import Assertion, AssertionState, Place, Recorded, statement_at
 from factmem.values import encode_value
 
 NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)

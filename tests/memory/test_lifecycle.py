@@ -16,8 +16,8 @@ from factmem import (
     MemorySubject,
     SingleFact,
 )
+from factmem.details import MetadataMerge
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.records import MetadataMerge
 from factmem.testing import FakeClock
 from factmem.values import Json
 

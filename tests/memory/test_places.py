@@ -21,6 +21,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.details import Origin
 from factmem.errors import (
     CodecError,
     InvalidDataError,
@@ -31,7 +32,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT
 from factmem.memory.exports import ImportReceipt
-from factmem.records import AssertionState, LogEntry, Origin, Place, Recorded, assertions_of
+from factmem.records import AssertionState, LogEntry, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 
 NOTE = Concept.multiple("note", "A note")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from factmem import Memory, SingleFact
-from factmem.records import AssertionState, FactDetails, Origin
+from factmem.details import FactDetails, Origin
+from factmem.records import AssertionState
 from tests.memory.telling import BEGAN, CITY, USER, said
 
 

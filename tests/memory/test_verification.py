@@ -15,11 +15,12 @@ from factmem.abc import Candidate, Claim, Confirmation, Detection, DetectionRequ
 from factmem.abc.detector import Conversation, Doubt, DropReason
 from factmem.abc.observer import Operation
 from factmem.agent.rendering import rendered
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.verifier import ModelVerifier
 from factmem.errors import InvalidDataError, ModelUnavailableError, RecordNotFoundError
 from factmem.llm import Budget, CostReport, InstructorModel
 from factmem.llm.asking import meter
-from factmem.records import AssertionState, Evidence, FactDetails, Origin
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

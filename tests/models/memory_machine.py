@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from factmem import STATEMENT, Concept, Fact, Memory, Policies
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.errors import FactMemError, SeveralIndividualsError
 from factmem.memory.screening import FlaggedPolicy
-from factmem.records import AssertionState, Evidence, FactDetails, Origin, Place, Recorded, Tombstone, assertions_of
+from factmem.records import AssertionState, Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import decode_value
 from tests.models.hostile import BASE, TENANTS, World, at, times, values, worlds

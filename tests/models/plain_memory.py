@@ -8,9 +8,10 @@ from typing import Any
 
 import attrs
 
+from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import FactType
-from factmem.records import Assertion, AssertionState, FactDetails, Origin
+from factmem.records import Assertion, AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words

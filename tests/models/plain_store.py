@@ -13,9 +13,10 @@ from typing import Any
 
 import attrs
 
+from factmem.details import Origin
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import FactType
-from factmem.records import Assertion, AssertionState, Origin
+from factmem.records import Assertion, AssertionState
 from tests.models.plain_values import joins, reads, same
 
 _TRUSTED = (Origin.USER, Origin.ASSISTANT)

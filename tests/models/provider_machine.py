@@ -14,17 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from factmem.abc.capabilities import Append, EraseReceipt, Receipt, Statement, StateRequest
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.errors import FactMemError
 from factmem.facts import Concept
-from factmem.records import (
-    AssertionState,
-    Evidence,
-    FactDetails,
-    Origin,
-    Place,
-    Recorded,
-    assertions_of,
-)
+from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.testing import FakeClock
 from tests.models.comparable import PlainFact, comparable, expected_entry, fact_of, seen, tenant_of
 from tests.models.hostile import BASE, OWNERS, TENANTS, World, at, times, values, worlds

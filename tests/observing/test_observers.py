@@ -37,13 +37,13 @@ from factmem.abc.capabilities import EmbedderIdentity
 from factmem.abc.detector import DropReason
 from factmem.abc.observer import Effect, Operation
 from factmem.agent.config import AgentMemoryConfig
+from factmem.details import FactDetails, Origin
 from factmem.memory.admin import Admin
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.filters import RecordOrder
 from factmem.memory.inbox import Inbox
 from factmem.memory.quarantine import Quarantine
 from factmem.observing import current_call
-from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, SEATS, USER, Gated, opened, talk, until, well

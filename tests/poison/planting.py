@@ -15,7 +15,7 @@ from factmem.agent.agents_md import AgentsMdFacts
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.run import MemoryTools
-from factmem.records import Origin
+from factmem.details import Origin
 from factmem.testing import HashEmbedder
 from tests.mcp.clients import answer, connected
 

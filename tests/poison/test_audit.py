@@ -21,9 +21,10 @@ from typer.testing import CliRunner
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
 from factmem.cli.app import app
 from factmem.codec import decode_entry, encode_entry
+from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.memory.audit import AuditAction, AuditEntry
-from factmem.records import AssertionState, FactDetails, Origin, StateChange
+from factmem.records import AssertionState, StateChange
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.mcp.clients import answer, connected
 from tests.memory import telling

@@ -25,12 +25,13 @@ from factmem import (
 from factmem.agent.config import estimated_tokens
 from factmem.agent.rendering import rendered
 from factmem.conversations import read_conversations
+from factmem.details import FactDetails, Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.flags import flags_in
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.memory.context import Policies
 from factmem.memory.screening import FlaggedPolicy
-from factmem.records import AssertionState, FactDetails, Origin
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file

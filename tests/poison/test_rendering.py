@@ -31,6 +31,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import rendered
 from factmem.cli.output import print_block, record_block
 from factmem.consolidation.model_consolidator import InstructorConsolidator
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.redaction import redact
@@ -42,7 +43,7 @@ from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.json_form import record_json
 from factmem.mcp.tools import fact_answer
 from factmem.memory.exports import ImportReceipt
-from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.testing import ScriptedModel
 from tests.narrowing import not_none
 from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened

@@ -18,7 +18,7 @@ from factmem.abc import Detection, DetectionRequest
 from factmem.agent.agents_md import AgentsMdFacts
 from factmem.agent.agents_md.tree import MemoryFiles
 from factmem.conversations import read_conversations
-from factmem.details import Treatment
+from factmem.details import Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
 from factmem.detection.verbatim import VerbatimDetector
@@ -26,7 +26,7 @@ from factmem.errors import InvalidDataError
 from factmem.memory.context import Policies
 from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.taint import REPEATS, Heard, pasted_in, repetitions
-from factmem.records import AssertionState, Origin
+from factmem.records import AssertionState
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file

@@ -17,11 +17,12 @@ from factmem.agent.agents_md.tree import MemoryFiles
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.run import MemoryRun
+from factmem.details import Origin
 from factmem.errors import InvalidDataError
 from factmem.memory.context import Policies
 from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.taint import REPEATS
-from factmem.records import AssertionState, Origin
+from factmem.records import AssertionState
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.mcp.clients import answer, connected

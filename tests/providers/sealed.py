@@ -15,10 +15,10 @@ from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem.abc.capabilities import Append, EmbedderIdentity, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
-from factmem.details import FactDetails
+from factmem.details import Evidence, FactDetails
 from factmem.errors import FactMemError
 from factmem.facts import Concept
-from factmem.records import Evidence, Place, Recorded, assertions_of
+from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import unit_vector

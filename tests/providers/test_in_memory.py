@@ -7,9 +7,10 @@ import datetime as dt
 import numpy as np
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
+from factmem.details import FactDetails
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.providers.memory import InMemoryProvider, NoMemory
-from factmem.records import Assertion, FactDetails, Place, assertions_of
+from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder, capabilities_of

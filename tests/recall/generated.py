@@ -20,10 +20,9 @@ from factmem import (
     MultipleFacts,
     RecallSettings,
 )
-from factmem.details import Origin
+from factmem.details import Evidence, Origin
 from factmem.recall import Additive, Boost
 from factmem.recall.text.analysis import analyse
-from factmem.records import Evidence
 from factmem.sentences import tells
 from factmem.testing import FakeClock, HashEmbedder
 

@@ -15,10 +15,11 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, Origin, RecallMatch, SingleConcept, SingleFact
 from factmem.abc.capabilities import Append
 from factmem.abc.outlines import KeepsOutlines, Outline
+from factmem.details import Evidence
 from factmem.errors import CorruptStoreError
 from factmem.recall.index import source
 from factmem.recall.index.outline_codec import OUTLINE_VERSION
-from factmem.records import Evidence, Place, Recorded, assertions_of
+from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder

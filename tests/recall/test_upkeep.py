@@ -22,7 +22,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.details import UNREVIEWED, Origin
+from factmem.details import UNREVIEWED, Evidence, Origin
 from factmem.errors import StateConflictError
 from factmem.facts import MultipleConcept, SingleConcept
 from factmem.fold import Current, Moment, fold
@@ -30,7 +30,6 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.selection import selected
 from factmem.recall.results import RecallMatch
 from factmem.recall.strongest import chosen
-from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight, View
 

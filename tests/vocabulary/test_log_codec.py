@@ -22,18 +22,10 @@ from factmem.codec import (
     encode_rest,
     load_entry,
 )
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.errors import CodecError, NewerVersionError
 from factmem.facts import STATEMENT, Concept
-from factmem.records import (
-    Assertion,
-    Evidence,
-    FactDetails,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    assertions_of,
-)
+from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies

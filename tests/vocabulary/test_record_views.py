@@ -12,19 +12,11 @@ import attrs
 import pytest
 from hypothesis import given, settings
 
+from factmem.details import Evidence, FactDetails
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept
 from factmem.providers import TrackIndex
-from factmem.records import (
-    Assertion,
-    Evidence,
-    FactDetails,
-    FactRecord,
-    Place,
-    Recorded,
-    assertions_of,
-    record_of,
-)
+from factmem.records import Assertion, FactRecord, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, strategies

@@ -25,20 +25,11 @@ from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of
 from factmem.detection.response_models import answer_type, read_value
 from factmem.errors import InvalidDataError
-from factmem.shapes import is_json, words_for
+from factmem.shapes import is_json, shape_of, type_of, words_for
 from factmem.structuring import value_converter
 from factmem.testing import ScriptedModel, strategies
 from factmem.value_types import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
-from factmem.values import (
-    MAX_VALUE_BYTES,
-    MAX_VALUE_DEPTH,
-    canonical_bytes,
-    check_value,
-    decode_value,
-    encode_value,
-    shape_of,
-    type_of,
-)
+from factmem.values import MAX_VALUE_BYTES, MAX_VALUE_DEPTH, canonical_bytes, check_value, decode_value, encode_value
 
 
 class Level(enum.IntEnum):

@@ -10,10 +10,11 @@ import pytest
 
 from factmem import STATEMENT, Background, Concept, Evidence, InMemoryProvider, Memory, MemoryScope, SingleFact
 from factmem.abc.capabilities import Append, Statement, StateRequest
+from factmem.details import FactDetails
 from factmem.errors import InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.memory.background import MemoryEvent
 from factmem.memory.journal import STREAM, Job, JobKind, job_json
-from factmem.records import AssertionState, FactDetails, Place, assertions_of
+from factmem.records import AssertionState, Place, assertions_of
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well
 from tests.walls.leaves import text_of

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-__all__ = ["ScannedText", "Span", "scanned", "visible"]
-
 Span = tuple[int, int]
 """Start and end of a part of a text, in characters."""
 

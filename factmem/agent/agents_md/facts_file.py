@@ -19,15 +19,14 @@ from factmem.agent.agents_md.files import Content, decoded, expanded, read_file,
 from factmem.agent.agents_md.page import Edits, Page, applied, bullets_in, page_of, reconciled
 from factmem.agent.rendering import belongs_in_file
 from factmem.changes import Change
+from factmem.details import Origin
 from factmem.errors import CodecError, InvalidDataError, StateConflictError
 from factmem.facts import Concept
 from factmem.memory.facade import Memory
-from factmem.records import FactRecord, Origin, Place
+from factmem.records import FactRecord, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of
-
-__all__ = ["AgentsMdFacts", "Block", "block_in", "written_into"]
 
 _BEGIN: Final = re.compile(r"<!-- factmem:begin\b[^\n]*-->")
 

@@ -16,8 +16,6 @@ from factmem.errors import CodecError, MemoryFileError, StateConflictError
 from factmem.legal_names import checked_path
 from factmem.private_files import replacing, sync_file, write_all
 
-__all__ = ["Content", "decoded", "expanded", "read_file", "replace_file"]
-
 _BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

@@ -19,29 +19,15 @@ from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.rendering import written
 from factmem.changes import Change, ChangeKind
+from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.hidden_characters import visible as hidden_shown
 from factmem.memory.facade import Memory
-from factmem.records import FactDetails, FactRecord, Origin, Place
+from factmem.records import FactRecord, Place
 from factmem.scopes import MemoryScope
 from factmem.values import canonical_bytes, check_value, decode_value, encode_value
-
-__all__ = [
-    "LONGEST_BULLET",
-    "Bullet",
-    "Edits",
-    "Page",
-    "applied",
-    "bullet_of",
-    "bullets_in",
-    "one_line",
-    "original",
-    "page_of",
-    "reconciled",
-    "said_in",
-]
 
 _LOOKS_ESCAPED: Final = re.compile(r"&(?=(?:amp|lt|gt|#\d{1,7});)")
 

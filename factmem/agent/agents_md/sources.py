@@ -19,16 +19,7 @@ from factmem.errors import CodecError, InvalidDataError
 from factmem.hidden_characters import escaped
 from factmem.validators import check_instance, listed, positive
 
-__all__ = [
-    "DEFAULT_TEMPLATE",
-    "SLOT",
-    "AgentsMd",
-    "AgentsMdText",
-    "Limits",
-    "Source",
-    "contained",
-    "read_as",
-]
+_log = logging.getLogger("factmem")
 
 SLOT: Final = "{agent_memory}"
 """Placeholder of the files in a template."""
@@ -70,8 +61,6 @@ def _rendered(source: Source) -> str:
     notices = "".join(f"\n[{contained(notice)}]" for notice in source.notices)
     return f'<agent_file path="{escaped(source.path)}">\n{contained(source.text)}{notices}\n</agent_file>'
 
-
-_log = logging.getLogger("factmem")
 
 _RAW: Final = 8
 """Number of bytes read of a file, as a multiple of its limit, since comments do not count."""

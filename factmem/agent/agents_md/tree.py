@@ -21,8 +21,6 @@ from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState, FactRecord, Place
 from factmem.subjects import MemorySubject
 
-__all__ = ["OVERVIEW", "MemoryFiles", "MemoryTree"]
-
 OVERVIEW: Final = "/AGENTS.md"
 """Path of the file for prompts: the best reviewed facts of all files, within the budget of `Loading`."""
 

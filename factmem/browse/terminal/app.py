@@ -25,8 +25,6 @@ from factmem.browse.texts import shown
 from factmem.errors import CapabilityError, FactMemError
 from factmem.toml_tables import table
 
-__all__ = ["TerminalBrowser", "help_page", "run"]
-
 _LIGHT, _DARK = (
     Theme(name=f"factmem-{light}", dark=light == "dark", **colours)
     for light, colours in table("browse/terminal/themes").items()

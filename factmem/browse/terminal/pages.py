@@ -58,16 +58,9 @@ from factmem.memory.filters import RecordPage
 from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 
-__all__ = [
-    "Changed",
-    "InboxScreen",
-    "MemoryScreen",
-    "Page",
-    "RecordScreen",
-    "RecordsPage",
-    "SubjectScreen",
-    "ToldScreen",
-]
+T = TypeVar("T")
+PageT = TypeVar("PageT", bound="Page")
+P = ParamSpec("P")
 
 _PAUSE: Final = 0.25
 """Seconds after the last key until a search begins."""
@@ -97,11 +90,6 @@ _TO_RESULTS: Final = Binding("enter", "results", show=False, priority=True)
 
 class Changed(Message):
     """Posted after a change of the memory by a person, so that every page is read again."""
-
-
-T = TypeVar("T")
-PageT = TypeVar("PageT", bound="Page")
-P = ParamSpec("P")
 
 
 def _attempted(

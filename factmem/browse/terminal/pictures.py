@@ -28,29 +28,12 @@ from factmem.browse.record_rows import (
 )
 from factmem.browse.texts import counted, masked, moment, shown
 from factmem.changes import Change
+from factmem.details import Origin
 from factmem.facts import FactType
 from factmem.memory.audit import AuditEntry
 from factmem.memory.dead_letters import DeadLetter
 from factmem.recall.results import RecallMatch, RecallMatches
-from factmem.records import AssertionState, FactRecord, Origin
-
-__all__ = [
-    "axis_of",
-    "bar",
-    "bar_lines",
-    "block_of",
-    "body_of",
-    "conditions_of",
-    "difference_line",
-    "graph_lines",
-    "letter_line",
-    "opened_line",
-    "outcome_of",
-    "plain",
-    "preview_of",
-    "revision_line",
-    "trail_of",
-]
+from factmem.records import AssertionState, FactRecord
 
 _MUTED: Final = "$foreground 60%"
 _NAME: Final = "bold $text-primary"

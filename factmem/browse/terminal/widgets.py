@@ -25,18 +25,6 @@ from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.recall.results import RecallMatch
 from factmem.records import AssertionState, FactRecord
 
-__all__ = [
-    "FIELD_TO_FIELD",
-    "Field",
-    "Lines",
-    "Place",
-    "PlaceTree",
-    "Preview",
-    "ProblemLine",
-    "RecordTable",
-    "sentence_of",
-]
-
 
 def sentence_of(error: BaseException) -> str:
     """Return an error as a sentence: what factmem says of it, or where the browser itself went wrong.

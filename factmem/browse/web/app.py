@@ -35,8 +35,6 @@ from factmem.errors import (
     StateConflictError,
 )
 
-__all__ = ["make_app"]
-
 _Page: TypeAlias = Callable[[Request], Awaitable[Response]]
 _Action: TypeAlias = Callable[[Request, FormData], Awaitable[Response]]
 

@@ -14,8 +14,6 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "Visit", "visit_of", "was_let_in"]
-
 _VISIT: Final = "factmem.visit"
 
 _HEADERS: Final = {

@@ -16,8 +16,6 @@ from factmem.browse.browser import Browser
 from factmem.browse.web.app import make_app
 from factmem.errors import StoreUnavailableError
 
-__all__ = ["serve"]
-
 _HOST: Final = "127.0.0.1"
 
 

@@ -28,8 +28,6 @@ from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["address", "render"]
-
 _GONE: Final = "\ufffd"
 
 

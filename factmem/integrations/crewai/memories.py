@@ -39,8 +39,6 @@ with MissingPackageError.if_missing("crewai", extra="crewai"):
     from crewai.memory.utils import sanitize_scope_name
     from crewai.task import Task
 
-__all__ = ["CrewMemory", "FlowMemory", "LoadingAbortedError", "agent_with", "crew_with", "flow_with"]
-
 _OWN_TOOLS: Final = frozenset({"search_memory", "save_to_memory"})
 _OBSERVED: Final = re.compile(r"Action:\s*(?P<tool>[^\n]*?)\s*\n.*?\nObservation:\s?(?P<answer>.*)", re.DOTALL)
 _REVIEW: Final = re.compile(r"human feedback lessons for (?P<task>[^:]+): (?P<output>.*)", re.DOTALL)

@@ -23,13 +23,14 @@ from factmem.agent.config import AgentMemoryConfig, RunIdentity, Store
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import written
 from factmem.agent.run import MemoryRun
+from factmem.details import FactDetails, MetadataMerge, Origin
 from factmem.detection.redaction import redact
 from factmem.errors import EmbedderMismatchError, InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.memory.facade import Memory
 from factmem.memory.screening import FlaggedPolicy
 from factmem.recall.embedders import default_embedder
-from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
+from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 
 with MissingPackageError.if_missing("crewai", extra="crewai"):
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["OWNER", "FactMemStorage", "VectorSizeError", "run_of", "working_for"]
-
+T = TypeVar("T")
 
 OWNER: Final = "crewai"
 """Owner of CrewAI's private records if no user is named; CrewAI then compares their sources."""
@@ -414,7 +414,6 @@ async def _erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
         await view.forget(*ids)
 
 
-T = TypeVar("T")
 _NOBODY: Final = RunIdentity()
 _MOST_TEXTS: Final = 10_000
 

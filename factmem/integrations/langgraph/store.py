@@ -20,6 +20,7 @@ from factmem.abc import system_clock
 from factmem.abc.clock import Clock
 from factmem.agent.config import AgentMemoryConfig, Store
 from factmem.agent.plugin import AgentMemory
+from factmem.details import FactDetails, MetadataMerge, Origin
 from factmem.errors import CapabilityError, InvalidDataError, InvalidNameError, MissingPackageError, RecordNotFoundError
 from factmem.facts import Concept, SingleConcept, SingleFact
 from factmem.memory.facade import Memory
@@ -27,7 +28,7 @@ from factmem.memory.filters import Filters
 from factmem.memory.screening import FlaggedPolicy
 from factmem.recall import Boost, MetadataCondition
 from factmem.recall.scoring import RecallSettings
-from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
+from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_fraction
@@ -47,8 +48,6 @@ with MissingPackageError.if_missing("langgraph", extra="langgraph"):
         SearchOp,
         TTLConfig,
     )
-
-__all__ = ["FactMemStore", "NamespaceError"]
 
 _SOURCE: Final = "langgraph"
 _PREFIX: Final = "item:"

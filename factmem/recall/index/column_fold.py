@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.columns import Columns
 
-__all__ = ["Changes", "CurrentRows", "affected", "counting", "current_rows", "said_the_same", "takes_part"]
-
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
 

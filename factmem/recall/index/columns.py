@@ -40,20 +40,6 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = [
-    "FEW",
-    "Columns",
-    "Finder",
-    "Growing",
-    "Keywords",
-    "Numbered",
-    "Rows",
-    "among",
-    "name_in",
-    "spread",
-    "subject_text",
-]
-
 _TYPES: Final = {
     "seq": np.int64,
     "recorded_at": np.int64,

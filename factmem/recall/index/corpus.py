@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-__all__ = ["Corpus", "Documents", "Figures", "Layout", "Lengths", "Occurrences", "RowWeights", "Seen"]
-
 _KNOWN_TERMS: Final = 4096
 """Number of terms whose figures are cached, and of queries whose occurrences are."""
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.corpus import Corpus
 
-__all__ = ["Glance", "Mirror"]
-
 T = TypeVar("T")
 
 _BATCH: Final = 1024

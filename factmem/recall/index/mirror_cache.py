@@ -11,8 +11,6 @@ from typing import Final, Protocol
 
 import attrs
 
-__all__ = ["MIRRORS", "MirrorCache"]
-
 
 class _Mirror(Protocol):
     """Contents that can be dropped, because they can be read again."""

@@ -21,8 +21,6 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConceptIndex", "SubjectIndex", "concept_text", "people_terms", "relation_terms", "subject_of_text"]
-
 _SPLIT: Final = "\0"
 """Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
 

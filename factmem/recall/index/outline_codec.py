@@ -36,40 +36,6 @@ from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
 from factmem.sentences import forget_texts, points_back
 
-__all__ = [
-    "ASKS",
-    "ASSISTANT",
-    "BODY",
-    "BODY_FIELDS",
-    "JOB",
-    "KINDS_FROM",
-    "LIMITED",
-    "MATTER_FIELDS",
-    "MATTER_TERMS",
-    "MULTIPLE",
-    "NEVER",
-    "OUTLINE_VERSION",
-    "POINTS_BACK",
-    "REMOVED",
-    "REVISES",
-    "STATES",
-    "TELLS",
-    "TRUSTED",
-    "TRUST_FROM",
-    "UNREVIEWED",
-    "Head",
-    "drop_known_words",
-    "microseconds",
-    "outline_of",
-    "query_term",
-    "read_head",
-    "read_labels",
-    "read_matter",
-    "read_tail",
-    "term_numbers",
-    "value_number",
-]
-
 OUTLINE_VERSION: Final = 17
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 

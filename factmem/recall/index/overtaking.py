@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates", "united"]
-
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""
 

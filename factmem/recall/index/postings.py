@@ -20,8 +20,6 @@ from factmem.short_work import may_wait
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FEW_HITS", "Block", "Hits", "extended", "occurrences"]
-
 _GROWTH: Final = 24
 """New rows are posted together with a block before them that is at most this many times as large."""
 

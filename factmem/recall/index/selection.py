@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     from factmem.recall.index.columns import Columns
 
-__all__ = ["LogPart", "kept_rows", "rows_of", "selected"]
-
 
 def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
     """Return the records that the caller sees and the filter keeps, in no order."""

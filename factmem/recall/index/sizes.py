@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["OBJECT", "nbytes"]
-
 OBJECT: Final = 100
 """Typical bytes of an object in a container, with its place there."""
 

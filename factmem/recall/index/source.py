@@ -29,18 +29,6 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Held",
-    "Library",
-    "LogSource",
-    "Pulled",
-    "Stored",
-    "log_source",
-    "outside_log",
-    "rows_in_order",
-    "rows_in_outline",
-]
-
 _BATCH = 1024
 """Number of assertions that are read in full, and outlined, at a time."""
 

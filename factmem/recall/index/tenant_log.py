@@ -27,8 +27,6 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TenantLog"]
-
 _NOWHERE = -1
 """The slot of a row that is not embedded yet."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NO_VECTORS", "HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
-
 _ROOM: Final = 4096
 """Maximum size of a block that is filled vector by vector."""
 

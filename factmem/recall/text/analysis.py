@@ -24,18 +24,6 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "STOP_WORDS",
-    "analyse",
-    "ascii_words",
-    "forget_words",
-    "indexed_terms",
-    "indexed_text",
-    "plain",
-    "spaced",
-    "terms_of",
-]
-
 STOP_WORDS: Final = frozenset(
     """
     i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself

@@ -26,8 +26,6 @@ from factmem.toml_tables import table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Term", "term_of", "topics_of"]
-
 _STEP: Final = np.float32(1 / 256)
 _ONE: Final = np.ones(1, np.float32)
 

@@ -21,28 +21,6 @@ from factmem.sentences import QUESTION_MARKS, folded, forgettable, language_of, 
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
-__all__ = [
-    "Kind",
-    "asking_words",
-    "asks_for_assistant",
-    "asks_for_own",
-    "asks_whom",
-    "capitalized",
-    "ends_with_question",
-    "kinds_asked",
-    "kinds_held",
-    "kinds_of_concept",
-    "nameless",
-    "names_one_of_several",
-    "naming_words",
-    "people_asked",
-    "relation",
-    "relations",
-    "tells_something",
-    "terms_of_relation",
-    "widened",
-]
-
 _LONGEST_LOOK: Final = 4096
 """Number of characters of a query that are searched; this runs on the event loop."""
 

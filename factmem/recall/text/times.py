@@ -43,22 +43,6 @@ from factmem.sentences import day_phrases, forgettable
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
-__all__ = [
-    "HINT",
-    "NAMED_LAST",
-    "OFFSET",
-    "READERS",
-    "Offset",
-    "Span",
-    "TimeSpan",
-    "easter",
-    "midnight",
-    "moves_with_its_day",
-    "offset_in",
-    "times_and_rest",
-    "times_in",
-]
-
 Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
 

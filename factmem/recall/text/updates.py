@@ -42,8 +42,6 @@ from factmem.sentences import (
 from factmem.stemming import stemmer
 from factmem.toml_tables import table
 
-__all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
-
 MOST_TERMS: Final = 24
 """Maximum number of terms of a statement that has a matter."""
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from factmem.abc.capabilities import Access, Append, EmbedderIdentity, KeepsFiles, LogPart
 from factmem.codec import dump_entry
+from factmem.details import Origin
 from factmem.errors import (
     EmbedderMismatchError,
     FactMemError,
@@ -26,12 +27,10 @@ from factmem.errors import (
 )
 from factmem.facts import Concept, Fact
 from factmem.providers.memory import InMemoryProvider
-from factmem.records import LogEntry, Origin, Recorded, StateChange, Tombstone
+from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem.store_findings import FindingKind, Severity
 from factmem.testing.conformance.case import ACTIVE, PENDING, QUARANTINED, RETRACTED, ProviderCase, Store, request
 from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, SEATS, USER, at, multiple, said, single
-
-__all__ = ["AccessSpecs", "CheckSpecs", "CopySpecs", "ErasureSpecs", "VectorSpecs"]
 
 _ONE = EmbedderIdentity(name="one", dimension=4)
 _TWO = EmbedderIdentity(name="two", dimension=3)

@@ -20,8 +20,6 @@ from factmem.subjects import MemorySubject
 from factmem.testing.conformance import samples
 from factmem.testing.conformance.samples import PLANNER, USER
 
-__all__ = ["ACTIVE", "FAILED", "PENDING", "QUARANTINED", "RETRACTED", "ProviderCase", "Store", "request"]
-
 ACTIVE: Final = AssertionState.ACTIVE
 FAILED: Final = AssertionState.FAILED
 PENDING: Final = AssertionState.PENDING

@@ -16,19 +16,10 @@ import attrs
 import pytest
 
 from factmem.abc.capabilities import Append, Statement, StateRequest
+from factmem.details import Evidence, Origin
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import ClockTime, Concept
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    Evidence,
-    LogEntry,
-    Origin,
-    Place,
-    Recorded,
-    StateChange,
-    Tombstone,
-)
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.testing.conformance.case import (
     ACTIVE,
     FAILED,
@@ -53,8 +44,6 @@ from factmem.testing.conformance.samples import (
     single,
 )
 from factmem.testing.fakes import FakeClock
-
-__all__ = ["ClockSpecs", "DetailSpecs", "FeedSpecs", "HistorySpecs", "QuarantineSpecs", "StateSpecs"]
 
 _HERE = Place(USER, PLANNER)
 

@@ -11,30 +11,11 @@ import attrs
 
 from factmem.abc.capabilities import Append, KeepsLog, Receipt
 from factmem.abc.provider import AgentMemoryProvider
+from factmem.details import FactDetails
 from factmem.facts import Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
-from factmem.records import Assertion, FactDetails, Place, Recorded, assertions_of
+from factmem.records import Assertion, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-
-__all__ = [
-    "ADDRESS",
-    "CITY",
-    "COLOUR",
-    "LANGUAGES",
-    "PLANNER",
-    "SEATS",
-    "USER",
-    "Address",
-    "Colour",
-    "at",
-    "keep",
-    "loaded_value",
-    "loaded_values",
-    "multiple",
-    "only",
-    "said",
-    "single",
-]
 
 
 class Colour(enum.Enum):

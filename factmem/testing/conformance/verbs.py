@@ -39,8 +39,6 @@ from factmem.testing.conformance.samples import (
 from factmem.testing.fakes import capabilities_of
 from factmem.values import MAX_VALUE_BYTES
 
-__all__ = ["LifecycleSpecs", "ReadingSpecs", "SetSpecs", "TypeSpecs", "ValueSpecs", "WallSpecs"]
-
 _FACTS: Final[list[SingleFact[Any]]] = [
     single(CITY, "Oslo"),
     single(CITY, '"quoted" \\ line\nbreak\ttab \u2028 % _ \' ; -- \x00 end'),

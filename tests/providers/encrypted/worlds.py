@@ -18,7 +18,8 @@ from factmem import Concept, FactDetails, Memory, MemoryScope, MemorySubject
 from factmem.abc.capabilities import Append
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
-from factmem.records import Evidence, FactRecord, Place, assertions_of
+from factmem.details import Evidence
+from factmem.records import FactRecord, Place, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 
 KEY: Final = SecretKey(bytes(range(32)))

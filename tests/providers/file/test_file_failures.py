@@ -15,10 +15,11 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_file.log_storage import LocalLogStorage
 
 from factmem.abc.capabilities import Append, EmbedderIdentity, Receipt
+from factmem.details import FactDetails
 from factmem.errors import ConceptConflictError, StoreUnavailableError
 from factmem.facts import Concept
 from factmem.private_files import write_all
-from factmem.records import FactDetails, Place, Recorded, Tombstone, assertions_of
+from factmem.records import Place, Recorded, Tombstone, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

@@ -11,8 +11,9 @@ import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.abc.capabilities import Append, EmbedderIdentity, EraseReceipt, StateRequest
+from factmem.details import Evidence
 from factmem.facts import Concept
-from factmem.records import AssertionState, Evidence, Recorded
+from factmem.records import AssertionState, Recorded
 from factmem.testing.conformance.samples import said
 from factmem.vectors import unit_vector
 

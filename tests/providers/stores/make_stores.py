@@ -26,10 +26,11 @@ import numpy as np
 from factmem import Memory
 from factmem.abc.capabilities import Access, Append, StateRequest
 from factmem.codec import encode_entry
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.facts import Concept, Fact
 from factmem.providers.registry import open_provider
 from factmem.recall import CallableEmbedder
-from factmem.records import Assertion, AssertionState, Evidence, FactDetails, Origin, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
