@@ -1,14 +1,17 @@
 r"""Tables of texts: many examples of one kind stand in a file beside their test.
 
 A file has sections, each below its name in brackets. A line is an example, with ` | ` between its parts and `\n` for a
-line feed. What stands before the first section, empty lines, and lines that begin with `#` are notes.
+line feed; or a case of a test, as values in JSON. What stands before the first section, empty lines, and lines that
+begin with `#` are notes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 def sections(path: Path) -> Mapping[str, Sequence[str]]:
@@ -23,3 +26,11 @@ def sections(path: Path) -> Mapping[str, Sequence[str]]:
 def rows(path: Path) -> Mapping[str, Sequence[tuple[str, ...]]]:
     """Return the parts of each example of each section."""
     return {name: [tuple(line.split(" | ")) for line in lines] for name, lines in sections(path).items()}
+
+
+def cases(path: Path) -> Mapping[str, Sequence[Any]]:
+    """Return the cases of each section: values in JSON with commas between them, as a tuple unless it is one."""
+    read = {
+        name: [tuple(json.loads(f"[{line}]", strict=False)) for line in lines] for name, lines in sections(path).items()
+    }
+    return {name: [case if len(case) > 1 else case[0] for case in given] for name, given in read.items()}

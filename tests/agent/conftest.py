@@ -1,24 +1,23 @@
-"""Fixtures of facts in AGENTS.md: a memory with facts and a file with text."""
+"""Fixtures of the tests of agents: a memory in the test's own event loop, and an agent over it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from factmem import Memory
-from tests.agent.facts_in_file import knowing, written
+from factmem import AgentMemory, Memory
+from tests.agent.installed import memory_over, plugin
 
 
 @pytest.fixture
 async def memory() -> AsyncIterator[Memory]:
-    """A memory with a few facts about the user."""
-    async with knowing() as memory:
+    """An empty memory without a model."""
+    async with memory_over() as memory:
         yield memory
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """An AGENTS.md with text written by a person."""
-    return written(tmp_path)
+def agent(memory: Memory) -> AgentMemory:
+    """An agent with this memory."""
+    return plugin(memory)

@@ -29,13 +29,6 @@ async def knowing() -> AsyncIterator[Memory]:
         yield memory
 
 
-def written(folder: Path) -> Path:
-    """Write a file with text of a person."""
-    file = folder / "AGENTS.md"
-    file.write_bytes(b"# Ours\r\n\r\nNo newline at the end")
-    return file
-
-
 def of(memory: Memory, file: Path, **settings: Any) -> AgentsMdFacts:
     """The user's facts as a managed block in a file."""
     given: dict[str, Any] = {"subjects": [USER], "scope": FAIR, "origin": Origin.USER} | settings

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from factmem import InMemoryProvider, Memory, Message
-from factmem.abc.model import LanguageModel
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, LanguageModel, Memory, Message
 from tests.memory.telling import CITY, PETS, SEATS, opened
 
 CONCEPTS = (CITY, SEATS, PETS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -37,6 +38,27 @@ from tests.agent.facts_in_file import (
 )
 from tests.memory.telling import CITY, PETS, SEATS
 from tests.narrowing import not_none
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory with a few facts about the user."""
+    async with knowing() as memory:
+        yield memory
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """An AGENTS.md with text written by a person."""
+    file = tmp_path / "AGENTS.md"
+    file.write_bytes(b"# Ours\r\n\r\nNo newline at the end")
+    return file
+
+
+@pytest.fixture
+def facts(memory: Memory, file: Path) -> AgentsMdFacts:
+    """The user's facts as a managed block in this file."""
+    return of(memory, file)
 
 
 def says(text: AgentsMdText) -> list[str]:
@@ -333,8 +355,7 @@ def test_nothing_is_added_or_moved(text: str) -> None:
 # Facts in a managed block of a file: failures and hostile edits.
 
 
-async def test_writing_never_loses_edits(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_writing_never_loses_edits(facts: AgentsMdFacts, file: Path) -> None:
     await facts.write()
     edit(file, ("Rome", "Oslo"))
     with pytest.raises(StateConflictError, match="read them back first"):
@@ -343,9 +364,8 @@ async def test_writing_never_loses_edits(memory: Memory, file: Path) -> None:
 
 
 async def test_a_file_written_meanwhile_is_not_overwritten(
-    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+    facts: AgentsMdFacts, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = of(memory, file)
 
     def interfering(handle: int) -> None:
         put(file, "theirs")
@@ -409,9 +429,8 @@ async def test_a_file_with_invalid_utf_8_is_left_alone(memory: Memory, file: Pat
     ],
 )
 async def test_an_unreadable_line_is_reported_by_number_and_nothing_changes(
-    memory: Memory, file: Path, before: str, after: str, why: str
+    facts: AgentsMdFacts, memory: Memory, file: Path, before: str, after: str, why: str
 ) -> None:
-    facts = of(memory, file)
     await facts.sync()
     edit(file, (before, after), ("cat", "cow"))
     left = read(file)
@@ -454,8 +473,7 @@ async def test_an_agent_that_edits_the_file_changes_nothing_that_the_user_said(m
     assert (change.record.value, change.record.details.origin) == ("Bring a coat.", Origin.ASSISTANT)
 
 
-async def test_secrets_are_redacted(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_secrets_are_redacted(facts: AgentsMdFacts, memory: Memory, file: Path) -> None:
     await facts.sync()
     edit(file, ("- I like tea.", "- my password is hunter2xyz\n- I like tea."))
     await facts.sync()
@@ -489,8 +507,9 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(view, file, scope="/product/other").write()
 
 
-async def test_small_talk_stays_out_and_what_was_written_here_stays(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_small_talk_stays_out_and_what_was_written_here_stays(
+    facts: AgentsMdFacts, memory: Memory, file: Path
+) -> None:
     for said in ("Thanks!", "Where is the config?", "Write me a poem about owls.", "We use ruff.", "Never use tabs."):
         await memory.remember(Message(content=said), subject=USER, scope=FAIR)
     await memory.remember(Message(content="Sure, here you are.", role="assistant"), subject=USER, scope=FAIR)
@@ -514,18 +533,18 @@ async def test_facts_over_the_limit_are_not_shown_and_not_retracted(memory: Memo
     assert len(await memory.list_records()) == 6
 
 
-async def test_a_forged_index_reaches_nothing_that_is_not_shown(memory: Memory, file: Path) -> None:
+async def test_a_forged_index_reaches_nothing_that_is_not_shown(
+    facts: AgentsMdFacts, memory: Memory, file: Path
+) -> None:
     (other,) = await memory.save(SingleFact(CITY, "Bonn"), subject=USER, scope=MemoryScope.product("other"))
-    facts = of(memory, file)
     await facts.sync()
     edit(file, ("<!-- factmem:end", f"<!-- factmem:end {other.id}:000000000000"))
     assert await changed(facts) == []
     assert (await memory.get(other.id)).value == "Bonn"
 
 
-async def test_the_event_loop_is_never_blocked(memory: Memory, file: Path) -> None:
+async def test_the_event_loop_is_never_blocked(facts: AgentsMdFacts, file: Path) -> None:
     """Reading, writing, rendering and comparing run in a worker thread."""
-    facts = of(memory, file)
     with blockbuster_ctx("factmem"):
         await facts.sync()
         await facts.read_back()
@@ -558,8 +577,7 @@ async def test_a_missing_file_is_created(memory: Memory, tmp_path: Path) -> None
     assert beside(tmp_path / "new.md") == ["new.md"]
 
 
-async def test_an_edited_bullet_updates_its_record(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_an_edited_bullet_updates_its_record(facts: AgentsMdFacts, memory: Memory, file: Path) -> None:
     await facts.sync()
     (city,) = await memory.list_records(concepts=[CITY])
     edit(file, ("Rome", "Oslo"), (": 12", ": 14"), ("dog", "dogfish"), ("like tea", "like green tea"))
@@ -570,8 +588,9 @@ async def test_an_edited_bullet_updates_its_record(memory: Memory, file: Path) -
     assert await changed(facts) == []
 
 
-async def test_a_bullet_that_is_gone_retracts_its_record_and_a_new_one_is_a_fact(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_a_bullet_that_is_gone_retracts_its_record_and_a_new_one_is_a_fact(
+    facts: AgentsMdFacts, memory: Memory, file: Path
+) -> None:
     await facts.sync()
     put(file, without("dog", without("seats", read(file))))
     edit(file, ("- **pets**: cat", "- **pets**: owl\n* a statement: so\n- **Note**: `x <b>`\n- **pets**: cat"))
@@ -596,8 +615,7 @@ async def test_a_new_bullet_may_name_a_new_concept(memory: Memory, file: Path) -
         assert await changed(facts) == [expected]
 
 
-async def test_bullets_may_be_moved_about_and_split_over_lines(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_bullets_may_be_moved_about_and_split_over_lines(facts: AgentsMdFacts, file: Path) -> None:
     await facts.sync()
     lines = read(file).splitlines(keepends=True)
     bullets = iter([line for line in lines if line.startswith("- ")][::-1])
@@ -609,9 +627,10 @@ async def test_bullets_may_be_moved_about_and_split_over_lines(memory: Memory, f
     assert await changed(facts) == []
 
 
-async def test_swapped_and_edited_bullets_are_matched_by_their_words(memory: Memory, file: Path) -> None:
+async def test_swapped_and_edited_bullets_are_matched_by_their_words(
+    facts: AgentsMdFacts, memory: Memory, file: Path
+) -> None:
     await memory.remember("The launch is on Friday at the old harbour.", subject=USER, scope=FAIR)
-    facts = of(memory, file)
     await facts.sync()
     edit(file, ("I like tea.", "@"), ("The launch is on Friday at the old harbour.", "I like green tea."))
     edit(file, ("@", "The launch is on Sunday at the old harbour."))
@@ -621,23 +640,20 @@ async def test_swapped_and_edited_bullets_are_matched_by_their_words(memory: Mem
     ]
 
 
-async def test_an_unrelated_statement_is_not_an_edit_of_the_one_it_replaces(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_an_unrelated_statement_is_not_an_edit_of_the_one_it_replaces(facts: AgentsMdFacts, file: Path) -> None:
     await facts.sync()
     edit(file, ("I like tea.", "The hall closes at ten."))
     assert await changed(facts) == ["+statement=The hall closes at ten.", "-statement=I like tea."]
 
 
-async def test_dates_are_shown_and_not_read(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_dates_are_shown_and_not_read(facts: AgentsMdFacts, file: Path) -> None:
     await facts.sync()
     edit(file, ("(said 20", "(said 10"))
     assert await changed(facts) == []
     assert "(said 10" not in read(file)
 
 
-async def test_edits_may_be_read_back_twice(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_edits_may_be_read_back_twice(facts: AgentsMdFacts, file: Path) -> None:
     await facts.sync()
     edit(file, ("Rome", "Oslo"), ("- I like tea.", "- new\n- I like milk."))
     put(file, without("dog", read(file)))
@@ -647,8 +663,9 @@ async def test_edits_may_be_read_back_twice(memory: Memory, file: Path) -> None:
     assert await facts.read_back() == ()
 
 
-async def test_a_fact_learnt_meanwhile_is_written_and_is_not_an_edit(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_a_fact_learnt_meanwhile_is_written_and_is_not_an_edit(
+    facts: AgentsMdFacts, memory: Memory, file: Path
+) -> None:
     await facts.sync()
     await memory.save(SingleFact(CITY, "Bern"), subject=USER, scope=FAIR)
     await memory.save(MultipleFacts(PETS, ("eel",)), subject=USER, scope=FAIR)
@@ -658,8 +675,9 @@ async def test_a_fact_learnt_meanwhile_is_written_and_is_not_an_edit(memory: Mem
     assert "eel" in read(file)
 
 
-async def test_a_change_on_both_sides_is_a_conflict_and_nothing_changes(memory: Memory, file: Path) -> None:
-    facts = of(memory, file)
+async def test_a_change_on_both_sides_is_a_conflict_and_nothing_changes(
+    facts: AgentsMdFacts, memory: Memory, file: Path
+) -> None:
     await facts.sync()
     await memory.save(SingleFact(CITY, "Bern"), subject=USER, scope=FAIR)
     edit(file, ("Rome", "Oslo"), (": 12", ": 13"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from factmem import Concept, FactRecord, MemoryScope, MemorySubject
+from factmem import STATEMENT, Concept, FactRecord, MemoryScope, MemorySubject
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.agents_md.facts_file import block_in, written_into
 from factmem.agent.agents_md.page import (
@@ -26,7 +26,6 @@ from factmem.agent.agents_md.page import (
 )
 from factmem.details import FactDetails, Origin
 from factmem.errors import CodecError, InvalidDataError
-from factmem.facts import STATEMENT
 from factmem.records import Place
 from factmem.testing.strategies import names, typed_values
 from factmem.values import canonical_bytes, encode_value

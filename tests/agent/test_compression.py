@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, Message
+from factmem import Concept, Conversation, FactDetails, Message
 from factmem.abc import Candidate, Detection, DetectionRequest
-from factmem.abc.detector import Conversation
 from factmem.agent.compression import FactRetrievalCompression, keep_history
 from factmem.agent.config import USER
-from factmem.details import FactDetails
 from factmem.detection import InstructorDetector
 from factmem.errors import InvalidDataError, ModelUnavailableError
 from factmem.testing import ScriptedModel

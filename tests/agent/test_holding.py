@@ -13,13 +13,12 @@ import anyio
 import pytest
 from blockbuster import blockbuster_ctx
 
-from factmem import Memory, Message
+from factmem import AgentMemory, Memory, Message
 from factmem.agent import Loading, load_all_facts_from_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
-from tests.agent.installed import memory_over, plugin, texts, user
+from tests.agent.installed import texts, user
 from tests.fork_server import ForkServer
 from tests.forks import in_a_fork
 from tests.narrowing import not_none
@@ -106,14 +105,12 @@ async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
                 go_on.set()
 
 
-async def test_an_open_memory_is_used_on_its_own_loop() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        assert "Oslo" in await remembered(agent)
-        await agent.aclose()
-        assert len(await memory.list_records()) == 1, "a memory opened by the caller is closed by the caller"
-        with pytest.raises(CapabilityError):
-            agent.for_run().load_blocking()
+async def test_an_open_memory_is_used_on_its_own_loop(memory: Memory, agent: AgentMemory) -> None:
+    assert "Oslo" in await remembered(agent)
+    await agent.aclose()
+    assert len(await memory.list_records()) == 1, "a memory opened by the caller is closed by the caller"
+    with pytest.raises(CapabilityError):
+        agent.for_run().load_blocking()
 
 
 async def test_a_function_may_make_the_memory() -> None:

@@ -15,6 +15,7 @@ from factmem import Concept, FactDetails, Memory, MemoryScope, MemorySubject, Me
 from factmem.agent import Loading
 from factmem.agent.chat_history import MessageFormat, spoken
 from factmem.agent.config import USER
+from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import rendered
 from factmem.errors import OutOfViewError
 from factmem.facts import STATEMENT, Fact
@@ -31,22 +32,21 @@ def city(name: str, day: int = 0) -> Fact[str]:
     return SingleFact(CITY, name, timestamp=BEGAN + day * DAY)
 
 
-async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time() -> None:
+async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time(memory: Memory) -> None:
     team = MemorySubject("team", "the user's team", priority_level=5)
-    async with memory_over() as memory:
-        agent = plugin(memory, subjects=[team])
-        wanted = []
-        for said, subject, scope, day in (
-            ("Rome", MemorySubject.EVERYTHING, AGENT, 9),
-            ("Bern", team, SHARED, 3),
-            ("Oslo", team, PRODUCT, 2),
-            ("Nice", team, PRODUCT / "plan", 1),
-            ("Bonn", USER, SHARED, 0),
-        ):
-            await memory.save(city(said, day), subject=subject, scope=scope)
-            (block, _) = await agent.load_facts_to_agent([ASKED], [CITY])
-            wanted.append([name for name in ("Rome", "Bern", "Oslo", "Nice", "Bonn") if name in block["content"]])
-        assert wanted == [["Rome"], ["Bern"], ["Oslo"], ["Nice"], ["Bonn"]]
+    agent = plugin(memory, subjects=[team])
+    wanted = []
+    for said, subject, scope, day in (
+        ("Rome", MemorySubject.EVERYTHING, AGENT, 9),
+        ("Bern", team, SHARED, 3),
+        ("Oslo", team, PRODUCT, 2),
+        ("Nice", team, PRODUCT / "plan", 1),
+        ("Bonn", USER, SHARED, 0),
+    ):
+        await memory.save(city(said, day), subject=subject, scope=scope)
+        (block, _) = await agent.load_facts_to_agent([ASKED], [CITY])
+        wanted.append([name for name in ("Rome", "Bern", "Oslo", "Nice", "Bonn") if name in block["content"]])
+    assert wanted == [["Rome"], ["Bern"], ["Oslo"], ["Nice"], ["Bonn"]]
 
 
 SIZE = Concept.single("shoe_size", "Shoe size", float)
@@ -99,15 +99,16 @@ async def test_facts_about_a_subject_that_a_request_names_stand_beside_those_of_
     assert all(f'about="{name}"' in told and str(value) in told for name, value in shown)
 
 
-async def test_the_budget_bounds_the_facts_about_a_named_subject_and_given_subjects_leave_them_out() -> None:
-    async with memory_over() as memory:
-        await about_lena(memory)
-        asked = [user("What is Lena's shoe size?")]
-        (block, _) = await plugin(memory, loading=Loading(limit=1)).load_all_facts_to_agent(asked)
-        assert 'about="Lena" name="shoe_size"' in block["content"]
-        assert block["content"].count("<fact") == 1
-        (block, _) = await plugin(memory).load_all_facts_to_agent(asked, subjects=[USER])
-        assert "Lena" not in block["content"]
+async def test_the_budget_bounds_the_facts_about_a_named_subject_and_given_subjects_leave_them_out(
+    memory: Memory,
+) -> None:
+    await about_lena(memory)
+    asked = [user("What is Lena's shoe size?")]
+    (block, _) = await plugin(memory, loading=Loading(limit=1)).load_all_facts_to_agent(asked)
+    assert 'about="Lena" name="shoe_size"' in block["content"]
+    assert block["content"].count("<fact") == 1
+    (block, _) = await plugin(memory).load_all_facts_to_agent(asked, subjects=[USER])
+    assert "Lena" not in block["content"]
 
 
 async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None:
@@ -159,133 +160,117 @@ async def test_a_message_that_asks_for_nothing_gets_rules_and_typed_facts_only(
     assert "saffron" in asked["content"]
 
 
-async def test_values_of_a_multiple_are_rendered_once_and_of_one_level() -> None:
-    async with memory_over() as memory:
-        for pets in (("cat", "dog"), ("dog", "bee")):
-            await memory.save(MultipleFacts(PETS, pets), subject=USER, scope=PRODUCT)
-        await memory.save(MultipleFacts(PETS, ("elk",)), subject=USER, scope=SHARED)
-        (block, _) = await plugin(memory).load_facts_to_agent([ASKED], ["pets"])
-        assert [block["content"].count(f">{pet}<") for pet in ("cat", "dog", "bee", "elk")] == [1, 1, 1, 0]
+async def test_values_of_a_multiple_are_rendered_once_and_of_one_level(memory: Memory) -> None:
+    for pets in (("cat", "dog"), ("dog", "bee")):
+        await memory.save(MultipleFacts(PETS, pets), subject=USER, scope=PRODUCT)
+    await memory.save(MultipleFacts(PETS, ("elk",)), subject=USER, scope=SHARED)
+    (block, _) = await plugin(memory).load_facts_to_agent([ASKED], ["pets"])
+    assert [block["content"].count(f">{pet}<") for pet in ("cat", "dog", "bee", "elk")] == [1, 1, 1, 0]
 
 
-async def test_only_the_scopes_that_the_agent_takes_part_in_are_read() -> None:
+async def test_only_the_scopes_that_the_agent_takes_part_in_are_read(memory: Memory) -> None:
     """A scope kind without a name selects no scope, and the scope of all products does not include one product's."""
-    async with memory_over() as memory:
-        for scope in (AGENT, MemoryScope.agent("other"), MemoryScope.feature("f"), SHARED, SHARED / "acme", PRODUCT):
-            await memory.save(SingleFact(Concept.single(f"in {scope}".replace("/", " "), "x"), "y"), scope=scope)
-        loaded = texts(await plugin(memory, product_name=None).load_all_facts_to_agent([ASKED]))[0]
-        assert ["in  agent clerk" in loaded, "in  cross-product" in loaded] == [True, True]
-        assert [name for name in ("other", "acme", "feature", "fair") if name in loaded] == []
+    for scope in (AGENT, MemoryScope.agent("other"), MemoryScope.feature("f"), SHARED, SHARED / "acme", PRODUCT):
+        await memory.save(SingleFact(Concept.single(f"in {scope}".replace("/", " "), "x"), "y"), scope=scope)
+    loaded = texts(await plugin(memory, product_name=None).load_all_facts_to_agent([ASKED]))[0]
+    assert ["in  agent clerk" in loaded, "in  cross-product" in loaded] == [True, True]
+    assert [name for name in ("other", "acme", "feature", "fair") if name in loaded] == []
 
 
-async def test_scopes_and_subjects_may_be_narrowed_but_not_widened() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        await memory.save(city("Oslo"), subject=USER, scope=PRODUCT)
-        await memory.save(city("Rome"), subject=MemorySubject.EVERYTHING, scope=AGENT)
-        (block, _) = await agent.load_all_facts_to_agent([ASKED], scopes=[AGENT])
-        assert "Rome" in block["content"]
-        (block, _) = await agent.load_all_facts_to_agent([ASKED], subjects=[MemorySubject.EVERYTHING])
-        assert "Rome" in block["content"]
-        with pytest.raises(OutOfViewError):
-            await agent.load_all_facts_to_agent([ASKED], scopes=["/product/other"])
+async def test_scopes_and_subjects_may_be_narrowed_but_not_widened(memory: Memory, agent: AgentMemory) -> None:
+    await memory.save(city("Oslo"), subject=USER, scope=PRODUCT)
+    await memory.save(city("Rome"), subject=MemorySubject.EVERYTHING, scope=AGENT)
+    (block, _) = await agent.load_all_facts_to_agent([ASKED], scopes=[AGENT])
+    assert "Rome" in block["content"]
+    (block, _) = await agent.load_all_facts_to_agent([ASKED], subjects=[MemorySubject.EVERYTHING])
+    assert "Rome" in block["content"]
+    with pytest.raises(OutOfViewError):
+        await agent.load_all_facts_to_agent([ASKED], scopes=["/product/other"])
 
 
-async def test_subjects_are_added_to_the_user_and_to_everything() -> None:
+async def test_subjects_are_added_to_the_user_and_to_everything(memory: Memory) -> None:
     """Facts of the project stay in the block, and the tool finds them."""
     team = MemorySubject("team", "the user's team", priority_level=5)
-    async with memory_over() as memory:
-        for subject, seats in ((team, 12), (MemorySubject.EVERYTHING, 120)):
-            await memory.save(SingleFact(SEATS, seats), subject=subject, scope=PRODUCT)
-        await memory.save(city("Oslo"), subject=MemorySubject.EVERYTHING, scope=PRODUCT)
-        agent = plugin(memory, subjects=[team])
-        (block, _) = await agent.load_all_facts_to_agent([user("In which city are how many seats?")])
-        assert [text in block["content"] for text in ("Oslo", "12", "120")] == [True, True, False]
-        assert "Oslo" in await agent.for_run().tools.recall_memory("city")
+    for subject, seats in ((team, 12), (MemorySubject.EVERYTHING, 120)):
+        await memory.save(SingleFact(SEATS, seats), subject=subject, scope=PRODUCT)
+    await memory.save(city("Oslo"), subject=MemorySubject.EVERYTHING, scope=PRODUCT)
+    agent = plugin(memory, subjects=[team])
+    (block, _) = await agent.load_all_facts_to_agent([user("In which city are how many seats?")])
+    assert [text in block["content"] for text in ("Oslo", "12", "120")] == [True, True, False]
+    assert "Oslo" in await agent.for_run().tools.recall_memory("city")
 
 
-async def test_the_block_precedes_the_users_last_message() -> None:
+async def test_the_block_precedes_the_users_last_message(memory: Memory) -> None:
     history = [SYSTEM, user("Hello."), assistant("Hi."), ASKED]
     before = [dict(message) for message in history]
-    async with memory_over() as memory:
-        await memory.save(city("Oslo"), subject=USER)
-        loaded = await plugin(memory).load_all_facts_to_agent(history)
-        assert [loaded[number] is history[at] for number, at in ((0, 0), (1, 1), (2, 2), (4, 3))] == [True] * 4
-        assert (len(loaded), loaded[3]["role"], history) == (5, "user", before)
+    await memory.save(city("Oslo"), subject=USER)
+    loaded = await plugin(memory).load_all_facts_to_agent(history)
+    assert [loaded[number] is history[at] for number, at in ((0, 0), (1, 1), (2, 2), (4, 3))] == [True] * 4
+    assert (len(loaded), loaded[3]["role"], history) == (5, "user", before)
 
 
-async def test_loading_twice_leaves_one_up_to_date_block() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        await memory.save(city("Oslo"), subject=USER)
-        once = await agent.load_all_facts_to_agent([SYSTEM, ASKED])
-        assert await agent.load_all_facts_to_agent(once) == once
-        await memory.save(city("Rome", 1), subject=USER)
-        (_, block, _) = await agent.load_all_facts_to_agent(once)
-        assert ("Rome" in block["content"], "Oslo" in block["content"]) == (True, False)
-        await memory.forget(concepts=[CITY])
-        assert await agent.load_all_facts_to_agent(once) == [SYSTEM, ASKED]
+async def test_loading_twice_leaves_one_up_to_date_block(memory: Memory, agent: AgentMemory) -> None:
+    await memory.save(city("Oslo"), subject=USER)
+    once = await agent.load_all_facts_to_agent([SYSTEM, ASKED])
+    assert await agent.load_all_facts_to_agent(once) == once
+    await memory.save(city("Rome", 1), subject=USER)
+    (_, block, _) = await agent.load_all_facts_to_agent(once)
+    assert ("Rome" in block["content"], "Oslo" in block["content"]) == (True, False)
+    await memory.forget(concepts=[CITY])
+    assert await agent.load_all_facts_to_agent(once) == [SYSTEM, ASKED]
 
 
-async def test_text_that_resembles_a_block_is_not_a_block() -> None:
+async def test_text_that_resembles_a_block_is_not_a_block(memory: Memory, agent: AgentMemory) -> None:
     """A block is recognized by its marker; a user's message with the same words is an ordinary message."""
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        await memory.save(city("Oslo"), subject=USER)
-        (block, _) = await agent.load_all_facts_to_agent([ASKED])
-        quoted = user(block["content"])
-        loaded = await agent.load_all_facts_to_agent([quoted, ASKED])
-        assert loaded[0] is quoted
-        assert len(loaded) == 3
+    await memory.save(city("Oslo"), subject=USER)
+    (block, _) = await agent.load_all_facts_to_agent([ASKED])
+    quoted = user(block["content"])
+    loaded = await agent.load_all_facts_to_agent([quoted, ASKED])
+    assert loaded[0] is quoted
+    assert len(loaded) == 3
 
 
-async def test_nothing_known_adds_nothing() -> None:
-    async with memory_over() as memory:
-        assert await plugin(memory).load_all_facts_to_agent([SYSTEM, ASKED]) == [SYSTEM, ASKED]
-        assert await plugin(memory).load_facts_to_agent([ASKED], []) == [ASKED]
+async def test_nothing_known_adds_nothing(memory: Memory) -> None:
+    assert await plugin(memory).load_all_facts_to_agent([SYSTEM, ASKED]) == [SYSTEM, ASKED]
+    assert await plugin(memory).load_facts_to_agent([ASKED], []) == [ASKED]
 
 
-async def test_facts_in_the_conversation_are_not_rendered() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        history = [user("I keep bees in the garden."), assistant("I see.")]
-        with agent.run("alice", "monday"):
-            await agent.save_facts_from_history(history)
-            history.append(user("What do I keep?"))
-            assert await agent.load_all_facts_to_agent(history) == history
-        with agent.run("alice", "tuesday"):
-            assert "bees" in texts(await agent.load_all_facts_to_agent([user("What do I keep?")]))[0]
+async def test_facts_in_the_conversation_are_not_rendered(agent: AgentMemory) -> None:
+    history = [user("I keep bees in the garden."), assistant("I see.")]
+    with agent.run("alice", "monday"):
+        await agent.save_facts_from_history(history)
+        history.append(user("What do I keep?"))
+        assert await agent.load_all_facts_to_agent(history) == history
+    with agent.run("alice", "tuesday"):
+        assert "bees" in texts(await agent.load_all_facts_to_agent([user("What do I keep?")]))[0]
 
 
-async def test_the_budget_keeps_the_best_matches() -> None:
+async def test_the_budget_keeps_the_best_matches(memory: Memory) -> None:
     """Records are ranked before the block is cut, and its text never exceeds the budget."""
-    async with memory_over() as memory:
-        for number in range(40):
-            await memory.save(MultipleFacts(STATEMENT, (f"Stall {number} sells tea number {number}.",)), subject=USER)
-        await memory.save(MultipleFacts(STATEMENT, ("The user keeps bees in the garden.",)), subject=USER)
-        for budget in (60, 120, 400):
-            agent = plugin(memory, loading=Loading(budget=budget, count_tokens=lambda text: len(text) // 4 + 1))
-            (block, _) = await agent.load_all_facts_to_agent([user("Which garden has the bees?")])
-            assert "bees" in block["content"]
-            assert len(block["content"]) // 4 <= budget
+    for number in range(40):
+        await memory.save(MultipleFacts(STATEMENT, (f"Stall {number} sells tea number {number}.",)), subject=USER)
+    await memory.save(MultipleFacts(STATEMENT, ("The user keeps bees in the garden.",)), subject=USER)
+    for budget in (60, 120, 400):
+        agent = plugin(memory, loading=Loading(budget=budget, count_tokens=lambda text: len(text) // 4 + 1))
+        (block, _) = await agent.load_all_facts_to_agent([user("Which garden has the bees?")])
+        assert "bees" in block["content"]
+        assert len(block["content"]) // 4 <= budget
 
 
-async def test_a_budget_that_is_too_small_renders_nothing() -> None:
-    async with memory_over() as memory:
-        await memory.save(city("Oslo"), subject=USER)
-        agent = plugin(memory, loading=Loading(budget=1))
-        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+async def test_a_budget_that_is_too_small_renders_nothing(memory: Memory) -> None:
+    await memory.save(city("Oslo"), subject=USER)
+    agent = plugin(memory, loading=Loading(budget=1))
+    assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
 
 
-async def test_speaker_date_and_subject_are_rendered() -> None:
-    async with memory_over() as memory:
-        valid = SingleFact(SEATS, 12, timestamp=BEGAN, valid_from=BEGAN, valid_to=BEGAN + 9 * DAY)
-        await memory.save(valid, subject=USER.individual("alice"))
-        with plugin(memory).run("alice") as run:
-            block = await run.load([Message(content="How many seats?")])
-        assert '<fact about="user:alice" name="seats" said="2024-05-08" from="2024-05-08" until="2024-05-17">12<' in (
-            block.text
-        )
+async def test_speaker_date_and_subject_are_rendered(memory: Memory) -> None:
+    valid = SingleFact(SEATS, 12, timestamp=BEGAN, valid_from=BEGAN, valid_to=BEGAN + 9 * DAY)
+    await memory.save(valid, subject=USER.individual("alice"))
+    with plugin(memory).run("alice") as run:
+        block = await run.load([Message(content="How many seats?")])
+    assert '<fact about="user:alice" name="seats" said="2024-05-08" from="2024-05-08" until="2024-05-17">12<' in (
+        block.text
+    )
 
 
 def record(value: str, keyword: str = "city") -> FactRecord[Any]:

@@ -9,17 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import Concept, MemoryScope, MemorySubject, Message, SingleFact
+from factmem import AgentMemory, Concept, Memory, MemoryScope, MemorySubject, Message, SingleFact
 from factmem.abc import DetectionRequest
-from factmem.agent import (
-    load_all_facts_from_memory,
-    load_from_memory,
-    save_to_memory,
-    save_to_memory_auto_detect_facts,
-)
+from factmem.agent import load_all_facts_from_memory, load_from_memory, save_to_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import USER, RunIdentity
 from factmem.agent.nodes import Node, StateAccess
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
@@ -50,21 +44,19 @@ class Talk:
     who: str = "alice"
 
 
-async def test_loading_gives_an_update_of_the_state() -> None:
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
-        await memory.save(SingleFact(SEATS, 12), subject=USER.individual("alice"))
-        agent = plugin(memory)
-        state = {"messages": [user("Where?")], "other": 1}
-        update = await load_from_memory(agent, [CITY])(state, ALICE)
-        assert list(update) == ["messages"]
-        assert ("Oslo" in update["messages"][0]["content"], "seats" in update["messages"][0]["content"]) == (
-            True,
-            False,
-        )
-        everything = await load_all_facts_from_memory(agent)(state, ALICE)
-        assert "seats" in everything["messages"][0]["content"]
-        assert state == {"messages": [user("Where?")], "other": 1}
+async def test_loading_gives_an_update_of_the_state(memory: Memory, agent: AgentMemory) -> None:
+    await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+    await memory.save(SingleFact(SEATS, 12), subject=USER.individual("alice"))
+    state = {"messages": [user("Where?")], "other": 1}
+    update = await load_from_memory(agent, [CITY])(state, ALICE)
+    assert list(update) == ["messages"]
+    assert ("Oslo" in update["messages"][0]["content"], "seats" in update["messages"][0]["content"]) == (
+        True,
+        False,
+    )
+    everything = await load_all_facts_from_memory(agent)(state, ALICE)
+    assert "seats" in everything["messages"][0]["content"]
+    assert state == {"messages": [user("Where?")], "other": 1}
 
 
 async def test_saving_changes_nothing_of_the_state() -> None:
@@ -144,66 +136,62 @@ async def test_it_is_saved_in_one_scope_or_several(scope: Any, paths: list[str])
 @pytest.mark.parametrize(
     "make", [load_all_facts_from_memory, lambda agent, **where: load_from_memory(agent, [CITY], **where)]
 )
-async def test_a_node_loads_its_subjects_and_scopes(make: Any) -> None:
+async def test_a_node_loads_its_subjects_and_scopes(make: Any, memory: Memory) -> None:
     """Other subjects and scopes are left out.
 
     Without any given, it loads the user and the agent's subjects in all its scopes.
     """
     alice, team = USER.individual("alice"), MemorySubject("team", "the user's team", priority_level=2)
-    async with memory_over() as memory:
-        for subject, scope, city in (
-            (alice, MemoryScope.agent("clerk"), "Oslo"),
-            (alice, MemoryScope.product("fair"), "Bern"),
-            (team, MemoryScope.agent("clerk"), "Rome"),
-            (team, MemoryScope.product("fair"), "Faro"),
-        ):
-            await memory.save(SingleFact(CITY, city), subject=subject, scope=scope)
+    for subject, scope, city in (
+        (alice, MemoryScope.agent("clerk"), "Oslo"),
+        (alice, MemoryScope.product("fair"), "Bern"),
+        (team, MemoryScope.agent("clerk"), "Rome"),
+        (team, MemoryScope.product("fair"), "Faro"),
+    ):
+        await memory.save(SingleFact(CITY, city), subject=subject, scope=scope)
 
-        async def loaded(**where: Any) -> set[str]:
-            update = await make(plugin(memory, subjects=[team]), **where)({"messages": [user("Where?")]}, ALICE)
-            text = "".join(message["content"] for message in update["messages"])
-            return {city for city in ("Oslo", "Bern", "Rome", "Faro") if city in text}
+    async def loaded(**where: Any) -> set[str]:
+        update = await make(plugin(memory, subjects=[team]), **where)({"messages": [user("Where?")]}, ALICE)
+        text = "".join(message["content"] for message in update["messages"])
+        return {city for city in ("Oslo", "Bern", "Rome", "Faro") if city in text}
 
-        assert await loaded() == {"Oslo"}
-        assert await loaded(subjects=[team]) == {"Rome"}
-        assert await loaded(subjects=[USER]) == {"Oslo"}, "the user's subject is that of the run"
-        assert await loaded(subjects=[]) == set()
-        assert await loaded(scopes=["/product/fair"]) == {"Bern"}
-        assert await loaded(scopes=[ScopeKind.PRODUCT], subjects=[team]) == {"Faro"}
-        assert await loaded(scopes=[MemoryScope.CROSS_PRODUCT]) == set()
-
-
-async def test_a_step_passes_its_inputs_on_and_changes_its_state() -> None:
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
-        state = attrs.make_class("State", ["messages"])([user("Where?")])
-        step = Step(state, Deps("alice", "monday"), inputs=object())
-        assert await load_from_memory(plugin(memory), [CITY])(step) is step.inputs
-        assert len(state.messages) == 2
-        assert await save_to_memory(plugin(memory), [PETS])(step) is step.inputs
-        in_mapping = Step({"messages": [user("Where?")]}, Deps("alice", "monday"), inputs=1)
-        assert await load_all_facts_from_memory(plugin(memory))(in_mapping) == 1
-        assert len(in_mapping.state["messages"]) == 2
+    assert await loaded() == {"Oslo"}
+    assert await loaded(subjects=[team]) == {"Rome"}
+    assert await loaded(subjects=[USER]) == {"Oslo"}, "the user's subject is that of the run"
+    assert await loaded(subjects=[]) == set()
+    assert await loaded(scopes=["/product/fair"]) == {"Bern"}
+    assert await loaded(scopes=[ScopeKind.PRODUCT], subjects=[team]) == {"Faro"}
+    assert await loaded(scopes=[MemoryScope.CROSS_PRODUCT]) == set()
 
 
-async def test_a_custom_state_is_read_by_functions() -> None:
+async def test_a_step_passes_its_inputs_on_and_changes_its_state(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+    state = attrs.make_class("State", ["messages"])([user("Where?")])
+    step = Step(state, Deps("alice", "monday"), inputs=object())
+    assert await load_from_memory(plugin(memory), [CITY])(step) is step.inputs
+    assert len(state.messages) == 2
+    assert await save_to_memory(plugin(memory), [PETS])(step) is step.inputs
+    in_mapping = Step({"messages": [user("Where?")]}, Deps("alice", "monday"), inputs=1)
+    assert await load_all_facts_from_memory(plugin(memory))(in_mapping) == 1
+    assert len(in_mapping.state["messages"]) == 2
+
+
+async def test_a_custom_state_is_read_by_functions(memory: Memory) -> None:
     access = StateAccess[Talk](
         messages=lambda state: state.talk,
         update=lambda history: {"talk": history},
         identity=lambda state: RunIdentity(user_id=state.who),
     )
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
-        node = load_from_memory(plugin(memory), [CITY], state=access)
-        update = await node(Talk([Message(content="Where?")]))
-        assert [message.role for message in update["talk"]] == ["memory", "user"]
-        assert await node(Talk([Message(content="Where?")], who="bob")) == {"talk": [Message(content="Where?")]}
+    await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+    node = load_from_memory(plugin(memory), [CITY], state=access)
+    update = await node(Talk([Message(content="Where?")]))
+    assert [message.role for message in update["talk"]] == ["memory", "user"]
+    assert await node(Talk([Message(content="Where?")], who="bob")) == {"talk": [Message(content="Where?")]}
 
 
-async def test_a_state_without_messages_is_an_error_with_advice() -> None:
-    async with memory_over() as memory:
-        with pytest.raises(InvalidDataError, match="StateAccess"):
-            await load_all_facts_from_memory(plugin(memory))({"history": []})
+async def test_a_state_without_messages_is_an_error_with_advice(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match="StateAccess"):
+        await load_all_facts_from_memory(plugin(memory))({"history": []})
 
 
 def test_they_are_named_async_functions() -> None:

@@ -6,13 +6,12 @@ import datetime as dt
 
 import pytest
 
-from factmem import FactDetails, Memory, MemoryScope, SingleFact
-from factmem.abc.detector import Conversation, Message
+from factmem import AgentMemory, Conversation, FactDetails, Memory, MemoryScope, Message, SingleFact
 from factmem.agent import Loading
 from factmem.agent.config import USER
 from factmem.details import Evidence
 from factmem.records import FactRecord
-from tests.agent.installed import memory_over, plugin, texts, user
+from tests.agent.installed import plugin, texts, user
 from tests.memory.telling import BEGAN, CITY
 
 AGENT, PRODUCT = MemoryScope.agent("clerk"), MemoryScope.product("fair")
@@ -40,70 +39,62 @@ async def save_fact(memory: Memory, city: str, message: str, scope: MemoryScope 
 
 
 @pytest.mark.parametrize("limit", [1, 50])
-async def test_only_the_newer_statement_is_rendered(limit: int) -> None:
-    async with memory_over() as memory:
-        await remember(memory, "I live in Oslo.", "I like tea.", "I moved to Lisbon.")
-        block = await block_of(memory, Loading(limit=limit))
-        assert ("Lisbon" in block, "Oslo" in block) == (True, False)
+async def test_only_the_newer_statement_is_rendered(limit: int, memory: Memory) -> None:
+    await remember(memory, "I live in Oslo.", "I like tea.", "I moved to Lisbon.")
+    block = await block_of(memory, Loading(limit=limit))
+    assert ("Lisbon" in block, "Oslo" in block) == (True, False)
 
 
-async def test_both_statements_are_rendered_on_request() -> None:
-    async with memory_over() as memory:
-        await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
-        block = await block_of(memory, Loading(overtaken=True))
-        assert ("Lisbon" in block, "Oslo" in block) == (True, True)
+async def test_both_statements_are_rendered_on_request(memory: Memory) -> None:
+    await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
+    block = await block_of(memory, Loading(overtaken=True))
+    assert ("Lisbon" in block, "Oslo" in block) == (True, True)
 
 
-async def test_the_words_of_a_retracted_fact_are_not_rendered_until_it_is_restored() -> None:
-    async with memory_over() as memory:
-        await remember(memory, "Oslo it is, for me.")
-        record = await save_fact(memory, "Oslo", "m0")
-        await memory.retract(record.id)
-        assert await block_of(memory) == ""
-        await memory.restore(record.id)
-        assert "Oslo" in await block_of(memory)
+async def test_the_words_of_a_retracted_fact_are_not_rendered_until_it_is_restored(memory: Memory) -> None:
+    await remember(memory, "Oslo it is, for me.")
+    record = await save_fact(memory, "Oslo", "m0")
+    await memory.retract(record.id)
+    assert await block_of(memory) == ""
+    await memory.restore(record.id)
+    assert "Oslo" in await block_of(memory)
 
 
-async def test_the_words_of_a_former_value_give_way_to_the_fact() -> None:
-    async with memory_over() as memory:
-        await remember(memory, "Oslo it is, for me.")
-        await save_fact(memory, "Oslo", "m0")
-        await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
-        block = await block_of(memory)
-        assert (block.count("Rome"), "Oslo" in block) == (1, False)
+async def test_the_words_of_a_former_value_give_way_to_the_fact(memory: Memory) -> None:
+    await remember(memory, "Oslo it is, for me.")
+    await save_fact(memory, "Oslo", "m0")
+    await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
+    block = await block_of(memory)
+    assert (block.count("Rome"), "Oslo" in block) == (1, False)
 
 
 @pytest.mark.parametrize("later", [(), ("Rome",)], ids=["as it was", "replaced"])
 @pytest.mark.parametrize("first", [AGENT, PRODUCT], ids=str)
 async def test_a_value_that_a_stronger_one_overrules_is_not_told_and_the_rest_of_its_words_is(
-    first: MemoryScope, later: tuple[str, ...]
+    first: MemoryScope, later: tuple[str, ...], memory: Memory
 ) -> None:
-    async with memory_over() as memory:
-        await remember(memory, "I live in Oslo. I like tea.", "Bern it is, for me.", "Rome is where I stay.")
-        if first == AGENT:
-            await save_fact(memory, "Bern", "m1")
-        await save_fact(memory, "Oslo", "m0", PRODUCT)
-        for city in later:
-            await save_fact(memory, city, "m2", PRODUCT)
-        if first == PRODUCT:
-            await save_fact(memory, "Bern", "m1")
-        block = await block_of(memory)
-        assert (block.count("Bern"), block.count("tea"), "Oslo" in block) == (1, 1, False)
-        assert ("Rome" in block) is not bool(later)
+    await remember(memory, "I live in Oslo. I like tea.", "Bern it is, for me.", "Rome is where I stay.")
+    if first == AGENT:
+        await save_fact(memory, "Bern", "m1")
+    await save_fact(memory, "Oslo", "m0", PRODUCT)
+    for city in later:
+        await save_fact(memory, city, "m2", PRODUCT)
+    if first == PRODUCT:
+        await save_fact(memory, "Bern", "m1")
+    block = await block_of(memory)
+    assert (block.count("Bern"), block.count("tea"), "Oslo" in block) == (1, 1, False)
+    assert ("Rome" in block) is not bool(later)
 
 
-async def test_a_block_without_a_question_marks_former_values_too() -> None:
-    async with memory_over() as memory:
-        await remember(memory, "I live in Oslo and my two cats love the garden there.")
-        await save_fact(memory, "Oslo", "m0")
-        await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
-        (block,) = texts(await plugin(memory).load_all_facts_to_agent([]))
-        assert ("Rome" in block, "<overtaken>Oslo</overtaken>" in block) == (True, True)
+async def test_a_block_without_a_question_marks_former_values_too(memory: Memory) -> None:
+    await remember(memory, "I live in Oslo and my two cats love the garden there.")
+    await save_fact(memory, "Oslo", "m0")
+    await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
+    (block,) = texts(await plugin(memory).load_all_facts_to_agent([]))
+    assert ("Rome" in block, "<overtaken>Oslo</overtaken>" in block) == (True, True)
 
 
-async def test_the_tool_returns_the_newer_statement_only() -> None:
-    async with memory_over() as memory:
-        await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
-        agent = plugin(memory)
-        answer = await agent.for_run().tools.recall_memory("Where do I live?")
-        assert ("Lisbon" in answer, "Oslo" in answer) == (True, False)
+async def test_the_tool_returns_the_newer_statement_only(memory: Memory, agent: AgentMemory) -> None:
+    await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
+    answer = await agent.for_run().tools.recall_memory("Where do I live?")
+    assert ("Lisbon" in answer, "Oslo" in answer) == (True, False)

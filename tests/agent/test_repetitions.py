@@ -5,24 +5,26 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 import pytest
 
-from factmem import Concept, Conversation, Memory, MemorySubject, Message, SingleFact
+from factmem import AgentMemory, Concept, Conversation, Memory, MemorySubject, Message, Policies, SingleFact
 from factmem.abc import Prompt
 from factmem.agent import repetitions
-from factmem.agent.plugin import AgentMemory
 from factmem.detection.flags import flags_in
-from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from factmem.testing.fakes import Script
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("repetitions_cases.txt"))
 
 CITY: Final = Concept.single("home_city", "The city where the user lives")
 SEATS: Final = Concept.single("seats", "How many people the hall seats", int)
@@ -55,12 +57,18 @@ def remembering(found: Mapping[str, Any] | None = None, concept: Concept[Any, An
     return memory_over(model, policies=Policies(), concepts=[concept])
 
 
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory that keeps words, without a model."""
+    async with remembering() as memory:
+        yield memory
+
+
 async def agent_after(memory: Memory, *turns: str, concept: Concept[Any, Any] = CITY) -> AgentMemory:
     """Return an agent to which alice said something, a session a turn."""
     agent = plugin(memory, concepts=(concept,))
     for number, turn in enumerate(turns):
-        with agent.run("alice", f"session {number}"):
-            await saved(agent, [user(turn), assistant("Noted.")])
+        await saved(agent, [user(turn), assistant("Noted.")], "alice", f"session {number}")
     return agent
 
 
@@ -126,7 +134,7 @@ async def test_a_sentence_stays_if_it_says_more_than_its_fact() -> None:
         assert sorted(await told(await agent_after(memory, *said))) == sorted(["Oslo", *said])
 
 
-async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None:
+async def test_no_question_request_greeting_thanks_or_reaction_is_told(memory: Memory) -> None:
     chatter = (
         "Hi!",
         "Thanks a lot, that helped!",
@@ -135,10 +143,9 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None
         "Could you help me with task 114?",
         "Write a poem.",
     )
-    async with remembering() as memory:
-        agent = await agent_after(memory, *chatter, "I keep bees.", "Write a poem.", "Merci beaucoup !", "なるほど")
-        assert await told(agent) == ["I keep bees."]
-        assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
+    agent = await agent_after(memory, *chatter, "I keep bees.", "Write a poem.", "Merci beaucoup !", "なるほど")
+    assert await told(agent) == ["I keep bees."]
+    assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
 
 
 @pytest.mark.parametrize(
@@ -150,33 +157,18 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None
         ("I use ``` for code in Slack.", ["I use ``` for code in Slack."]),
     ],
 )
-async def test_no_fenced_code_is_in_the_block(said: str, block: list[str]) -> None:
-    async with remembering() as memory:
-        assert await told(await agent_after(memory, said)) == block
+async def test_no_fenced_code_is_in_the_block(said: str, block: list[str], memory: Memory) -> None:
+    assert await told(await agent_after(memory, said)) == block
 
 
-async def test_of_a_message_the_sentences_that_state_something_are_told() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(
-            memory, "Hello! I have a bad knee. Which shoes should I buy?", "I'm in Oslo in May, any tips?"
-        )
-        assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
+async def test_of_a_message_the_sentences_that_state_something_are_told(memory: Memory) -> None:
+    agent = await agent_after(
+        memory, "Hello! I have a bad knee. Which shoes should I buy?", "I'm in Oslo in May, any tips?"
+    )
+    assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        ["My brother Jonas eats raw fish every day.", "I don't eat fish."],
-        ["My sister Carla lives in Madrid and loves it.", "I live in Madrid."],
-        ["My flight to Madrid is on Monday.", "I hate Madrid."],
-        ["My birthday is on 3 May.", "My boss's birthday is on 3 May."],
-        ["I don't like tea.", "I like tea."],
-        ["My favourite colour is green. No, blue.", "I drive a blue van."],
-        ["Mein Bruder wohnt in Bremen.", "Ich wohne in Bremen."],
-        ["Mi hermana vive en Sevilla.", "Vivo en Sevilla."],
-        ["妹はマドリードに住んでいます。", "私はマドリードに住んでいます。"],
-    ],
-)
+@pytest.mark.parametrize("said", CASES["a statement hides none with the same words about another or to the contrary"])
 async def test_a_statement_hides_none_with_the_same_words_about_another_or_to_the_contrary(said: list[str]) -> None:
     for turns in (said, said[::-1]):
         async with remembering() as memory:
@@ -189,84 +181,57 @@ async def test_a_fact_hides_no_statement_that_denies_it_or_is_about_the_past(lat
         assert sorted(await told(await agent_after(memory, "I live in Oslo.", later))) == sorted(["Oslo", later])
 
 
-async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_found_in() -> None:
-    async with remembering() as memory:
-        agent = plugin(memory, concepts=(CITY,), subjects=(IDA,))
-        with agent.run("alice", "monday"):
-            await saved(agent, [user("I live in Oslo.")])
-        await memory.save(SingleFact(CITY, "Oslo"), subject=IDA)
-        assert await told(agent) == ["Oslo", "I live in Oslo."]
+async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_found_in(memory: Memory) -> None:
+    agent = plugin(memory, concepts=(CITY,), subjects=(IDA,))
+    await saved(agent, [user("I live in Oslo.")], "alice", "monday")
+    await memory.save(SingleFact(CITY, "Oslo"), subject=IDA)
+    assert await told(agent) == ["Oslo", "I live in Oslo."]
 
 
-async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user() -> None:
+async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user(memory: Memory) -> None:
     letter = "Look at this:\nFrom: Petra\nSubject: News\n\nI live in Munich now."
-    async with remembering() as memory:
-        first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
-        assert first == "I live in Hamburg."
+    first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
+    assert first == "I live in Hamburg."
 
 
-async def test_what_was_said_again_is_told_once() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(
-            memory,
-            "My dog is called Bruno.",
-            "As I said, my dog is called Bruno.",
-            "Bruno is what my dog is called.",
-            "My dog is called Bruno!",
-        )
-        assert len(await told(agent)) == 1
+async def test_what_was_said_again_is_told_once(memory: Memory) -> None:
+    agent = await agent_after(
+        memory,
+        "My dog is called Bruno.",
+        "As I said, my dog is called Bruno.",
+        "Bruno is what my dog is called.",
+        "My dog is called Bruno!",
+    )
+    assert len(await told(agent)) == 1
 
 
-async def test_what_the_user_says_now_is_not_told_from_earlier() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(memory, "I keep bees and sell honey.", "I have a boat.")
-        assert await told(agent, "I keep bees and sell honey.") == ["I have a boat."]
+async def test_what_the_user_says_now_is_not_told_from_earlier(memory: Memory) -> None:
+    agent = await agent_after(memory, "I keep bees and sell honey.", "I have a boat.")
+    assert await told(agent, "I keep bees and sell honey.") == ["I have a boat."]
 
 
 @pytest.mark.parametrize(
-    ("older", "newer", "block"),
-    [
-        ("I live in Porto.", "I live in Lisbon now.", ["I live in Lisbon now."]),
-        ("Ich wohne in Leipzig.", "Ich wohne jetzt in Dresden.", ["Ich wohne jetzt in Dresden."]),
-        ("我住在成都。", "我现在住在上海。", ["我现在住在上海。"]),
-        (
-            "I have twins, and I live in Porto.",
-            "I live in Lisbon now.",
-            ["I have twins, and I live in [Porto].", "I live in Lisbon now."],
-        ),
-        ("I keep a cat.", "I also keep a dog now.", ["I keep a cat.", "I also keep a dog now."]),
-        (
-            "I'm allergic to nuts and eggs.",
-            "I'm no longer allergic to eggs.",
-            ["I'm allergic to nuts and eggs.", "I'm no longer allergic to eggs."],
-        ),
-        ("I play chess.", "I quit playing tennis.", ["I play chess.", "I quit playing tennis."]),
-        ("Ich esse Fisch.", "Ich esse kein Fleisch mehr.", ["Ich esse Fisch.", "Ich esse kein Fleisch mehr."]),
-        ("I work in Porto.", "My sister sings now.", ["I work in Porto.", "My sister sings now."]),
-    ],
+    ("older", "newer", "block"), CASES["without a model a newer statement replaces the value of an older one"]
 )
 async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_one(
-    older: str, newer: str, block: list[str]
+    older: str, newer: str, block: list[str], memory: Memory
 ) -> None:
-    async with remembering() as memory:
-        assert await told(await agent_after(memory, older, newer)) == block
+    assert await told(await agent_after(memory, older, newer)) == block
 
 
-async def test_each_speaker_who_says_the_same_is_told() -> None:
-    async with remembering() as memory:
-        agent = plugin(memory)
-        with agent.run("alice", "group"):
-            talk = [Message(content="I'm allergic to nuts.", name=name) for name in ("Ann", "Zoe")]
-            await saved(agent, talk)
-        assert await told(agent, "Who is allergic to nuts?") == ["I'm allergic to nuts."] * 2
+async def test_each_speaker_who_says_the_same_is_told(memory: Memory) -> None:
+    agent = plugin(memory)
+    with agent.run("alice", "group"):
+        talk = [Message(content="I'm allergic to nuts.", name=name) for name in ("Ann", "Zoe")]
+        await saved(agent, talk)
+    assert await told(agent, "Who is allergic to nuts?") == ["I'm allergic to nuts."] * 2
 
 
 async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
     questions = [f"What shall we cook on day {number}, and how long does it take?" for number in range(40)]
     async with remembering({"I live in Oslo.": "Oslo"}) as memory:
         agent = plugin(memory, concepts=(CITY,))
-        with agent.run("alice", "monday"):
-            await saved(agent, [user(text) for text in ("I live in Oslo.", *questions)])
+        await saved(agent, [user(text) for text in ("I live in Oslo.", *questions)], "alice", "monday")
         assert await told(agent, "What shall we cook?") == ["Oslo"]
 
 
@@ -298,29 +263,7 @@ async def told_later(memory: Memory, *turns: str) -> set[TOLD]:
     return {(item.get("asked"), item.get("after"), item.text) for block in found for item in block}
 
 
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("Are you allergic to anything?", "Penicillin."),
-        ("Where do you live?", "Lisbon"),
-        ("How many children do you have?", "Two."),
-        ("And how old are they?", "6 and 8"),
-        ("Wie heißt dein Hund?", "Bruno"),
-        ("¿Cómo se llama tu hija?", "Lucía."),
-        ("Где ты живёшь?", "В Казани."),
-        ("你对什么过敏？", "花生。"),
-        ("From where?", "Lisbon."),
-        ("Are you vegetarian?", "Yes, I am."),
-        ("Do you have any allergies?", "No, none."),
-        ("Do you drink alcohol?", "Never."),
-        ("Is Lisbon your home airport?", "It is."),
-        ("Are you allergic to nuts?", "Not sure."),
-        ("Bist du Vegetarier?", "Ja."),
-        ("¿Eres vegetariano?", "Sí, claro."),
-        ("Ты вегетарианец?", "Нет."),
-        ("你吃素吗？", "对。"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "answer"), CASES["a short answer is rendered with its question"])
 @pytest.mark.parametrize("model", [None, ScriptedModel(finding({}))], ids=["without a model", "with one"])
 async def test_a_short_answer_is_rendered_with_its_question(
     asked: str, answer: str, model: ScriptedModel | None
@@ -360,10 +303,9 @@ async def test_an_answer_whose_fact_was_found_is_told_by_the_fact() -> None:
         )
 
 
-async def test_a_correction_that_opens_a_conversation_is_told() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(memory, "My favourite colour is blue.", "Actually, green.", "Thanks!")
-        assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
+async def test_a_correction_that_opens_a_conversation_is_told(memory: Memory) -> None:
+    agent = await agent_after(memory, "My favourite colour is blue.", "Actually, green.", "Thanks!")
+    assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
 
 
 @pytest.mark.parametrize(
@@ -378,9 +320,8 @@ async def test_a_correction_that_opens_a_conversation_is_told() -> None:
         "¿Puedes recordar que mi vuelo sale el viernes?",
     ],
 )
-async def test_what_is_asked_to_be_remembered_is_told(said: str) -> None:
-    async with remembering() as memory:
-        assert await told(await agent_after(memory, said)) == [said]
+async def test_what_is_asked_to_be_remembered_is_told(said: str, memory: Memory) -> None:
+    assert await told(await agent_after(memory, said)) == [said]
 
 
 @pytest.mark.parametrize(
@@ -400,20 +341,7 @@ async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, 
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}
 
 
-@pytest.mark.parametrize(
-    ("before", "reply"),
-    [
-        ("Where do you live?", "Why do you ask?"),
-        ("Do you like it?", "Great!"),
-        ("Shall I go on?", "Hilarious."),
-        ("Would you like me to adjust the tone?", "Yes."),
-        ("Is there anything else I can help you with?", "No, thanks."),
-        ("Are you vegetarian?", "Let me think."),
-        ("Anything else?", "Hilarious."),
-        ("It rains in Lisbon.", "Hilarious."),
-        ("It rains in Lisbon.", "Sorry, Claude."),
-    ],
-)
+@pytest.mark.parametrize(("before", "reply"), CASES["reactions and answers that say nothing are not rendered"])
 async def test_reactions_and_answers_that_say_nothing_are_not_rendered(before: str, reply: str) -> None:
     async with memory_over(concepts=()) as memory:
         assert await told_later(memory, "Hello!", before, reply) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from typing import Any
@@ -10,14 +11,13 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from factmem import InMemoryProvider, MemoryScope, MemorySubject
+from factmem import STATEMENT, AgentMemory, InMemoryProvider, Memory, MemoryScope, MemorySubject
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import DropReason
 from factmem.agent import Loading, Saving
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, Hooks, RunIdentity
 from factmem.agent.holders import SavedHistory
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
-from factmem.facts import STATEMENT
 from factmem.records import AssertionState
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
@@ -29,8 +29,10 @@ from tests.narrowing import not_none
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 
 
-async def saved(agent: Any, history: list[Any], **options: Any) -> SavedHistory:
-    handle = await agent.save_facts_from_history(history, **options)
+async def saved(agent: AgentMemory, history: list[Any], *run: str, **options: Any) -> SavedHistory:
+    """Save a history, as of the run of a user in a session or else of none, and wait until it is read."""
+    with agent.run(*run) if run else contextlib.nullcontext():
+        handle = await agent.save_facts_from_history(history, **options)
     assert isinstance(handle, SavedHistory)
     await handle.wait()
     return handle
@@ -39,8 +41,7 @@ async def saved(agent: Any, history: list[Any], **options: Any) -> SavedHistory:
 async def test_typed_facts_are_found_with_their_source() -> None:
     async with memory_over(ScriptedModel(well)) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            handle = await saved(agent, [LIVES, assistant("Noted.")])
+        handle = await saved(agent, [LIVES, assistant("Noted.")], "alice", "monday")
         assert (handle.pending, handle.failures) == (0, ())
         assert not_none(await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")).value == "Oslo"
         (record,) = await memory.list_records(concepts=[CITY])
@@ -51,8 +52,7 @@ async def test_the_declared_concepts_of_the_memory_are_looked_for() -> None:
     model = ScriptedModel(well)
     async with memory_over(model, concepts=[CITY]) as memory:
         agent = plugin(memory, concepts=())
-        with agent.run("alice", "monday"):
-            await saved(agent, [LIVES, assistant("Noted.")])
+        await saved(agent, [LIVES, assistant("Noted.")], "alice", "monday")
         assert not_none(await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")).value == "Oslo"
 
 
@@ -63,8 +63,7 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
         agent, history = plugin(memory), [LIVES, assistant("Noted.")]
         for more in ([], [user("We booked 12 seats."), assistant("Fine.")], [user("I have a cat.")]):
             history += more
-            with agent.run("alice", "monday"):
-                await saved(agent, history)
+            await saved(agent, history, "alice", "monday")
         assert said([item for item in await memory.list_records() if item.concept.keyword != "statement"]) == [
             12,
             "Oslo",
@@ -75,28 +74,26 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
 
 
 @pytest.mark.parametrize("ends", [[6], [2, 4, 6]], ids=["at once", "turn by turn"])
-async def test_an_answer_follows_its_question_however_the_conversation_is_saved(ends: list[int]) -> None:
+async def test_an_answer_follows_its_question_however_the_conversation_is_saved(
+    ends: list[int], memory: Memory, agent: AgentMemory
+) -> None:
     history = [user("Hello!"), assistant("Are you allergic to anything?"), user("Penicillin.")]
     history += [assistant("Where do you live?"), user("Lisbon"), assistant("Thank you.")]
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for end in ends:
-            with agent.run("alice", "monday"):
-                await saved(agent, history[:end])
-        matches = await memory.for_user("alice").recall("What am I allergic to?")
-        assert matches[0].record.value == "Penicillin."
+    for end in ends:
+        await saved(agent, history[:end], "alice", "monday")
+    matches = await memory.for_user("alice").recall("What am I allergic to?")
+    assert matches[0].record.value == "Penicillin."
 
 
-async def test_what_is_said_later_in_a_session_overtakes_what_was_said_before() -> None:
+async def test_what_is_said_later_in_a_session_overtakes_what_was_said_before(
+    memory: Memory, agent: AgentMemory
+) -> None:
     history = [user("I live in Oslo."), assistant("Noted."), user("I moved to Bergen."), assistant("How nice.")]
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for end in (2, 4):
-            with agent.run("alice", "monday"):
-                await saved(agent, history[:end])
-        bergen, *others = await memory.for_user("alice").recall("Where do I live?")
-        assert bergen.record.value == "I moved to Bergen."
-        assert [match.newer == bergen.record for match in others if match.record.value == "I live in Oslo."] == [True]
+    for end in (2, 4):
+        await saved(agent, history[:end], "alice", "monday")
+    bergen, *others = await memory.for_user("alice").recall("Where do I live?")
+    assert bergen.record.value == "I moved to Bergen."
+    assert [match.newer == bergen.record for match in others if match.record.value == "I live in Oslo."] == [True]
 
 
 @pytest.mark.parametrize("model", [None, ScriptedModel(well)], ids=["as said", "read"])
@@ -104,25 +101,22 @@ async def test_what_was_erased_does_not_come_back_with_the_next_turn(model: Scri
     history = [user("I have a cat."), assistant("Noted."), LIVES, assistant("Noted, too.")]
     async with memory_over(model) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            await saved(agent, history)
+        await saved(agent, history, "alice", "monday")
         await memory.for_user("alice").forget(pattern="cat")
         history += [user("I have a dog."), assistant("Good.")]
-        with agent.run("alice", "monday"):
-            await saved(agent, history)
+        await saved(agent, history, "alice", "monday")
         values = [str(value) for value in said(await memory.for_user("alice").list_records())]
         assert any("dog" in value for value in values)
         assert not any("cat" in value for value in values)
 
 
-async def test_turns_that_are_passed_one_by_one_are_kept_whatever_the_assistant_repeats() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for said in ("I have a cat.", "I live in Oslo.", "I like tea."):
-            with agent.run("alice", "monday"):
-                await saved(agent, [user(said), assistant("Noted.")])
-        values = {record.value for record in await memory.for_user("alice").list_records()}
-        assert {"I have a cat.", "I live in Oslo.", "I like tea."} <= values
+async def test_turns_that_are_passed_one_by_one_are_kept_whatever_the_assistant_repeats(
+    memory: Memory, agent: AgentMemory
+) -> None:
+    for text in ("I have a cat.", "I live in Oslo.", "I like tea."):
+        await saved(agent, [user(text), assistant("Noted.")], "alice", "monday")
+    values = {record.value for record in await memory.for_user("alice").list_records()}
+    assert {"I have a cat.", "I live in Oslo.", "I like tea."} <= values
 
 
 async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() -> None:
@@ -145,8 +139,7 @@ async def test_rendered_blocks_are_not_read_for_facts() -> None:
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            await saved(agent, [LIVES])
+        await saved(agent, [LIVES], "alice", "monday")
         with agent.run("alice", "tuesday"):
             loaded = await agent.load_all_facts_to_agent([{"role": "system", "content": "I live in Rome."}, ASKED])
             assert "Oslo" in texts(loaded)[1]
@@ -173,10 +166,9 @@ async def test_results_of_tools_may_be_quarantined() -> None:
         (MemoryScope.product("fair") / "plan", "/product/fair/plan"),
     ],
 )
-async def test_facts_are_saved_in_the_scope_of_the_policy(scope: Any, path: str) -> None:
-    async with memory_over() as memory:
-        await saved(plugin(memory, saving=Saving(scope=scope)), [LIVES])
-        assert [str(record.scope) for record in await memory.list_records()] == [path]
+async def test_facts_are_saved_in_the_scope_of_the_policy(scope: Any, path: str, memory: Memory) -> None:
+    await saved(plugin(memory, saving=Saving(scope=scope)), [LIVES])
+    assert [str(record.scope) for record in await memory.list_records()] == [path]
 
 
 @pytest.mark.parametrize("scope", [ScopeKind.FEATURE, MemoryScope.product("other"), MemoryScope.CROSS_PRODUCT / "acme"])
@@ -189,49 +181,43 @@ def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(sc
         AgentMemoryConfig(agent_name=" ")
 
 
-async def test_the_same_session_of_two_users_is_two_conversations() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for name in ("alice", "bob"):
-            with agent.run(name, "s"):
-                await saved(agent, [LIVES])
-        assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
+async def test_the_same_session_of_two_users_is_two_conversations(memory: Memory, agent: AgentMemory) -> None:
+    for name in ("alice", "bob"):
+        await saved(agent, [LIVES], name, "s")
+    assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
 
 
-async def test_a_conversation_without_a_session_is_identified_by_its_first_message() -> None:
-    async with memory_over() as memory:
-        agent, history = plugin(memory), [LIVES]
-        for more in ("I have a cat.", "Bye."):
-            await saved(agent, history)
-            history.append(user(more))
+async def test_a_conversation_without_a_session_is_identified_by_its_first_message(
+    memory: Memory, agent: AgentMemory
+) -> None:
+    history = [LIVES]
+    for more in ("I have a cat.", "Bye."):
         await saved(agent, history)
-        assert len({record.evidence[0].conversation_id for record in await memory.list_records()}) == 1
-        assert len(await memory.list_records()) == 3
+        history.append(user(more))
+    await saved(agent, history)
+    assert len({record.evidence[0].conversation_id for record in await memory.list_records()}) == 1
+    assert len(await memory.list_records()) == 3
 
 
-async def test_a_run_may_opt_out() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        await saved(agent, [LIVES])
-        with agent.run(load=False):
-            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
-            assert await agent.save_facts_from_history([user("I have a cat.")]) is not None
-        with agent.run(save=False):
-            assert len(await agent.load_all_facts_to_agent([ASKED])) == 2
-            assert await agent.save_facts_from_history([user("I have a dog.")]) is None
-        identity = RunIdentity(save=False)
-        with agent.run("alice"):
-            assert await agent.save_facts_from_history([user("I have a bee.")], identity=identity) is None
+async def test_a_run_may_opt_out(agent: AgentMemory) -> None:
+    await saved(agent, [LIVES])
+    with agent.run(load=False):
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+        assert await agent.save_facts_from_history([user("I have a cat.")]) is not None
+    with agent.run(save=False):
+        assert len(await agent.load_all_facts_to_agent([ASKED])) == 2
+        assert await agent.save_facts_from_history([user("I have a dog.")]) is None
+    identity = RunIdentity(save=False)
+    with agent.run("alice"):
+        assert await agent.save_facts_from_history([user("I have a bee.")], identity=identity) is None
 
 
-async def test_the_program_goes_before_the_host() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        assert agent.for_run(RunIdentity(user_id="bob", session_id="s")).user.individual_name == "bob"
-        with agent.run("alice"):
-            run = agent.for_run(RunIdentity(user_id="bob", session_id="s"))
-            assert (run.user.individual_name, run.identity.session_id) == ("alice", "s")
-        assert agent.for_run().user == USER
+async def test_the_program_goes_before_the_host(agent: AgentMemory) -> None:
+    assert agent.for_run(RunIdentity(user_id="bob", session_id="s")).user.individual_name == "bob"
+    with agent.run("alice"):
+        run = agent.for_run(RunIdentity(user_id="bob", session_id="s"))
+        assert (run.user.individual_name, run.identity.session_id) == ("alice", "s")
+    assert agent.for_run().user == USER
 
 
 async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
@@ -313,30 +299,27 @@ async def test_unread_messages_are_kept_and_rendered_verbatim() -> None:
 
     async with memory_over(ScriptedModel(fails)) as memory:
         agent = plugin(memory)
-        with agent.run("alice", "monday"):
-            handle = await saved(agent, [LIVES])
+        handle = await saved(agent, [LIVES], "alice", "monday")
         assert handle.failures == ("ModelError",)
         with agent.run("alice", "tuesday"):
             assert "I live in Oslo." in texts(await agent.load_all_facts_to_agent([ASKED]))[0]
 
 
-async def test_a_cancelled_save_leaves_the_history_and_the_memory_usable() -> None:
-    async with memory_over() as memory:
-        agent, history = plugin(memory), [LIVES]
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            await agent.save_facts_from_history(history)
-        assert history == [LIVES]
-        await saved(agent, history)
-        assert words(await memory.list_records()) == ["I live in Oslo."]
+async def test_a_cancelled_save_leaves_the_history_and_the_memory_usable(memory: Memory, agent: AgentMemory) -> None:
+    history = [LIVES]
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await agent.save_facts_from_history(history)
+    assert history == [LIVES]
+    await saved(agent, history)
+    assert words(await memory.list_records()) == ["I live in Oslo."]
 
 
-async def test_a_history_of_no_known_kind_is_refused() -> None:
+async def test_a_history_of_no_known_kind_is_refused(memory: Memory) -> None:
     wrong: Any
-    async with memory_over() as memory:
-        for wrong in ([1], [object()], ["text"], None, 5, "text", user("text")):
-            with pytest.raises(InvalidDataError, match="a history"):
-                await plugin(memory).save_facts_from_history(wrong)
+    for wrong in ([1], [object()], ["text"], None, 5, "text", user("text")):
+        with pytest.raises(InvalidDataError, match="a history"):
+            await plugin(memory).save_facts_from_history(wrong)
 
 
 async def test_subjects_of_the_agent_may_be_asked_about() -> None:
@@ -346,8 +329,7 @@ async def test_subjects_of_the_agent_may_be_asked_about() -> None:
     model = ScriptedModel(lambda prompt, answer: {"city": [item]})
     async with memory_over(model) as memory:
         agent = plugin(memory, subjects=[team])
-        with agent.run("alice", "s"):
-            await saved(agent, [LIVES], looking_for=DetectionRequest(subjects=[USER, team], concepts=[CITY]))
+        await saved(agent, [LIVES], "alice", "s", looking_for=DetectionRequest(subjects=[USER, team], concepts=[CITY]))
         (record,) = await memory.list_records(concepts=[CITY])
         assert record.subject == team
         assert STATEMENT.keyword not in {item.concept.keyword for item in await memory.list_records()}

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import Background, InMemoryProvider, Memory, MemoryScope, NoMemory
+from factmem import AgentMemory, Background, InMemoryProvider, Memory, MemoryScope, NoMemory, Origin, Policies
 from factmem.abc import DetectionRequest
 from factmem.agent import (
     Loading,
@@ -21,8 +21,6 @@ from factmem.agent import (
     save_to_memory_auto_detect_facts,
 )
 from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, NoStoreWarning, UserPolicy
-from factmem.agent.plugin import AgentMemory
-from factmem.details import Origin
 from factmem.errors import (
     CapabilityError,
     EmbedderMismatchError,
@@ -34,7 +32,6 @@ from factmem.errors import (
 )
 from factmem.llm import Budget, CostReport
 from factmem.memory import Trigger
-from factmem.memory.context import Policies
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
@@ -174,30 +171,29 @@ def test_settings_beside_a_memory_of_the_programs_own_are_refused(setting: str, 
             AgentMemoryConfig(store=store, **{setting: value})
 
 
-async def test_a_run_without_a_user_is_refused_everywhere() -> None:
+async def test_a_run_without_a_user_is_refused_everywhere(memory: Memory) -> None:
     """The refusal is independent of the failure policies, because every run would fail in the same way."""
     quiet = {"loading": Loading(on_failure=FailurePolicy.LOG), "saving": Saving(on_failure=FailurePolicy.LOG)}
-    async with memory_over() as memory:
-        agent = plugin(memory, users=UserPolicy.REQUIRED, **quiet)
-        run = agent.for_run()
-        for way in (
-            lambda: agent.load_all_facts_to_agent([ASKED]),
-            lambda: agent.load_facts_to_agent([ASKED], [CITY]),
-            lambda: agent.save_facts_from_history([LIVES]),
-            lambda: run.tools.recall_memory("Oslo"),
-            lambda: run.tools.save_memory("Oslo"),
-            lambda: run.tools.forget_memory(["1"]),
-            lambda: load_all_facts_from_memory(agent)({"messages": [ASKED]}),
-            lambda: save_to_memory(agent, [CITY])({"messages": [LIVES]}),
-        ):
-            with pytest.raises(MissingUserError, match='users="shared"'):
-                await way()
-        assert await memory.list_records() == []
-        with agent.run(load=False, save=False):
-            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
-            assert await agent.save_facts_from_history([LIVES]) is None
-        with agent.run("alice"):
-            assert await agent.save_facts_from_history([LIVES]) is not None
+    agent = plugin(memory, users=UserPolicy.REQUIRED, **quiet)
+    run = agent.for_run()
+    for way in (
+        lambda: agent.load_all_facts_to_agent([ASKED]),
+        lambda: agent.load_facts_to_agent([ASKED], [CITY]),
+        lambda: agent.save_facts_from_history([LIVES]),
+        lambda: run.tools.recall_memory("Oslo"),
+        lambda: run.tools.save_memory("Oslo"),
+        lambda: run.tools.forget_memory(["1"]),
+        lambda: load_all_facts_from_memory(agent)({"messages": [ASKED]}),
+        lambda: save_to_memory(agent, [CITY])({"messages": [LIVES]}),
+    ):
+        with pytest.raises(MissingUserError, match='users="shared"'):
+            await way()
+    assert await memory.list_records() == []
+    with agent.run(load=False, save=False):
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+        assert await agent.save_facts_from_history([LIVES]) is None
+    with agent.run("alice"):
+        assert await agent.save_facts_from_history([LIVES]) is not None
 
 
 async def test_the_embedder_of_another_store_is_refused_at_the_first_call() -> None:
@@ -214,35 +210,31 @@ async def test_the_embedder_of_another_store_is_refused_at_the_first_call() -> N
                     await call([LIVES])
 
 
-async def test_users_may_share_one_memory() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory, users="shared")
-        await agent.save_facts_from_history([LIVES])
-        assert "Oslo" in (await agent.load_all_facts_to_agent([ASKED]))[0]["content"]
-        with agent.run("alice"):
-            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED], "a named user does not see the shared facts"
-        private = plugin(memory, users="shared", saving=Saving(private=True))
-        with pytest.raises(MissingUserError, match="privately"):
-            await private.save_facts_from_history([LIVES])
-        assert "Oslo" in (await private.load_all_facts_to_agent([ASKED]))[0]["content"]
+async def test_users_may_share_one_memory(memory: Memory) -> None:
+    agent = plugin(memory, users="shared")
+    await agent.save_facts_from_history([LIVES])
+    assert "Oslo" in (await agent.load_all_facts_to_agent([ASKED]))[0]["content"]
+    with agent.run("alice"):
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED], "a named user does not see the shared facts"
+    private = plugin(memory, users="shared", saving=Saving(private=True))
+    with pytest.raises(MissingUserError, match="privately"):
+        await private.save_facts_from_history([LIVES])
+    assert "Oslo" in (await private.load_all_facts_to_agent([ASKED]))[0]["content"]
 
 
-async def test_one_user_may_be_named_for_all_runs() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory, users="required", user=USER.individual("ada"))
-        await agent.save_facts_from_history([LIVES])
-        assert [str(record.subject) for record in await memory.list_records()] == ["user:ada"]
+async def test_one_user_may_be_named_for_all_runs(memory: Memory) -> None:
+    agent = plugin(memory, users="required", user=USER.individual("ada"))
+    await agent.save_facts_from_history([LIVES])
+    assert [str(record.subject) for record in await memory.list_records()] == ["user:ada"]
 
 
-async def test_a_save_goes_nowhere_but_to_the_agents_scopes() -> None:
+async def test_a_save_goes_nowhere_but_to_the_agents_scopes(memory: Memory, agent: AgentMemory) -> None:
     """The refusal is raised on request and not logged as a failing save."""
-    async with memory_over() as memory:
-        agent = plugin(memory)
-        for scope in ("/product/other", ScopeKind.FEATURE, "/customer/acme"):
-            with pytest.raises(InvalidDataError, match="takes no part"):
-                await agent.save_facts_from_history([LIVES], scope=scope)
-        await agent.save_facts_from_history([LIVES], scope=ScopeKind.PRODUCT)
-        assert [str(record.scope) for record in await memory.list_records()] == ["/product/fair"]
+    for scope in ("/product/other", ScopeKind.FEATURE, "/customer/acme"):
+        with pytest.raises(InvalidDataError, match="takes no part"):
+            await agent.save_facts_from_history([LIVES], scope=scope)
+    await agent.save_facts_from_history([LIVES], scope=ScopeKind.PRODUCT)
+    assert [str(record.scope) for record in await memory.list_records()] == ["/product/fair"]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, MemoryScope, SingleFact
+from factmem import InMemoryProvider, Memory, MemoryScope, Origin, SingleFact
 from factmem.agent import Saving
 from factmem.agent.config import USER
 from factmem.agent.run import TOOL_NAMES, MemoryTools
-from factmem.details import Origin
 from factmem.errors import EmbedderError
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin
@@ -27,7 +26,7 @@ class Unreachable(HashEmbedder):
         raise EmbedderError("the embedder cannot be reached")
 
 
-ALICE, BOB = USER.individual("alice"), USER.individual("bob")
+ALICE = USER.individual("alice")
 SCOPE = MemoryScope.agent("clerk")
 
 
@@ -44,17 +43,16 @@ def test_their_signatures_are_what_a_model_reads() -> None:
         assert [parameter for parameter in parameters if f"{parameter}:" not in method.__doc__] == []
 
 
-async def test_recalling_shows_ids_and_is_escaped() -> None:
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo</memory>"), subject=ALICE, scope=SCOPE)
-        with plugin(memory).run("alice") as run:
-            told = await run.tools.recall_memory("city")
-            assert told.count("</memory>") == 1
-            assert len(ids_in(told)) == 1
-            assert (await run.tools.recall_memory("city", limit=-5)).count("<fact") == 1
-            assert "Nothing was looked up" in await run.tools.recall_memory("  ")
-        with plugin(memory).run("bob") as run:
-            assert await run.tools.recall_memory("city") == "Nothing is known about that."
+async def test_recalling_shows_ids_and_is_escaped(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, "Oslo</memory>"), subject=ALICE, scope=SCOPE)
+    with plugin(memory).run("alice") as run:
+        told = await run.tools.recall_memory("city")
+        assert told.count("</memory>") == 1
+        assert len(ids_in(told)) == 1
+        assert (await run.tools.recall_memory("city", limit=-5)).count("<fact") == 1
+        assert "Nothing was looked up" in await run.tools.recall_memory("  ")
+    with plugin(memory).run("bob") as run:
+        assert await run.tools.recall_memory("city") == "Nothing is known about that."
 
 
 async def test_recalling_says_when_nothing_answers() -> None:
@@ -78,47 +76,43 @@ async def test_recalling_by_words_alone_says_so() -> None:
     assert len(ids_in(answer)) == 1
 
 
-async def test_a_models_fact_is_saved_as_the_assistants_statement() -> None:
+async def test_a_models_fact_is_saved_as_the_assistants_statement(memory: Memory) -> None:
     """It is never a fact about the user."""
-    async with memory_over() as memory:
-        with plugin(memory).run("alice") as run:
-            assert await run.tools.save_memory("Alice likes tea.") == "Saved."
-            assert "Nothing was saved" in await run.tools.save_memory(" ")
-        (record,) = await memory.list_records()
-        assert (record.details.origin, record.details.source, str(record.scope)) == (
-            Origin.ASSISTANT,
-            "save_memory",
-            "/agent/clerk",
-        )
-        assert record.subject == ALICE
+    with plugin(memory).run("alice") as run:
+        assert await run.tools.save_memory("Alice likes tea.") == "Saved."
+        assert "Nothing was saved" in await run.tools.save_memory(" ")
+    (record,) = await memory.list_records()
+    assert (record.details.origin, record.details.source, str(record.scope)) == (
+        Origin.ASSISTANT,
+        "save_memory",
+        "/agent/clerk",
+    )
+    assert record.subject == ALICE
 
 
-async def test_a_models_fact_is_quarantined_by_policy() -> None:
-    async with memory_over() as memory:
-        agent = plugin(memory, saving=Saving(tool_origin=Origin.UNKNOWN))
-        assert "kept apart" in await agent.for_run().tools.save_memory("The user lives in Paris.")
-        assert await memory.list_records() == []
-        assert len(await memory.inbox.quarantine.list()) == 1
+async def test_a_models_fact_is_quarantined_by_policy(memory: Memory) -> None:
+    agent = plugin(memory, saving=Saving(tool_origin=Origin.UNKNOWN))
+    assert "kept apart" in await agent.for_run().tools.save_memory("The user lives in Paris.")
+    assert await memory.list_records() == []
+    assert len(await memory.inbox.quarantine.list()) == 1
 
 
-async def test_a_models_fact_is_private_by_policy() -> None:
-    async with memory_over() as memory:
-        with plugin(memory, saving=Saving(private=True)).run("alice") as run:
-            await run.tools.save_memory("Alice likes tea.")
-        assert await memory.list_records() == []
-        assert len(await memory.view(viewer="alice").list_records()) == 1
+async def test_a_models_fact_is_private_by_policy(memory: Memory) -> None:
+    with plugin(memory, saving=Saving(private=True)).run("alice") as run:
+        await run.tools.save_memory("Alice likes tea.")
+    assert await memory.list_records() == []
+    assert len(await memory.view(viewer="alice").list_records()) == 1
 
 
-async def test_forgetting_can_be_undone() -> None:
-    async with memory_over() as memory:
-        with plugin(memory).run("alice") as run:
-            await run.tools.save_memory("Alice likes tea.")
-            (id,) = ids_in(await run.tools.recall_memory("tea"))
-            assert await run.tools.forget_memory([id], "she said so") == "Taken back: 1."
-            assert await run.tools.recall_memory("tea") == "Nothing is known about that."
-            assert "names no memory" in await run.tools.forget_memory([id])
-        await memory.restore(id)
-        assert words(await memory.list_records()) == ["Alice likes tea."]
+async def test_forgetting_can_be_undone(memory: Memory) -> None:
+    with plugin(memory).run("alice") as run:
+        await run.tools.save_memory("Alice likes tea.")
+        (id,) = ids_in(await run.tools.recall_memory("tea"))
+        assert await run.tools.forget_memory([id], "she said so") == "Taken back: 1."
+        assert await run.tools.recall_memory("tea") == "Nothing is known about that."
+        assert "names no memory" in await run.tools.forget_memory([id])
+    await memory.restore(id)
+    assert words(await memory.list_records()) == ["Alice likes tea."]
 
 
 @pytest.mark.parametrize(

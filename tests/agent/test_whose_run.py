@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import MemorySubject, SingleFact
+from factmem import Memory, MemorySubject, SingleFact
 from factmem.agent import load_all_facts_from_memory
 from factmem.agent.config import USER, AgentMemoryConfig, RunIdentity, UserPolicy
 from factmem.agent.nodes import GraphRun
@@ -130,13 +130,12 @@ def test_runs_of_langgraph_name_their_user_in_the_usual_places(
     assert (run.identity.user_id, run.identity.session_id) == found
 
 
-async def test_a_node_finds_the_user_in_the_config_and_in_the_state() -> None:
-    async with memory_over() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"), scope="/agent/clerk")
-        for settings, state, config in (
-            ({}, {}, {"metadata": {"user_id": "alice"}}),
-            ({"user": "state.owner"}, {"owner": "alice"}, {}),
-        ):
-            load = load_all_facts_from_memory(plugin(memory, users=UserPolicy.REQUIRED, **settings))
-            update = await load({"messages": [ASKED], **state}, config)
-            assert "Oslo" in update["messages"][0]["content"]
+async def test_a_node_finds_the_user_in_the_config_and_in_the_state(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"), scope="/agent/clerk")
+    for settings, state, config in (
+        ({}, {}, {"metadata": {"user_id": "alice"}}),
+        ({"user": "state.owner"}, {"owner": "alice"}, {}),
+    ):
+        load = load_all_facts_from_memory(plugin(memory, users=UserPolicy.REQUIRED, **settings))
+        update = await load({"messages": [ASKED], **state}, config)
+        assert "Oslo" in update["messages"][0]["content"]

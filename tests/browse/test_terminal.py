@@ -80,6 +80,12 @@ async def browsing(
         yield pilot
 
 
+@pytest.fixture
+async def pilot(memory: Memory) -> AsyncIterator[Pilot[None]]:
+    async with browsing(memory) as pilot:
+        yield pilot
+
+
 def seen(pilot: Pilot[Any]) -> str:
     """Return the screen as text, line by line."""
     return "\n".join(strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips())
@@ -103,14 +109,17 @@ async def notified(pilot: Pilot[Any], text: str) -> None:
     await until(pilot, lambda: bool(pilot.app.screen.query("Toast")))
 
 
-async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys and wait until they are obeyed; what follows a quotation mark is typed."""
+async def press(pilot: Pilot[Any], *keys: str, then: str | Callable[[], bool] = "", notice: str = "") -> str:
+    """Press keys, or type what follows a quotation mark; wait until all is obeyed, and as `until` or `notified` do."""
     for key in keys:
         if key.startswith("'"):
             rush(pilot, key)
             await pilot.pause()
         else:
             await pilot.press(key)
+    if notice:
+        await notified(pilot, notice)
+    return await until(pilot, then) if then else ""
 
 
 def rush(pilot: Pilot[Any], *keys: str) -> None:
@@ -128,11 +137,9 @@ async def values(memory: Memory) -> list[object]:
 # -- Looking ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_first_page_shows_scopes_with_counts_and_the_newest_facts(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await press(pilot, "p", "down", "down", "down", "right", "down", "right")
-        screen = await until(pilot, "stage")
-        assert screen.splitlines()[1:12] == (Path(__file__).parent / "screens" / "memory.txt").read_text().splitlines()
+async def test_the_first_page_shows_scopes_with_counts_and_the_newest_facts(pilot: Pilot[None]) -> None:
+    screen = await press(pilot, "p", "down", "down", "down", "right", "down", "right", then="stage")
+    assert screen.splitlines()[1:12] == (Path(__file__).parent / "screens" / "memory.txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -154,15 +161,13 @@ async def test_every_page_fits_every_size(memory: Memory, size: tuple[int, int])
         await until(pilot, "newest first")
 
 
-async def test_a_search_shows_scores_parts_and_reasons_while_typing(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await press(pilot, "slash", "'how many seats")
-        screen = await until(pilot, "because: ")
-        assert re.search(r"█+\S* +\d\.\d\d +seats +120", screen)
-        assert re.search(r"similarity █*\S* *\d\.\d\d +words and meaning together", screen)
-        assert "lexical" in screen
-        await press(pilot, "escape", "escape")
-        assert "because: " not in await until(pilot, "newest first")
+async def test_a_search_shows_scores_parts_and_reasons_while_typing(pilot: Pilot[None]) -> None:
+    screen = await press(pilot, "slash", "'how many seats", then="because: ")
+    assert re.search(r"█+\S* +\d\.\d\d +seats +120", screen)
+    assert re.search(r"similarity █*\S* *\d\.\d\d +words and meaning together", screen)
+    assert "lexical" in screen
+    await press(pilot, "escape", "escape")
+    assert "because: " not in await until(pilot, "newest first")
 
 
 async def test_a_scope_that_holds_nothing_is_said_first(memory: Memory) -> None:
@@ -171,23 +176,18 @@ async def test_a_scope_that_holds_nothing_is_said_first(memory: Memory) -> None:
         await notified(pilot, "no record is in /prodct/fair")
 
 
-async def test_a_search_that_nothing_answers_says_so_above_the_nearest(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await press(pilot, "slash", "'zxqv blorp")
-        screen = await until(pilot, "Nothing answers this. Nearest:")
-        assert "Norwegian" in screen
+async def test_a_search_that_nothing_answers_says_so_above_the_nearest(pilot: Pilot[None]) -> None:
+    screen = await press(pilot, "slash", "'zxqv blorp", then="Nothing answers this. Nearest:")
+    assert "Norwegian" in screen
 
 
-async def test_conditions_of_the_tree_hold_together_and_are_cleared(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await press(pilot, "p", "down", "down", "down", "right", "down", "enter")
-        await until(pilot, "scope /product/fair")
-        table = pilot.app.screen.query_one(RecordTable)
-        await until(pilot, lambda: {row.value for row in _shown(table)} == {120, "The stage is built in the yard."})
-        await press(pilot, "down", "right", "down", "enter")  # subjects, everything
-        await until(pilot, lambda: len(_shown(table)) == 1)
-        await press(pilot, "tab", "tab", "escape")
-        await until(pilot, lambda: len(_shown(table)) == 5)
+async def test_conditions_of_the_tree_hold_together_and_are_cleared(pilot: Pilot[None]) -> None:
+    await press(pilot, "p", "down", "down", "down", "right", "down", "enter", then="scope /product/fair")
+    table = pilot.app.screen.query_one(RecordTable)
+    await until(pilot, lambda: {row.value for row in _shown(table)} == {120, "The stage is built in the yard."})
+    # subjects, everything
+    await press(pilot, "down", "right", "down", "enter", then=lambda: len(_shown(table)) == 1)
+    await press(pilot, "tab", "tab", "escape", then=lambda: len(_shown(table)) == 5)
 
 
 def _shown(table: RecordTable) -> list[Any]:
@@ -200,58 +200,58 @@ async def test_a_long_listing_is_read_on_at_its_end(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         table = pilot.app.screen.query_one(RecordTable)
         assert len(table.items) == 50
-        await press(pilot, "ctrl+end")
-        await until(pilot, "100 records and more")
-        await press(pilot, "ctrl+end")
-        await until(pilot, "125 records, newest first")
+        await press(pilot, "ctrl+end", then="100 records and more")
+        await press(pilot, "ctrl+end", then="125 records, newest first")
         assert table.cursor_row == 99
 
 
-async def test_a_record_shows_its_evidence_its_revisions_and_who_changed_it(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await press(pilot, "enter")
-        screen = await until(pilot, "Done to it")
-        for text in (
-            "seats = 120",
-            "description Seats at the venue",
-            "“We have 120 seats now.” — Maya (user), conversation monday",
-            "2026-03-02 ○────────────────────────────● 2026-03-11",
-            "○ 2026-03-02 09:00  80  superseded, revision 1",
-            "● 2026-03-11 09:00  120  active, revision 2",
-            "by test",
-        ):
-            assert text in screen, text
+async def test_a_record_shows_its_evidence_its_revisions_and_who_changed_it(pilot: Pilot[None]) -> None:
+    screen = await press(pilot, "enter", then="Done to it")
+    for text in (
+        "seats = 120",
+        "description Seats at the venue",
+        "“We have 120 seats now.” — Maya (user), conversation monday",
+        "2026-03-02 ○────────────────────────────● 2026-03-11",
+        "○ 2026-03-02 09:00  80  superseded, revision 1",
+        "● 2026-03-11 09:00  120  active, revision 2",
+        "by test",
+    ):
+        assert text in screen, text
 
 
-async def test_the_facts_of_a_subject_are_a_table_and_a_tree_of_its_concepts(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await press(pilot, "s")
-        assert "The person who talks with the agent  4 records" in await until(pilot, "languages  Norwegian")
-        await press(pilot, "g")
-        screen = await until(pilot, "▼ user:maya")
-        assert re.findall(r"(?:[▼─] )+(.*)", screen)[:7] == [
-            "user:maya",
-            "city",
-            "Oslo",
-            "languages",
-            "Dutch",
-            "Norwegian",
-            "seats",
-        ]
-        await press(pilot, "down", "down", "down", "down", "enter")
-        await until(pilot, "languages = Dutch")
+async def test_the_facts_of_a_subject_are_a_table_and_a_tree_of_its_concepts(pilot: Pilot[None]) -> None:
+    await press(pilot, "s")
+    assert "The person who talks with the agent  4 records" in await until(pilot, "languages  Norwegian")
+    screen = await press(pilot, "g", then="▼ user:maya")
+    assert re.findall(r"(?:[▼─] )+(.*)", screen)[:7] == [
+        "user:maya",
+        "city",
+        "Oslo",
+        "languages",
+        "Dutch",
+        "Norwegian",
+        "seats",
+    ]
+    await press(pilot, "down", "down", "down", "down", "enter", then="languages = Dutch")
 
 
 async def test_the_page_of_the_agent_shows_the_block_word_for_word(memory: Memory) -> None:
     async with browsing(memory, size=(100, 40)) as pilot:
-        await press(pilot, "a")
-        await until(pilot, "no fact is known that the agent would get")
-        await press(pilot, "'Where does she live?", "tab", "'maya", "tab", "tab", "tab", "'fair")
-        screen = await until(pilot, "in /product/fair, /cross-product")
+        await press(pilot, "a", then="no fact is known that the agent would get")
+        screen = await press(
+            pilot,
+            "'Where does she live?",
+            "tab",
+            "'maya",
+            "tab",
+            "tab",
+            "tab",
+            "'fair",
+            then="in /product/fair, /cross-product",
+        )
         assert '<fact about="user:maya" name="city" said="2026-03-02">Oslo</fact>' in screen
         await press(pilot, "tab", "end", "'x")
-        await press(pilot, *["backspace"] * 5)
-        await until(pilot, "The number of tokens is not a number")
+        await press(pilot, *["backspace"] * 5, then="The number of tokens is not a number")
 
 
 # -- Changing ---------------------------------------------------------------------------------------------------------
@@ -259,12 +259,9 @@ async def test_the_page_of_the_agent_shows_the_block_word_for_word(memory: Memor
 
 async def test_an_edit_is_saved_as_a_new_revision(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "enter")
-        await until(pilot, "Done to it")
-        await press(pilot, "e")
-        await until(pilot, "Edit seats")
-        await press(pilot, "end", "backspace", "'5", "tab", "tab", "end", "'9", "ctrl+s")
-        await until(pilot, "125  active")
+        await press(pilot, "enter", then="Done to it")
+        await press(pilot, "e", then="Edit seats")
+        await press(pilot, "end", "backspace", "'5", "tab", "tab", "end", "'9", "ctrl+s", then="125  active")
     assert not_none(await memory.load(SEATS, subject=MAYA, scope="/product/fair")).value == 125
     (record,) = await memory.list_records(concepts=["seats"])
     assert record.details.importance == 0.59
@@ -272,20 +269,17 @@ async def test_an_edit_is_saved_as_a_new_revision(memory: Memory) -> None:
 
 async def test_keys_are_obeyed_in_their_order_however_fast_they_come(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "e")
-        await until(pilot, "Edit seats")
+        await press(pilot, "e", then="Edit seats")
         rush(pilot, "end", "backspace", "'5", "left", "left", "'3", "ctrl+s", "'7")
         await notified(pilot, "Saved.")
         assert 1325 in await values(memory)
         rush(pilot, "slash", "'stages", "backspace", "enter", "p")
         await until(pilot, "5 matches, best first")
         assert pilot.app.screen.query_one(Input).value == "stage"
-        await press(pilot, "tab", "tab", "f")
-        await until(pilot, "Erase 1 record for good?")
+        await press(pilot, "tab", "tab", "f", then="Erase 1 record for good?")
         rush(pilot, "'forget 1 recordx", "backspace", "enter", "'q")
         await notified(pilot, "Erased 1 record for good.")
-        await press(pilot, "a")
-        await until(pilot, "no fact is known")
+        await press(pilot, "a", then="no fact is known")
         rush(pilot, "'Who?", "tab", "'leo", "tab", "'helper", "shift+tab", "'n")
         await until(pilot, "leon")
         assert [field.value for field in pilot.app.screen.query(Input)][:3] == ["stageWho?", "leon", "helper"]
@@ -307,10 +301,8 @@ async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(
     monkeypatch.setattr(Memory, "retract", slowly)
     before = len(await memory.list_records())
     async with browsing(memory) as pilot:
-        await press(pilot, "r")
-        await until(pilot, "Retract 1 record?")
-        await press(pilot, "ctrl+s", "ctrl+s")
-        await until(pilot, lambda: bool(begun))
+        await press(pilot, "r", then="Retract 1 record?")
+        await press(pilot, "ctrl+s", "ctrl+s", then=lambda: bool(begun))
         await press(pilot, "ctrl+s")
         may_end.set()
         await notified(pilot, "Retracted")
@@ -320,59 +312,45 @@ async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(
 
 async def test_a_wrong_edit_keeps_the_dialog_open_with_a_sentence(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "e")
-        await until(pilot, "Edit seats")
-        await press(pilot, "ctrl+s")
-        await until(pilot, "Nothing is changed: edit a field first.")
-        await press(pilot, "'many ", "ctrl+s")
-        await until(pilot, "The value is not a valid int")
+        await press(pilot, "e", then="Edit seats")
+        await press(pilot, "ctrl+s", then="Nothing is changed: edit a field first.")
+        await press(pilot, "'many ", "ctrl+s", then="The value is not a valid int")
         await press(pilot, "escape")
     assert 120 in await values(memory)
 
 
 async def test_an_edit_on_top_of_a_newer_revision_shows_both_and_is_saved_again(memory: Memory) -> None:
     async with browsing(memory, size=(110, 40)) as pilot:
-        await press(pilot, "e")
-        await until(pilot, "Edit seats")
+        await press(pilot, "e", then="Edit seats")
         await press(pilot, "tab", "tab", "end", "'9")
         await memory.save(SingleFact(SEATS, 555), subject=MAYA, scope="/product/fair")
-        await press(pilot, "ctrl+s")
-        screen = await until(pilot, "was 120 is now 555 yours 120")
+        screen = await press(pilot, "ctrl+s", then="was 120 is now 555 yours 120")
         assert "importance: was 0.5 is now 0.5 yours 0.59" in screen
         assert "The record was changed since this form was opened" in " ".join(screen.split())
         (record,) = await memory.list_records(concepts=["seats"])
         assert (record.value, record.details.importance) == (555, 0.5)
-        await press(pilot, "ctrl+s")
-        await notified(pilot, "Saved.")
+        await press(pilot, "ctrl+s", notice="Saved.")
     (record,) = await memory.list_records(concepts=["seats"])
     assert (record.value, record.details.importance) == (555, 0.59)
 
 
 async def test_a_record_that_moves_is_followed(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "enter")
-        await until(pilot, "Done to it")
-        await press(pilot, "e")
-        await until(pilot, "Edit seats")
-        await press(pilot, "tab", "end", "'grounds", "ctrl+s")
-        await until(pilot, "/product/fairgrounds")
+        await press(pilot, "enter", then="Done to it")
+        await press(pilot, "e", then="Edit seats")
+        await press(pilot, "tab", "end", "'grounds", "ctrl+s", then="/product/fairgrounds")
     (record,) = await memory.list_records(concepts=["seats"])
     assert str(record.scope) == "/product/fairgrounds"
 
 
 async def test_a_retraction_has_its_reason_in_the_trail_and_is_taken_back(memory: Memory) -> None:
     async with browsing(memory, size=(100, 40)) as pilot:
-        await press(pilot, "enter")
-        await until(pilot, "Done to it")
-        await press(pilot, "r")
-        await until(pilot, "Retract 1 record?")
-        await press(pilot, "'a mistake", "enter")
-        await until(pilot, "because: a mistake")
+        await press(pilot, "enter", then="Done to it")
+        await press(pilot, "r", then="Retract 1 record?")
+        await press(pilot, "'a mistake", "enter", then="because: a mistake")
         assert 120 not in await values(memory)
-        await press(pilot, "r")
-        await until(pilot, "Bring back 1 record?")
-        await press(pilot, "enter")
-        await notified(pilot, "Brought back")
+        await press(pilot, "r", then="Bring back 1 record?")
+        await press(pilot, "enter", notice="Brought back")
     assert 120 in await values(memory)
 
 
@@ -380,46 +358,34 @@ async def test_a_dialog_that_is_left_changes_nothing(memory: Memory) -> None:
     before = await values(memory)
     async with browsing(memory) as pilot:
         for key in "reuf":
-            await press(pilot, key)
-            await until(pilot, "esc: ")
-            await press(pilot, "escape")
-            await until(pilot, "newest first")
+            await press(pilot, key, then="esc: ")
+            await press(pilot, "escape", then="newest first")
     assert await values(memory) == before
 
 
-async def test_undo_returns_to_the_value_before_and_again_to_the_one_after(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        for expected in (80, 120):
-            await press(pilot, "u")
-            await until(pilot, "Undo the last change of 1 record?")
-            await press(pilot, "enter")
-            await until(pilot, f"seats  {expected}")
-            assert expected in await values(memory)
+async def test_undo_returns_to_the_value_before_and_again_to_the_one_after(memory: Memory, pilot: Pilot[None]) -> None:
+    for expected in (80, 120):
+        await press(pilot, "u", then="Undo the last change of 1 record?")
+        await press(pilot, "enter", then=f"seats  {expected}")
+        assert expected in await values(memory)
 
 
 async def test_a_record_is_rolled_back_to_the_revision_under_the_cursor(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "enter")
-        await until(pilot, "Done to it")
-        await press(pilot, "b")
-        await notified(pilot, "This is the present revision")
-        await press(pilot, "up", "b")
-        await until(pilot, "Return to revision 1 of 1 record?")
-        await press(pilot, "enter")
-        await notified(pilot, "Rolled back 1 record.")
+        await press(pilot, "enter", then="Done to it")
+        await press(pilot, "b", notice="This is the present revision")
+        await press(pilot, "up", "b", then="Return to revision 1 of 1 record?")
+        await press(pilot, "enter", notice="Rolled back 1 record.")
     assert 80 in await values(memory)
 
 
 async def test_forgetting_needs_the_phrase_and_then_leaves_nothing(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "f")
-        screen = await until(pilot, "Erase 1 record for good?")
+        screen = await press(pilot, "f", then="Erase 1 record for good?")
         assert "• seats  120" in screen
-        await press(pilot, "'yes", "enter")
-        await until(pilot, "type: forget 1 record; nothing was erased")
+        await press(pilot, "'yes", "enter", then="type: forget 1 record; nothing was erased")
         assert 120 in await values(memory)
-        await press(pilot, *["backspace"] * 3, "'forget 1 record", "enter")
-        await notified(pilot, "Erased 1 record for good.")
+        await press(pilot, *["backspace"] * 3, "'forget 1 record", "enter", notice="Erased 1 record for good.")
     assert 120 not in await values(memory)
     assert not await memory.history(SEATS, subject=MAYA, scope="/product/fair")
 
@@ -428,23 +394,17 @@ async def test_marked_records_are_changed_together(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "space", "space", "space", "space")
         await press(pilot, "up", "space")  # takes a mark away
-        await press(pilot, "r")
-        await until(pilot, "Retract 3 records?")
-        await press(pilot, "enter")
-        await until(pilot, "2 records, newest first")
+        await press(pilot, "r", then="Retract 3 records?")
+        await press(pilot, "enter", then="2 records, newest first")
     assert len(await values(memory)) == 2
 
 
 async def test_everything_under_the_conditions_is_forgotten_at_once(memory: Memory) -> None:
     async with browsing(memory) as pilot:
-        await press(pilot, "F")
-        await notified(pilot, "Choose a scope, subject, concept or category in the tree first")
-        await press(pilot, "p", "down", "down", "down", "right", "down", "enter")
-        await until(pilot, "2 records, newest first")
-        await press(pilot, "F")
-        await until(pilot, "Erase 2 records for good?")
-        await press(pilot, "'forget 2 records", "enter")
-        await notified(pilot, "Erased 2 records for good.")
+        await press(pilot, "F", notice="Choose a scope, subject, concept or category in the tree first")
+        await press(pilot, "p", "down", "down", "down", "right", "down", "enter", then="2 records, newest first")
+        await press(pilot, "F", then="Erase 2 records for good?")
+        await press(pilot, "'forget 2 records", "enter", notice="Erased 2 records for good.")
     assert await values(memory) == ["Dutch", "Norwegian", "Oslo"]
 
 
@@ -453,13 +413,10 @@ async def test_quarantined_records_are_rejected_and_accepted_after_all(memory: M
         assert "1 item in the inbox (i)" in seen(pilot)
         await press(pilot, "i")
         assert "waits: from a tool" in await until(pilot, "The palace has 900 seats.")
-        await press(pilot, "r")
-        await notified(pilot, "Rejected 1 record.")
+        await press(pilot, "r", notice="Rejected 1 record.")
         assert not await memory.inbox.quarantine.list()
-        await press(pilot, "g")
-        await until(pilot, "The palace has 900 seats.")
-        await press(pilot, "a")
-        await notified(pilot, "Accepted 1 record.")
+        await press(pilot, "g", then="The palace has 900 seats.")
+        await press(pilot, "a", notice="Accepted 1 record.")
     assert "The palace has 900 seats." in await values(memory)
 
 
@@ -468,8 +425,7 @@ async def test_all_that_waits_is_marked_and_accepted_with_two_keys(memory: Memor
     async with browsing(memory) as pilot:
         await press(pilot, "i")
         assert "waits: from a tool" in await until(pilot, "Waiting 4")
-        await press(pilot, "asterisk", "a")
-        await notified(pilot, "Accepted 4 records.")
+        await press(pilot, "asterisk", "a", notice="Accepted 4 records.")
     assert not await memory.inbox.quarantine.list()
 
 
@@ -484,13 +440,10 @@ async def test_texts_that_a_model_could_not_read_are_read_again_or_kept() -> Non
             await memory.remember(Message(content=text, role="user", timestamp=DAY))
         assert len(await memory.inbox.dead_letters.list()) == 2
         async with browsing(memory, has_model=True) as pilot:
-            await press(pilot, "i", "g", "g")
-            screen = await until(pilot, "ModelUnavailableError")
+            screen = await press(pilot, "i", "g", "g", then="ModelUnavailableError")
             assert "Not read 2" in screen
-            await press(pilot, "y")
-            await notified(pilot, "could not be read again (ModelUnavailableError)")
-            await press(pilot, "w")
-            await until(pilot, "Not read 1")
+            await press(pilot, "y", notice="could not be read again (ModelUnavailableError)")
+            await press(pilot, "w", then="Not read 1")
         assert len(await memory.inbox.dead_letters.list()) == 1
 
 
@@ -499,16 +452,14 @@ async def test_without_a_model_reading_again_says_how_to_name_one() -> None:
     async with Memory("memory:", embedder=HashEmbedder(), model=model) as memory:
         await memory.remember(Message(content="The yard is closed.", role="user", timestamp=DAY))
         async with browsing(memory) as pilot:
-            await press(pilot, "i", "g", "g", "y")
-            await notified(pilot, "Reading again needs a language model")
+            await press(pilot, "i", "g", "g", "y", notice="Reading again needs a language model")
 
 
 async def test_an_export_is_written_once_and_never_over_a_file(memory: Memory, tmp_path: Path) -> None:
     file = tmp_path / "facts.jsonl"
     async with browsing(memory, size=(140, 30)) as pilot:
         for wait in (notified(pilot, "Wrote 7 assertions to"), until(pilot, "A file of this name exists already")):
-            await press(pilot, "x")
-            await until(pilot, "Export everything visible")
+            await press(pilot, "x", then="Export everything visible")
             pilot.app.screen.query_one("#file", Input).value = str(file)
             await press(pilot, "enter")
             await wait
@@ -586,19 +537,15 @@ async def test_an_edit_keeps_the_hidden_characters_that_it_does_not_touch(memory
         await until(pilot, lambda: any("\ufffd" in value_of(row) for row in _shown(table)))
         at = next(number for number, row in enumerate(_shown(table)) if "\ufffd" in value_of(row))
         table.move_cursor(row=at)
-        await press(pilot, "e")
-        await until(pilot, "a\ufffdb\ufffd[31mc")
-        await press(pilot, "end", "'!", "ctrl+s")
-        await notified(pilot, "Saved.")
+        await press(pilot, "e", then="a\ufffdb\ufffd[31mc")
+        await press(pilot, "end", "'!", "ctrl+s", notice="Saved.")
     assert "a\u202eb\x1b[31mc!" in await values(memory)
 
 
-async def test_an_error_of_the_store_is_a_sentence_on_the_page(memory: Memory) -> None:
-    async with browsing(memory) as pilot:
-        await memory.aclose()
-        await press(pilot, "i")
-        screen = await until(pilot, "closed")
-        assert "Traceback" not in screen
+async def test_an_error_of_the_store_is_a_sentence_on_the_page(memory: Memory, pilot: Pilot[None]) -> None:
+    await memory.aclose()
+    screen = await press(pilot, "i", then="closed")
+    assert "Traceback" not in screen
 
 
 async def test_a_fault_of_the_browser_itself_ends_with_a_sentence_without_facts(
@@ -637,10 +584,8 @@ async def test_keys_work_while_a_store_does_not_answer(memory: Memory) -> None:
     async with browsing(_Stuck(memory)) as pilot:
         await press(pilot, "slash", "'seats", "enter")
         await asyncio.sleep(0.4)
-        await press(pilot, "question_mark")
-        await until(pilot, "clear the search")
-        await press(pilot, "escape", "escape")
-        await until(pilot, "newest first")
+        await press(pilot, "question_mark", then="clear the search")
+        await press(pilot, "escape", "escape", then="newest first")
 
 
 # -- Following, looks and help ----------------------------------------------------------------------------------------
@@ -658,12 +603,10 @@ async def test_a_fact_of_another_process_appears_by_itself(tmp_path: Path, fork_
 
 async def test_pages_below_are_read_again_when_they_are_returned_to(memory: Memory) -> None:
     async with browsing(memory, every=0.05) as pilot:
-        await press(pilot, "enter")
-        await until(pilot, "Done to it")
+        await press(pilot, "enter", then="Done to it")
         await memory.save(SingleFact(SEATS, 300), subject=MAYA, scope="/product/fair")
         await until(pilot, "300  active")
-        await press(pilot, "escape")
-        await until(pilot, "seats  300")
+        await press(pilot, "escape", then="seats  300")
 
 
 async def test_it_is_dark_or_light_as_the_terminal_is_and_by_a_key(

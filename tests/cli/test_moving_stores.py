@@ -15,12 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import Concept
+from factmem import Concept, Fact, MemoryScope, MemorySubject, open_provider
 from factmem.abc.capabilities import KeepsLog
-from factmem.facts import Fact
-from factmem.providers.registry import open_provider
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from tests.cli.conftest import CommandLine
 from tests.reliability.stores import NOON, STORES, DurableStore
 from tests.reliability.test_full_disks import needs_mounts, remount, small_disk
@@ -90,7 +86,7 @@ def test_errors_say_the_next_step(cli: CommandLine, tmp_path: Path, source: str,
     assert not (tmp_path / "new.db").exists()
 
 
-def test_an_unfinished_target_is_refused_and_found_by_a_check(cli: CommandLine, tmp_path: Path) -> None:
+def test_an_unfinished_target_is_refused_and_found_by_a_check(cli: CommandLine) -> None:
     cli.data("save", "city", "Oslo")
     anyio.run(_begin, str(cli.store))
     error = cli.error("load", "city")

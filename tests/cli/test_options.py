@@ -315,7 +315,7 @@ def test_an_impossible_weight_is_a_usage_error(
     assert expected in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
 
 
-def test_a_server_scores_as_its_options_say(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_scores_as_its_options_say(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 
     def server(memory: object, **options: Any) -> object:

@@ -172,18 +172,6 @@ async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
         assert len(await memory.list_records()) == 1
 
 
-async def test_55_forgetting_reaches_waiting_words() -> None:
-    model, provider = Gated(), InMemoryProvider()
-    async with opened(provider, model) as memory:
-        submission = await memory.remember_many(BATCH, subject=USER)
-        await until(lambda: model.under_way == 3)
-        assert len(await memory.forget(subject=USER)) == 3
-        model.gate.set()
-        await submission.wait()
-        assert (await memory.list_records(), await memory.inbox.dead_letters.list()) == ([], ())
-    assert (await log_of(provider))[1].total() == 0
-
-
 async def test_58_closing_finishes_what_is_under_way() -> None:
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:

@@ -8,7 +8,6 @@ The asynchronous twins are the same tests, run both ways.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -131,13 +130,6 @@ def test_21_22_25_27_the_files_of_any_backend_are_read(run: Callable[..., Any], 
         agent = create_deep_agent(chat, backend=backend, middleware=[AgentsMdMiddleware(["/a.md"], backend=backend)])
         run(agent, {**ASKED, "files": {"/a.md": create_file_data("in a state")}})
         assert said in chat.asked[0][1].text
-
-
-def test_28_the_order_is_kept_end_to_end(ask: Ask, tmp_path: Path) -> None:
-    names = [f"f{number}" for number in range(9, 0, -1)]
-    sources = put(tmp_path, **dict.fromkeys(names, "x"))
-    shown = ask(AgentsMdMiddleware(sources))[1].text
-    assert re.findall(r'path="([^"]+)"', shown) == sources
 
 
 def test_29_30_all_files_of_a_backend_come_with_one_call_for_each_request(

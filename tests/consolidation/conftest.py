@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, MemoryScope, MemorySubject
+from factmem import STATEMENT, Concept, InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Consolidator
 from factmem.abc.capabilities import Append, Receipt, StateRequest
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
@@ -18,7 +18,6 @@ from factmem.consolidation import ConsolidationPolicy
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.planning import Plan, plan
 from factmem.details import FactDetails
-from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -38,15 +38,15 @@ async def test_a_duplicate_that_nobody_quoted_lives_on_in_its_own_words(world: W
     assert [item.quote for item in kept.assertion.details.evidence] == [TEA, AGAIN]
 
 
-async def test_what_another_speaker_says_is_kept(world: World) -> None:
-    said = [world.says(TEA, evidence=[Evidence(quote=TEA, speaker=name)]) for name in ("Ann", "Zoë")]
-    candidates = await world.candidates(*said)
-    assert without_duplicates(candidates, POLICY) == candidates
-
-
-async def test_what_is_said_of_another_day_is_kept(world: World) -> None:
-    said = [world.says(TEA, evidence=[Evidence(quote=TEA, day=f"2026-05-0{day}")]) for day in (1, 2)]
-    candidates = await world.candidates(*said)
+@pytest.mark.parametrize(
+    "details",
+    [({"speaker": "Ann"}, {"speaker": "Zoë"}), ({"day": "2026-05-01"}, {"day": "2026-05-02"})],
+    ids=["speakers", "days"],
+)
+async def test_what_another_speaker_says_and_what_is_said_of_another_day_is_kept(
+    world: World, details: tuple[dict[str, Any], ...]
+) -> None:
+    candidates = await world.candidates(*(world.says(TEA, evidence=[Evidence(quote=TEA, **of)]) for of in details))
     assert without_duplicates(candidates, POLICY) == candidates
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import InMemoryProvider, MemoryScope, MemorySubject
+from factmem import STATEMENT, FactDetails, InMemoryProvider, MemoryScope, MemorySubject, Origin
 from factmem.abc.capabilities import Append, StateRequest
 from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy
@@ -21,9 +21,7 @@ from factmem.consolidation.candidates import CandidateAssertion, partition_of
 from factmem.consolidation.planning import Claims, Plan
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.consolidation.survey import CurrentRecord
-from factmem.details import FactDetails, Origin
 from factmem.errors import ModelError
-from factmem.facts import STATEMENT
 from factmem.fold import Current, Moment, fold
 from factmem.providers import TrackIndex
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, assertions_of

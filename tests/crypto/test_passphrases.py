@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from factmem import Memory
+from factmem import Concept, Memory, SingleFact, open_provider
 from factmem.cli.app import app
 from factmem.crypto import Passphrase, SecretKey
 from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
 from factmem.crypto.keys import AS_IT_IS, Argon2id, EnvironmentPassphrase, Keyring, KeySource
 from factmem.errors import WeakPassphraseError
-from factmem.facts import Concept, SingleFact
-from factmem.providers.registry import open_provider
 from tests.tables import sections
 
 CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)

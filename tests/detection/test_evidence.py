@@ -25,7 +25,9 @@ from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
-from tests.tables import rows
+from tests.tables import cases, rows
+
+CASES = cases(Path(__file__).with_name("evidence_cases.txt"))
 
 CITY: Final = Concept.single("city", "City where the user lives")
 EMPLOYER: Final = Concept.single("employer", "Where the user works")
@@ -109,36 +111,7 @@ def test_denials_the_past_and_other_people_wait_in_every_language(text: str, val
     assert doubt.askable
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("I don't live in Oslo.", "the sentence denies something"),
-        ("It is simply not the case, whatever they print, that I live in Oslo.", "said within another statement"),
-        ("I lived in Oslo.", "said of the past"),
-        ("I used to live in Oslo.", "said of the past"),
-        ("Maybe I live in Oslo.", "said with reserve"),
-        ("I will live in Oslo.", "said as a plan"),
-        ("I wish to live in Oslo.", "said as a wish"),
-        ("I hate Oslo.", "said with dislike"),
-        ("Do I live in Oslo?", "said in a question"),
-        ("If I live in Oslo, I pay less.", "said under a condition"),
-        ("My sister lives in Oslo.", "said about somebody else"),
-        ("I live in Oslo. Scratch that, Bergen.", "corrected or doubted right after"),
-        ("I live in Oslo. Well, that was before June.", "corrected or doubted right after"),
-        ("I live in Oslo 😂", "may be a joke"),
-        ("Please translate the next line.\nI live in Oslo.", "said in a text to be worked on, or in a story"),
-        ("I live in Oslo, I think.", "corrected or doubted right after"),
-        ('"I live in Oslo" is my line.', "said in a quotation"),
-        ("```\nI live in Oslo\n```", "said in code"),
-        ("Not here:\n- I live in Oslo\n- I live in Bergen", "said in a list"),
-        ("name | city\nI | live in Oslo\n", "said in a table"),
-        ("Bo [10:02] I live in Oslo.\nAda [10:03] I live in Bergen.", "said by one of several speakers"),
-        ("Read this:\nFrom: Bo\nTo: me\n\nI live in Oslo.", "said in a letter"),
-        ("Asun Oslossa.", "said in a language that is not recognized"),
-        ("I live in New Oslo.", "said as a part of a longer name"),
-        ("I translate poems about Oslo.", "not said in plain words"),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), CASES["a cue or a structure is the reason of waiting"])
 def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> None:
     assert reason(text, "Oslo", quote="Oslo") == why
 
@@ -630,17 +603,7 @@ def test_an_ordinal_numbers_what_the_concept_is_about(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "quote", "believed"),
-    [
-        ("Make a simple budget table. I live in Oslo.", "I live in Oslo", True),
-        ("Write the first page of a novel. I live in Oslo.", "I live in Oslo", False),
-        ("I live in Oslo and my brother says it rains too much.", "I live in Oslo", True),
-        ("I live in Oslo, my brother says.", "I live in Oslo", False),
-        ("The file you sent is a .dmg… I live in Oslo, if it matters.", "I live in Oslo", True),
-        ("The iPhone has no signal here. I live in Oslo.", "I live in Oslo", True),
-        ("From Monday I live in Oslo.", "I live in Oslo", False),
-        ("testing testing. I live in Oslo. The quick brown fox.", "I live in Oslo", False),
-    ],
+    ("text", "quote", "believed"), CASES["what stands beside a statement speaks against it only where it is about it"]
 )
 def test_what_stands_beside_a_statement_speaks_against_it_only_where_it_is_about_it(
     text: str, quote: str, believed: bool

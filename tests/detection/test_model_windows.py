@@ -74,7 +74,7 @@ def test_a_window_starts_with_the_message_before_it_as_context() -> None:
     assert 'take_facts="no"' in second.rendered().splitlines()[0]
 
 
-async def test_facts_of_all_windows_come_in_the_order_of_the_conversation(read: Callable[..., Any]) -> None:
+async def test_facts_of_all_windows_come_in_the_order_of_the_conversation() -> None:
     said = [Message(content=f"Here is number {number}. {'so ' * 40}") for number in range(12)]
     model = ScriptedModel(numbers_in)
     conversation = Conversation(messages=said, started_at=NOW)

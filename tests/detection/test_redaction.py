@@ -21,6 +21,9 @@ from hypothesis import strategies as st
 
 from factmem.abc.detector import Conversation, Message
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("redaction_cases.txt"))
 
 pytestmark = pytest.mark.slow
 
@@ -95,42 +98,12 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert redact(text) == Redacted(text)
 
 
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        ("password hunter2", "password {}"),
-        ("My password's hunter2", "My password's {}"),
-        ("pw: hunter2", "pw: {}"),
-        ("pw: password: hunter2x9", "pw: password: {}"),
-        ("password -> hunter2x9", "password -> {}"),
-        ("My pw is hunter2.", "My pw is {}."),
-        ("The wifi password hunter2x9 works.", "The wifi password {} works."),
-        ("Das Passwort Sommer2024 gilt.", "Das Passwort {} gilt."),
-    ],
-)
+@pytest.mark.parametrize(("said", "kept"), CASES["a password is found right behind the word for it"])
 def test_a_password_is_found_right_behind_the_word_for_it(said: str, kept: str) -> None:
     assert redact(said).text == kept.format("[redacted: password]")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I use a password manager.",
-        "I forgot my password yesterday.",
-        "My password's length is a secret.",
-        "The password's expired.",
-        "We hash each password SHA-256 style, or as bcrypt.",
-        "Move the password 1Password has.",
-        "I changed my password 2024.",
-        "pw: none",
-        "We support these:\npassword\nOAuth2",
-        "I forgot my password\nand now I am locked out.",
-        "passphrase: pick several unrelated dictionary words",
-        "The passphrase is stored inside our office safe.",
-        "password: Ask Bob Tomorrow Morning",
-        "She won at Pwn2Own, and mpw hunter2 is no password of hers.",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["words beside password stay"])
 def test_words_beside_password_stay(text: str) -> None:
     assert redact(text) == Redacted(text)
 

@@ -17,9 +17,8 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import Concept, MultipleFacts
+from factmem import AgentMemoryProvider, Concept, MultipleFacts
 from factmem.abc.capabilities import EmbedderIdentity
-from factmem.abc.provider import AgentMemoryProvider
 from factmem.crypto import SecretKey
 from tests.postgres import postgres_address, tables_of
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
-from factmem.details import Evidence, FactDetails
+from factmem import AgentMemoryProvider, Concept, Evidence, FactDetails, Memory, SingleFact
 from factmem.recall.index import tenant_log
 from tests.forgetting.stores import DenseEmbedder, likes, word
 

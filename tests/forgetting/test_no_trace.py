@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, Origin, SingleFact
+from factmem import AgentMemoryProvider, Background, Concept, FactDetails, Memory, Origin, SingleFact
 from factmem.abc.capabilities import EmbedderIdentity, KeepsLog
 from factmem.details import Evidence
 from factmem.errors import ModelUnavailableError
 from factmem.memory import verify_erased
-from factmem.memory.background import Background
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import Memory
-from factmem.records import FactRecord
+from factmem import FactRecord, Memory
 from tests.forgetting.reading_process import hold_a_reading_transaction
 from tests.forgetting.stores import DenseEmbedder, hits, likes, word
 

@@ -15,12 +15,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import Memory
+from factmem import InMemoryProvider, Memory
 from factmem.importers import ImportOptions, move_in, read_system
 from factmem.importers.contract import Found
 from factmem.importers.moving import ImportReport
 from factmem.importers.sources import Limits
-from factmem.providers.memory import InMemoryProvider
 from factmem.testing import HashEmbedder
 
 FIXTURES = Path(__file__).parent / "fixtures"

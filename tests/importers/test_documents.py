@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import Memory
-from factmem.details import Origin
+from factmem import InMemoryProvider, Memory, MemoryScope, Origin
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.importers import ImportOptions, ingest_document
 from factmem.importers.documents import passages_in
-from factmem.providers.memory import InMemoryProvider
-from factmem.scopes import MemoryScope
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from factmem import MemoryScope, MemorySubject
-from factmem.details import Origin
+from factmem import MemoryScope, MemorySubject, Origin
 from factmem.errors import FileFormatError, KeyUnavailableError, MissingPackageError, WrongKeyError
 from factmem.importers.contract import Entry, Lost, Problem, Skipped
 from factmem.importers.koog import write_koog

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem import Concept, Memory, MemoryScope, MemorySubject, NoMemory, SingleFact
 from factmem.details import Origin
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import ImportOptions, move_in, moving, read_system
@@ -22,8 +22,6 @@ from factmem.importers.contract import Entry, Found
 from factmem.importers.moving import preview
 from factmem.importers.rows import Fields, Row
 from factmem.importers.systems import SYSTEMS
-from factmem.memory.facade import Memory
-from factmem.providers.memory import NoMemory
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines
 from tests.importers.test_conversations import chatgpt_talk
@@ -166,7 +164,7 @@ async def test_what_stands_before_the_damage_is_kept(mover: Mover, tmp_path: Pat
         await mover.move("mem0", path)
 
 
-async def test_a_store_without_history_says_so(tmp_path: Path) -> None:
+async def test_a_store_without_history_says_so() -> None:
     async with Memory(NoMemory(), embedder=HashEmbedder()) as memory:
         with pytest.raises(CapabilityError):
             await move_in(memory, revisions(1, 1))

@@ -9,9 +9,8 @@ from typing import Any
 from agents import Agent, RunConfig, Runner, RunResult
 from agents.testing import ScriptedModel, assistant_message
 
-from factmem import Memory, MemoryScope, SingleFact
+from factmem import AgentMemory, Memory, MemoryScope, SingleFact
 from factmem.agent.config import USER
-from factmem.agent.plugin import AgentMemory
 from tests.agent.installed import plugin
 from tests.memory.telling import CITY
 

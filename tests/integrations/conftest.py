@@ -1,12 +1,14 @@
-"""Fixtures of the tests of hosts: a server that stands in for OpenAI's, and both of its APIs."""
+"""Fixtures of the tests of hosts: a memory, a server that stands in for OpenAI's, and both of its APIs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
+from factmem import Memory
 from factmem.testing.openai_server import LoopbackOpenAIServer, Responder
+from tests.agent.installed import memory_over
 from tests.integrations.openai_requests import Api
 
 
@@ -14,6 +16,13 @@ from tests.integrations.openai_requests import Api
 def anyio_backend() -> str:
     """Most hosts run on asyncio only."""
     return "asyncio"
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """An empty memory without a model."""
+    async with memory_over() as memory:
+        yield memory
 
 
 @pytest.fixture(params=["chat", "responses"])

@@ -8,9 +8,8 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from openai import AsyncOpenAI
 
-from factmem import Memory, MemoryScope, SingleFact
+from factmem import AgentMemory, Memory, MemoryScope, SingleFact
 from factmem.agent.config import USER
-from factmem.agent.plugin import AgentMemory
 from factmem.testing.chat_answers import chat_answer, response_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer, Responder
 from tests.agent.installed import plugin

@@ -37,10 +37,8 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem import Concept, Memory, SingleFact
+from factmem import AgentMemory, AgentMemoryConfig, Concept, Memory, SingleFact
 from factmem.agent import Saving
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

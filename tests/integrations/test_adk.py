@@ -17,13 +17,10 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from factmem import InMemoryProvider, SingleFact
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, SingleFact
 from factmem.agent import Loading, install
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.adk import MIN_SCORE, FactMemMemoryService
-from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said
 from tests.memory.telling import CITY

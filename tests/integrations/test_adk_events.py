@@ -8,9 +8,8 @@ from typing import Any
 from google.adk.events import Event
 from google.genai import types
 
-from factmem import InMemoryProvider, Memory, SingleFact
+from factmem import AgentMemoryConfig, InMemoryProvider, Memory, SingleFact
 from factmem.abc.detector import MEMORY_ROLE
-from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.plugin import AgentMemory, format_of
 from factmem.agent.rendering import MemoryBlock
 from factmem.integrations.adk import ContentFormat, EventFormat

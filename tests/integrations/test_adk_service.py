@@ -19,10 +19,8 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.preload_memory_tool import preload_memory_tool
 from google.genai import types
 
-from factmem import InMemoryProvider, Memory, RecallSettings
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, RecallSettings
 from factmem.agent import Saving
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.integrations.adk import FactMemMemoryService, memory_service, register_memory_service
 from factmem.recall import Additive

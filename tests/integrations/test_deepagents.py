@@ -15,10 +15,9 @@ from deepagents.backends import CompositeBackend, StateBackend
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from factmem import Memory, MultipleFacts, SingleFact
+from factmem import AgentMemory, Memory, MultipleFacts, SingleFact
 from factmem.agent import Loading, Saving, install
 from factmem.agent.config import USER, AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError
 from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend

@@ -35,9 +35,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, SingleFact
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, BlockingMemory, Concept, InMemoryProvider, Memory, SingleFact
 from factmem.details import Origin
 from factmem.errors import CapabilityError, InvalidDataError, ProviderClosedError
 from factmem.integrations.langgraph import FactMemStore

@@ -18,10 +18,8 @@ import attrs
 import pytest
 from pydantic import SecretStr
 
-from factmem import BlockingMemory, Memory
+from factmem import AgentMemory, AgentMemoryConfig, BlockingMemory, Memory
 from factmem.agent import install
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

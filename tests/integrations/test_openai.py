@@ -235,13 +235,14 @@ def test_a_client_without_an_event_loop_loads_and_saves(api: Api, stream: bool, 
     assert ANSWER in sent(server, 1)[0]["content"]
 
 
-async def test_memory_is_put_into_clients_alone_and_an_open_memory_into_those_with_an_event_loop() -> None:
-    async with memory_over() as memory:
-        with OpenAI(base_url="http://127.0.0.1:9", api_key="none") as client:
-            with pytest.raises(CapabilityError, match="open Memory"):
-                install(plugin(memory), into=client)
-            with pytest.raises(CapabilityError, match="not into a Completions"):
-                install(plugin(memory), into=client.chat.completions)
+async def test_memory_is_put_into_clients_alone_and_an_open_memory_into_those_with_an_event_loop(
+    memory: Memory,
+) -> None:
+    with OpenAI(base_url="http://127.0.0.1:9", api_key="none") as client:
+        with pytest.raises(CapabilityError, match="open Memory"):
+            install(plugin(memory), into=client)
+        with pytest.raises(CapabilityError, match="not into a Completions"):
+            install(plugin(memory), into=client.chat.completions)
 
 
 def test_what_the_client_returns_may_stand_among_dicts() -> None:

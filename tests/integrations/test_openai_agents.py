@@ -28,11 +28,10 @@ from agents.items import ModelResponse, TResponseInputItem
 from agents.memory import Session
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 
-from factmem import Message
+from factmem import AgentMemory, Memory, Message
 from factmem.agent import install
 from factmem.agent.config import Hooks, RunIdentity, Saving, SavingTime
 from factmem.agent.holders import SavedHistory
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError
 from factmem.integrations.openai_agents import MemoryHooks, MemorySession, memory_filter
 from tests.agent.installed import memory_over, plugin
@@ -40,7 +39,7 @@ from tests.integrations.agents_sdk import ANSWER, ASKED, answering, knowing, run
 from tests.memory.telling import words
 
 
-async def test_what_is_known_stands_before_the_users_last_message_in_the_request_alone() -> None:
+async def test_what_is_known_stands_before_the_users_last_message_in_the_request_alone(memory: Memory) -> None:
     model = answering()
     history: list[TResponseInputItem] = [
         {"role": "user", "content": "Hello."},
@@ -48,9 +47,8 @@ async def test_what_is_known_stands_before_the_users_last_message_in_the_request
         {"role": "user", "content": ASKED},
     ]
     before = json.dumps(history)
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent("clerk", model=model, instructions="Be brief."))
-        result = await run(agent, history)
+    agent = install(await knowing(memory), into=Agent("clerk", model=model, instructions="Be brief."))
+    result = await run(agent, history)
     (call,) = model.calls
     assert [sorted(item) for item in call.input] == [["content", "role"]] * 4, "the API accepts no other keys"
     assert [item["role"] for item in call.input] == ["user", "assistant", "user", "user"]
@@ -60,26 +58,24 @@ async def test_what_is_known_stands_before_the_users_last_message_in_the_request
     assert json.dumps(history) == before
 
 
-async def test_the_agent_that_was_given_stays_as_it_was_and_so_does_the_model() -> None:
+async def test_the_agent_that_was_given_stays_as_it_was_and_so_does_the_model(memory: Memory) -> None:
     model = answering(ANSWER, ANSWER)
     agent = Agent("clerk", model=model, model_settings=ModelSettings(temperature=0.5))
-    async with memory_over() as memory:
-        installed = install(await knowing(memory), into=agent)
-        await run(agent, "I live in Bern.")
-        assert words(await memory.list_records()) == []
-        await run(installed)
+    installed = install(await knowing(memory), into=agent)
+    await run(agent, "I live in Bern.")
+    assert words(await memory.list_records()) == []
+    await run(installed)
     assert (agent.hooks, type(installed), installed.model) == (None, Agent, model)
     assert ["<memory>" in request for request in shown(model)] == [False, True]
     assert [call.model_settings.temperature for call in model.calls] == [0.5, 0.5]
 
 
-async def test_a_model_that_is_named_for_a_run_is_shown_the_block() -> None:
+async def test_a_model_that_is_named_for_a_run_is_shown_the_block(memory: Memory) -> None:
     model = answering()
-    async with memory_over() as memory:
-        await run(
-            install(await knowing(memory), into=Agent("clerk")),
-            run_config=RunConfig(model=model, tracing_disabled=True),
-        )
+    await run(
+        install(await knowing(memory), into=Agent("clerk")),
+        run_config=RunConfig(model=model, tracing_disabled=True),
+    )
     assert "Oslo" in shown(model)[0]
 
 
@@ -117,18 +113,17 @@ def look_up() -> str:
     return "I live in Paris."
 
 
-async def test_hooks_that_were_set_are_called_and_each_request_of_a_run_has_one_block() -> None:
+async def test_hooks_that_were_set_are_called_and_each_request_of_a_run_has_one_block(memory: Memory) -> None:
     own, model = Noted(), ScriptedModel([[function_call("look_up", {}, call_id="1")], [assistant_message(ANSWER)]])
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up], hooks=own))
-        await run(agent, "Look, please.")
-        assert words(await memory.list_records()) == ["Look, please.", ANSWER], "the tool's words are left out"
+    agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up], hooks=own))
+    await run(agent, "Look, please.")
+    assert words(await memory.list_records()) == ["Look, please.", ANSWER], "the tool's words are left out"
     assert own.called == ["start", "asks", "hears", "tool start", "tool end", "asks", "hears", "end"]
     assert [request.count("<memory>") for request in shown(model)] == [1, 1]
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_memory_goes_along_when_an_agent_hands_off(plain: bool) -> None:
+async def test_memory_goes_along_when_an_agent_hands_off(plain: bool, memory: Memory) -> None:
     """Agents may hand off to each other in cycles, directly or by handoffs with settings."""
     own, model = Noted(), answering(ANSWER, ANSWER)
     billing: Agent[Any] = Agent("billing", model=model)
@@ -136,11 +131,10 @@ async def test_memory_goes_along_when_an_agent_hands_off(plain: bool) -> None:
     asking = ScriptedModel([[function_call("transfer_to_billing", {}, call_id="1")]])
     triage = Agent("triage", model=asking, handoffs=[target], hooks=own)
     billing.handoffs.append(triage)
-    async with memory_over() as memory:
-        installed = install(await knowing(memory), into=triage)
-        result = await run(installed, "I have a bill.")
-        await run(result.last_agent, "Thanks.")
-        assert words(await memory.list_records()) == ["I have a bill.", "Thanks.", ANSWER]
+    installed = install(await knowing(memory), into=triage)
+    result = await run(installed, "I have a bill.")
+    await run(result.last_agent, "Thanks.")
+    assert words(await memory.list_records()) == ["I have a bill.", "Thanks.", ANSWER]
     assert result.last_agent.name == "billing"
     assert [request.count("<memory>") for request in shown(asking) + shown(model)] == [1, 1, 1]
     assert own.called == ["start", "asks", "hears", "handoff"]
@@ -148,7 +142,7 @@ async def test_memory_goes_along_when_an_agent_hands_off(plain: bool) -> None:
     assert result.last_agent.handoffs == [installed]
 
 
-async def test_an_agent_that_a_handoff_makes_has_memory_too() -> None:
+async def test_an_agent_that_a_handoff_makes_has_memory_too(memory: Memory) -> None:
     model = answering()
     made = handoff(Agent("billing"))
 
@@ -157,13 +151,12 @@ async def test_an_agent_that_a_handoff_makes_has_memory_too() -> None:
 
     made.on_invoke_handoff = make
     asking = ScriptedModel([[function_call("transfer_to_billing", {}, call_id="1")]])
-    async with memory_over() as memory:
-        await run(install(await knowing(memory), into=Agent("triage", model=asking, handoffs=[made])))
+    await run(install(await knowing(memory), into=Agent("triage", model=asking, handoffs=[made])))
     assert "Oslo" in shown(model)[0]
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool) -> None:
+async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool, memory: Memory) -> None:
     async def fail(call: ModelCall) -> ModelStep:
         if cancelled:
             scope.cancel()
@@ -172,53 +165,51 @@ async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled:
 
     history: list[TResponseInputItem] = [{"role": "user", "content": ASKED}]
     model = ScriptedModel([ModelStep.respond(fail), [assistant_message(ANSWER)]])
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent("clerk", model=model))
-        with anyio.CancelScope() as scope:
-            with pytest.raises((OSError, asyncio.CancelledError)) as raised:
-                await run(agent, history)
-            if cancelled:
-                raise raised.value
-        assert scope.cancelled_caught is cancelled
-        assert [record.value for record in await memory.list_records()] == ["Oslo"]
-        assert history == [{"role": "user", "content": ASKED}]
-        await run(agent, history)
+    agent = install(await knowing(memory), into=Agent("clerk", model=model))
+    with anyio.CancelScope() as scope:
+        with pytest.raises((OSError, asyncio.CancelledError)) as raised:
+            await run(agent, history)
+        if cancelled:
+            raise raised.value
+    assert scope.cancelled_caught is cancelled
+    assert [record.value for record in await memory.list_records()] == ["Oslo"]
+    assert history == [{"role": "user", "content": ASKED}]
+    await run(agent, history)
     assert [request.count("<memory>") for request in shown(model)] == [1, 1]
 
 
-async def test_an_answer_that_guardrails_must_pass_is_learnt_from_when_a_history_shows_that_it_did() -> None:
+async def test_an_answer_that_guardrails_must_pass_is_learnt_from_when_a_history_shows_that_it_did(
+    memory: Memory,
+) -> None:
     @output_guardrail
     async def no_secrets(context: Any, agent: Any, output: Any) -> GuardrailFunctionOutput:
         return GuardrailFunctionOutput(None, tripwire_triggered="secret" in output)
 
     model = answering("Good morning.", "Very well.", "The secret.")
-    async with memory_over() as memory:
-        agent = install(plugin(memory), into=Agent("clerk", model=model, output_guardrails=[no_secrets]))
-        result = await run(agent, "Hello.")
-        assert words(await memory.list_records()) == ["Hello."]
-        await run(agent, [*result.to_input_list(), {"role": "user", "content": "Well?"}])
-        assert words(await memory.list_records()) == ["Good morning.", "Hello.", "Well?"]
-        with pytest.raises(OutputGuardrailTripwireTriggered):
-            await run(agent, "Tell me.")
-        assert "The secret." not in words(await memory.list_records())
+    agent = install(plugin(memory), into=Agent("clerk", model=model, output_guardrails=[no_secrets]))
+    result = await run(agent, "Hello.")
+    assert words(await memory.list_records()) == ["Hello."]
+    await run(agent, [*result.to_input_list(), {"role": "user", "content": "Well?"}])
+    assert words(await memory.list_records()) == ["Good morning.", "Hello.", "Well?"]
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        await run(agent, "Tell me.")
+    assert "The secret." not in words(await memory.list_records())
 
 
-async def test_the_words_that_one_model_writes_to_another_are_nobodys_facts() -> None:
+async def test_the_words_that_one_model_writes_to_another_are_nobodys_facts(memory: Memory) -> None:
     helping, model = answering(), ScriptedModel()
     model.enqueue([function_call("help", {"input": "I live in Paris."}, call_id="1")])
     model.enqueue([assistant_message(ANSWER)])
-    async with memory_over() as memory:
-        helper = install(await knowing(memory), into=Agent("helper", model=helping))
-        await run(Agent("clerk", model=model, tools=[helper.as_tool("help", "Helps.")]))
-        assert words(await memory.list_records()) == []
+    helper = install(await knowing(memory), into=Agent("helper", model=helping))
+    await run(Agent("clerk", model=model, tools=[helper.as_tool("help", "Helps.")]))
+    assert words(await memory.list_records()) == []
     assert "Oslo" in shown(helping)[0]
 
 
-async def test_where_the_server_keeps_the_conversation_what_is_known_is_sent_once_a_run() -> None:
+async def test_where_the_server_keeps_the_conversation_what_is_known_is_sent_once_a_run(memory: Memory) -> None:
     model = ScriptedModel([[function_call("look_up", {}, call_id="1")], [assistant_message(ANSWER)]])
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up]))
-        await run(agent, conversation_id="conv_1")
+    agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up]))
+    await run(agent, conversation_id="conv_1")
     assert [request.count("<memory>") for request in shown(model)] == [1, 0]
 
 

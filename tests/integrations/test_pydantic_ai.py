@@ -28,12 +28,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from factmem import Memory, MemoryScope, Message, SingleFact
+from factmem import AgentMemory, Memory, MemoryScope, Message, SingleFact
 from factmem.abc.detector import MEMORY_ROLE
 from factmem.agent import install
 from factmem.agent.chat_history import with_block
 from factmem.agent.config import USER, Hooks, RunIdentity
-from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock
 from factmem.errors import CapabilityError
 from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat
@@ -83,13 +82,14 @@ async def knowing(memory: Memory, city: str = "Oslo", name: str = "alice") -> Ag
     return plugin(memory)
 
 
-async def test_what_is_known_stands_before_the_prompt_and_after_the_system_prompt_in_the_request_alone() -> None:
+async def test_what_is_known_stands_before_the_prompt_and_after_the_system_prompt_in_the_request_alone(
+    memory: Memory,
+) -> None:
     heard = Heard()
-    async with memory_over() as memory:
-        agent = install(
-            await knowing(memory), into=Agent(heard.model(), system_prompt="You are a clerk.", instructions="Be brief.")
-        )
-        result = await agent.run(ASKED, deps=ALICE)
+    agent = install(
+        await knowing(memory), into=Agent(heard.model(), system_prompt="You are a clerk.", instructions="Be brief.")
+    )
+    result = await agent.run(ASKED, deps=ALICE)
     (shown,) = heard.shown
     assert shown.startswith("You are a clerk.|<memory>")
     assert shown.endswith(f"</memory>|{ASKED}")
@@ -99,7 +99,9 @@ async def test_what_is_known_stands_before_the_prompt_and_after_the_system_promp
     assert [type(part).__name__ for part in result.all_messages()[0].parts] == ["SystemPromptPart", "UserPromptPart"]
 
 
-async def test_each_request_of_a_run_has_one_block_and_no_tool_answer_is_separated_from_its_call() -> None:
+async def test_each_request_of_a_run_has_one_block_and_no_tool_answer_is_separated_from_its_call(
+    memory: Memory,
+) -> None:
     """A tool may add words to its answer, which have the user's role."""
     heard = Heard()
     agent = Agent(heard.model())
@@ -109,64 +111,59 @@ async def test_each_request_of_a_run_has_one_block_and_no_tool_answer_is_separat
         """Look at the page."""
         return ToolReturn("a page", content=["I live in Paris."])
 
-    async with memory_over() as memory:
-        installed = install(await knowing(memory), into=agent)
-        await installed.run(ASKED, deps=ALICE)
-        assert [shown.count("<memory>") for shown in heard.shown] == [1, 1]
-        kinds = [type(part).__name__ for message in heard.requests[1] for part in message.parts]
-        assert kinds[:4] == ["UserPromptPart", "UserPromptPart", "ToolCallPart", "ToolReturnPart"]
-        assert "I live in Paris." not in words(await memory.list_records()), "nor are its words the user's"
+    installed = install(await knowing(memory), into=agent)
+    await installed.run(ASKED, deps=ALICE)
+    assert [shown.count("<memory>") for shown in heard.shown] == [1, 1]
+    kinds = [type(part).__name__ for message in heard.requests[1] for part in message.parts]
+    assert kinds[:4] == ["UserPromptPart", "UserPromptPart", "ToolCallPart", "ToolReturnPart"]
+    assert "I live in Paris." not in words(await memory.list_records()), "nor are its words the user's"
 
 
-async def test_the_agent_that_was_given_stays_as_it_was() -> None:
+async def test_the_agent_that_was_given_stays_as_it_was(memory: Memory) -> None:
     heard = Heard()
-    async with memory_over() as memory:
-        agent = Agent(heard.model(), name="clerk")
-        installed = install(await knowing(memory), into=agent)
-        assert isinstance(installed, AgentWithMemory)
-        assert installed.name == "clerk"
-        await agent.run("I live in Bern.", deps=ALICE)
-        assert words(await memory.list_records()) == []
+    agent = Agent(heard.model(), name="clerk")
+    installed = install(await knowing(memory), into=agent)
+    assert isinstance(installed, AgentWithMemory)
+    assert installed.name == "clerk"
+    await agent.run("I live in Bern.", deps=ALICE)
+    assert words(await memory.list_records()) == []
     assert "<memory>" not in heard.shown[0]
 
 
-async def test_tools_may_be_added_to_an_agent_that_has_a_memory() -> None:
-    async with memory_over() as memory:
-        installed: Any = install(plugin(memory), into=Agent(TestModel()))
+async def test_tools_may_be_added_to_an_agent_that_has_a_memory(memory: Memory) -> None:
+    installed: Any = install(plugin(memory), into=Agent(TestModel()))
 
-        def ring() -> str:
-            return "rang"
+    def ring() -> str:
+        return "rang"
 
-        installed.tool_plain(ring)
-        assert "rang" in (await installed.run("Ring.")).output
+    installed.tool_plain(ring)
+    assert "rang" in (await installed.run("Ring.")).output
     with pytest.raises(AttributeError, match="no_such"):
         _ = installed.no_such
 
 
-async def test_streamed_runs_load_and_save() -> None:
+async def test_streamed_runs_load_and_save(memory: Memory) -> None:
     heard = Heard()
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent(heard.model()))
-        async with agent.run_stream("I have a cat.", deps=ALICE) as streamed:
-            assert (await streamed.get_output()).strip() == "Very well."
-        async with agent.iter("I have a dog.", deps=ALICE) as run:
-            async for _ in run:
-                pass
-        assert {"I have a cat.", "I have a dog."} <= set(words(await memory.list_records()))
+    agent = install(await knowing(memory), into=Agent(heard.model()))
+    async with agent.run_stream("I have a cat.", deps=ALICE) as streamed:
+        assert (await streamed.get_output()).strip() == "Very well."
+    async with agent.iter("I have a dog.", deps=ALICE) as run:
+        async for _ in run:
+            pass
+    assert {"I have a cat.", "I have a dog."} <= set(words(await memory.list_records()))
     assert ["Oslo" in shown for shown in heard.shown] == [True, True]
 
 
-async def test_a_run_that_is_left_before_its_end_is_not_learnt_from() -> None:
-    async with memory_over() as memory:
-        agent = install(plugin(memory), into=Agent(Heard().model()))
-        async with agent.iter("I have a cat.", deps=ALICE) as run:
-            async for _ in run:
-                break
-        assert words(await memory.list_records()) == []
+async def test_a_run_that_is_left_before_its_end_is_not_learnt_from(memory: Memory) -> None:
+    agent = install(plugin(memory), into=Agent(Heard().model()))
+    async with agent.iter("I have a cat.", deps=ALICE) as run:
+        async for _ in run:
+            break
+    assert words(await memory.list_records()) == []
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool) -> None:
+async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool, memory: Memory) -> None:
     async def fail(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if cancelled:
             scope.cancel()
@@ -178,15 +175,14 @@ async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled:
         ModelResponse(parts=[TextPart("Hi.")]),
     ]
     before = ModelMessagesTypeAdapter.dump_json(history)
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent(FunctionModel(fail)))
-        with anyio.CancelScope() as scope:
-            with pytest.raises((OSError, asyncio.CancelledError)) as raised:
-                await agent.run(ASKED, deps=ALICE, message_history=history)
-            if cancelled:
-                raise raised.value
-        assert scope.cancelled_caught is cancelled
-        assert [record.value for record in await memory.list_records()] == ["Oslo"]
+    agent = install(await knowing(memory), into=Agent(FunctionModel(fail)))
+    with anyio.CancelScope() as scope:
+        with pytest.raises((OSError, asyncio.CancelledError)) as raised:
+            await agent.run(ASKED, deps=ALICE, message_history=history)
+        if cancelled:
+            raise raised.value
+    assert scope.cancelled_caught is cancelled
+    assert [record.value for record in await memory.list_records()] == ["Oslo"]
     assert ModelMessagesTypeAdapter.dump_json(history) == before
 
 

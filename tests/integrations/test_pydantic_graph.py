@@ -7,10 +7,9 @@ from typing import Any
 import attrs
 from pydantic_graph import GraphBuilder
 
-from factmem import InMemoryProvider, Memory, SingleFact
+from factmem import AgentMemory, InMemoryProvider, Memory, SingleFact
 from factmem.agent import load_all_facts_from_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import USER, AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, SEATS, well
 

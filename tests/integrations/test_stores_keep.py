@@ -17,9 +17,7 @@ from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
 from langchain_core.messages import HumanMessage
 from langgraph.store.base import PutOp
 
-from factmem import BlockingMemory, InMemoryProvider, Memory, Message
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, BlockingMemory, InMemoryProvider, Memory, Message
 from factmem.details import Origin
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend

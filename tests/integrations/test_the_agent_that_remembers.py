@@ -18,10 +18,9 @@ from typing import Any, Final
 import pytest
 from anyio import to_thread
 
-from factmem import InMemoryProvider, Memory, MemoryScope, Message, SingleFact
+from factmem import AgentMemory, InMemoryProvider, Memory, MemoryScope, Message, SingleFact
 from factmem.agent import Loading, Saving
 from factmem.agent.config import USER, FailurePolicy, Hooks, RunIdentity, SavingTime
-from factmem.agent.plugin import AgentMemory
 from factmem.agent.run import TOOL_NAMES
 from factmem.errors import FactMemError, ProviderClosedError
 from factmem.testing import HashEmbedder

@@ -12,17 +12,10 @@ import attrs
 import pytest
 from pydantic import SecretStr
 
-from factmem import AgentMemoryConfig, Concept, InMemoryProvider, Memory, Message
+from factmem import AgentMemoryConfig, Concept, InMemoryProvider, LanguageModel, Memory, Message
 from factmem.abc import DetectionRequest
-from factmem.abc.model import LanguageModel
 from factmem.abc.observer import Operation
-from factmem.errors import (
-    InvalidDataError,
-    ModelAnswerError,
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-)
+from factmem.errors import InvalidDataError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from factmem.llm import CostReport
 from factmem.llm.asking import metered
 from factmem.llm.costs import Cost
@@ -87,22 +80,18 @@ def pydantic_ai_by_responses(base_url: str) -> Any:
     return OpenAIResponsesModel("loopback", provider=OpenAIProvider(openai_client=client))
 
 
-def agents_sdk(base_url: str) -> Any:
+def agents_sdk(base_url: str, kind: str = "OpenAIChatCompletionsModel") -> Any:
     """Return a ``Model`` of the OpenAI Agents SDK."""
-    pytest.importorskip("agents", reason="the extra openai-agents is not installed")
+    agents = pytest.importorskip("agents", reason="the extra openai-agents is not installed")
     import openai
-    from agents import OpenAIChatCompletionsModel
 
-    return OpenAIChatCompletionsModel("loopback", openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0))
+    client = openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0)
+    return getattr(agents, kind)("loopback", client)
 
 
 def agents_sdk_by_responses(base_url: str) -> Any:
     """Return the same, over the Responses API."""
-    pytest.importorskip("agents", reason="the extra openai-agents is not installed")
-    import openai
-    from agents import OpenAIResponsesModel
-
-    return OpenAIResponsesModel("loopback", openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0))
+    return agents_sdk(base_url, "OpenAIResponsesModel")
 
 
 CHAT = (langchain, langchain_by_tools, pydantic_ai, agents_sdk)
@@ -111,7 +100,6 @@ RESPONSES = (langchain_by_responses, pydantic_ai_by_responses, agents_sdk_by_res
 Made = Callable[[str], Any]
 every = pytest.mark.parametrize("made", [*CHAT, *RESPONSES])
 each_chat = pytest.mark.parametrize("made", CHAT)
-each_by_responses = pytest.mark.parametrize("made", RESPONSES)
 
 
 def asked_of(model: Any, **limits: Any) -> HostModel:

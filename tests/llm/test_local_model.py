@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from factmem import Concept, Conversation, FactRecord, Memory, Message
+from factmem import Concept, Conversation, FactRecord, Memory, Message, language_model
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.model import WorkedExample
 from factmem.llm import InstructorModel
-from factmem.llm.instructor_model import language_model
 from factmem.testing import HashEmbedder
 
 pytestmark = pytest.mark.local_model

@@ -11,12 +11,9 @@ from typing import Any, Final
 
 import attrs
 
+from factmem import STATEMENT, Concept, Evidence, FactDetails, MemoryScope, MemorySubject, Origin
 from factmem.codec import encode_entry
-from factmem.details import Evidence, FactDetails, Origin
-from factmem.facts import STATEMENT, Concept
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 
 NOW: Final = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 

@@ -15,7 +15,7 @@ import anyio
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, Memory
+from factmem import Concept, InMemoryProvider, Memory, MemoryScope, MemorySubject
 from factmem.abc.capabilities import Append
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.facts_file import block_in
@@ -23,13 +23,10 @@ from factmem.codec import decode_entry, dump_entry, encode_entry, load_entry
 from factmem.conversations import conversations_in, read_conversations
 from factmem.details import Evidence
 from factmem.errors import CodecError, ConversationFormatError, FactMemError, InvalidDataError
-from factmem.facts import Concept
 from factmem.fold import Moment, fold, revisions
 from factmem.memory.journal import Job, JobKind, Trigger, job_json
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, record_of
-from factmem.scopes import MemoryScope
 from factmem.shapes import accepts, shape_of, type_of
-from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from factmem.values import canonical_bytes, check_json, check_value, decode_value, encode_value
 from tests.conftest import Promise

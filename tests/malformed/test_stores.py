@@ -11,10 +11,8 @@ import anyio
 import numpy as np
 import pytest
 
-from factmem import Memory
+from factmem import STATEMENT, FactMemError, Memory
 from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
-from factmem.errors import FactMemError
-from factmem.facts import STATEMENT
 from factmem.records import AssertionState, Place, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise

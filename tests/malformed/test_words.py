@@ -21,9 +21,8 @@ import pytest
 from typer.testing import CliRunner
 
 import factmem
-from factmem import InMemoryProvider, Memory, errors
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, errors, language_model, open_provider
 from factmem.cli.app import app
-from factmem.details import FactDetails
 from factmem.errors import (
     CodecError,
     FactMemError,
@@ -33,13 +32,9 @@ from factmem.errors import (
     MissingPackageError,
     UnknownProviderError,
 )
-from factmem.facts import Concept
-from factmem.llm.instructor_model import language_model
-from factmem.providers.registry import open_provider
 from factmem.providers.threaded import raised_again
 from factmem.recall import MetadataCondition
 from factmem.recall.embedders import embedder_named
-from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise

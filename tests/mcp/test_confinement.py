@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,8 @@ import attrs
 import pytest
 from mcp import Client
 
-from factmem import InMemoryProvider, SingleFact
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, SingleFact
 from factmem.mcp import make_server
-from factmem.memory.facade import Memory
 from factmem.testing import FakeClock, HashEmbedder
 from tests.mcp.clients import (
     CITY,
@@ -99,18 +96,21 @@ async def test_scores_are_independent_of_records_outside() -> None:
     assert all(without_secrets)
 
 
+CALLS: Sequence[tuple[str, dict[str, Any]]] = (
+    ("recall", {"query": "city"}),
+    ("load", {"keyword": "city"}),
+    ("list", {}),
+    ("history", {"keyword": "city"}),
+    ("remember", {"text": "Somebody lives in Rome."}),
+    ("save_fact", {"keyword": "city", "value": "Rome"}),
+)
+"""Tools that take a scope and a subject."""
+
+
 @pytest.mark.parametrize("scope", OUTSIDE)
 async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
     client, before = confined.client, await everything(confined.store.memory)
-    for tool, arguments in (
-        ("recall", {"query": "city"}),
-        ("load", {"keyword": "city"}),
-        ("list", {}),
-        ("history", {"keyword": "city"}),
-        ("info", {}),
-        ("remember", {"text": "Maya lives in Rome."}),
-        ("save_fact", {"keyword": "city", "value": "Rome"}),
-    ):
+    for tool, arguments in (*CALLS, ("info", {})):
         message = await refusal(client, tool, scope=scope, **arguments)
         assert (
             ("lies outside of what this server shows" in message)
@@ -124,14 +124,7 @@ async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
 @pytest.mark.parametrize("subject", OF_OTHERS)
 async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
     client, before = confined.client, await everything(confined.store.memory)
-    for tool, arguments in (
-        ("recall", {"query": "city"}),
-        ("load", {"keyword": "city"}),
-        ("list", {}),
-        ("history", {"keyword": "city"}),
-        ("remember", {"text": "Noah lives in Rome."}),
-        ("save_fact", {"keyword": "city", "value": "Rome"}),
-    ):
+    for tool, arguments in CALLS:
         message = await refusal(client, tool, subject=subject, **arguments)
         assert message == "this server does not serve that subject: name user:maya, or none"
     assert await everything(confined.store.memory) == before
@@ -177,20 +170,17 @@ async def test_a_private_fact_does_not_reveal_its_type(confined: Confined) -> No
         assert (await answer(client, "info"))["records"] == 1
 
 
-async def test_several_scopes_are_served_and_say_which_one_to_write_to() -> None:
-    async with opened() as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), scope="/product/gamma")
-        async with connected(memory, scopes=["/product/alpha", "/product/beta"], trust=True) as client:
-            message = await refusal(client, "save_fact", keyword="city", value="Rome")
-            assert (
-                message == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
-            )
-            await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
-            info = await answer(client, "info")
-            assert (info["scopes"], info["server"]["scopes"]) == (
-                ["/product/beta"],
-                ["/product/alpha", "/product/beta"],
-            )
+async def test_several_scopes_are_served_and_say_which_one_to_write_to(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, "Oslo"), scope="/product/gamma")
+    async with connected(memory, scopes=["/product/alpha", "/product/beta"], trust=True) as client:
+        message = await refusal(client, "save_fact", keyword="city", value="Rome")
+        assert message == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
+        await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
+        info = await answer(client, "info")
+        assert (info["scopes"], info["server"]["scopes"]) == (
+            ["/product/beta"],
+            ["/product/alpha", "/product/beta"],
+        )
 
 
 async def test_a_view_confines_a_server_that_is_given_it() -> None:

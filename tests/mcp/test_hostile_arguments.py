@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 
+from factmem import Memory
 from factmem.mcp import make_server
 from tests.mcp.clients import answer, connected, opened, refusal
 
@@ -103,15 +104,16 @@ async def test_a_hostile_argument_is_refused_in_a_few_words(
     ],
     ids=["importance", "nan", "inf", "nested inf", "deep"],
 )
-async def test_what_only_other_clients_can_send_is_refused_as_well(tool: str, arguments: dict[str, Any]) -> None:
+async def test_what_only_other_clients_can_send_is_refused_as_well(
+    tool: str, arguments: dict[str, Any], memory: Memory
+) -> None:
     """The SDK's own client sends null for NaN and infinity, and refuses such deep nesting."""
-    async with opened() as memory:
-        server = make_server(memory, trust=True)
-        async with Client(server):
-            with pytest.raises(ToolError) as error:
-                await server.call_tool(tool, arguments)
-            assert "Error executing tool" not in str(error.value)
-            assert await memory.list_records() == []
+    server = make_server(memory, trust=True)
+    async with Client(server):
+        with pytest.raises(ToolError) as error:
+            await server.call_tool(tool, arguments)
+        assert "Error executing tool" not in str(error.value)
+        assert await memory.list_records() == []
 
 
 async def test_a_private_fact_needs_a_viewer() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from mcp import Client
 from mcp_types import Tool
 
 from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS
@@ -81,16 +82,15 @@ async def test_hints_say_which_tools_change_and_destroy() -> None:
     assert not any(hint.open_world_hint for hint in hints.values())
 
 
-async def test_the_server_introduces_itself() -> None:
-    async with opened() as memory, connected(memory) as client:
-        assert client.server_info is not None
-        assert (client.server_info.name, client.server_info.version[:1].isdigit()) == ("factmem", True)
-        assert client.instructions is not None
-        assert "kept apart until a person confirms it" in client.instructions
-        assert [template.uri_template for template in (await client.list_resource_templates()).resource_templates] == [
-            "factmem://facts/{+scope}",
-            "factmem://record/{id}",
-        ]
+async def test_the_server_introduces_itself(client: Client) -> None:
+    assert client.server_info is not None
+    assert (client.server_info.name, client.server_info.version[:1].isdigit()) == ("factmem", True)
+    assert client.instructions is not None
+    assert "kept apart until a person confirms it" in client.instructions
+    assert [template.uri_template for template in (await client.list_resource_templates()).resource_templates] == [
+        "factmem://facts/{+scope}",
+        "factmem://record/{id}",
+    ]
 
 
 @pytest.mark.parametrize("hidden", ["mcp", "mcp_types"])

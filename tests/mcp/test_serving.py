@@ -19,11 +19,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
+from factmem import Memory
 from factmem.cli.app import app
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.mcp import make_server
 from factmem.mcp.server import serve_http
-from tests.mcp.clients import answer, opened, refusal
+from tests.mcp.clients import answer, refusal
 
 TOKEN = "let-me-in"
 
@@ -124,12 +125,11 @@ async def status(url: str, headers: dict[str, str]) -> int:
         return (await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=accepting)).status_code
 
 
-async def test_an_address_that_others_reach_needs_a_token() -> None:
-    async with opened() as memory:
-        with pytest.raises(InvalidDataError, match="others could read the memory"):
-            await serve_http(make_server(memory), host="0.0.0.0", port=0)
-        with pytest.raises(StoreUnavailableError, match="cannot listen on"):
-            await serve_http(make_server(memory), host="192.0.2.1", port=1, token=TOKEN)
+async def test_an_address_that_others_reach_needs_a_token(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match="others could read the memory"):
+        await serve_http(make_server(memory), host="0.0.0.0", port=0)
+    with pytest.raises(StoreUnavailableError, match="cannot listen on"):
+        await serve_http(make_server(memory), host="192.0.2.1", port=1, token=TOKEN)
 
 
 @pytest.mark.parametrize(

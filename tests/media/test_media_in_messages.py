@@ -6,17 +6,16 @@ import base64
 import hashlib
 import logging
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem import Conversation, InMemoryProvider, Memory, Message, Policies
+from factmem import AgentMemory, AgentMemoryConfig, Conversation, InMemoryProvider, Memory, Message, Origin, Policies
 from factmem.abc.detector import DropReason
 from factmem.agent.chat_history import DictFormat
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
-from factmem.details import MediumPart, Origin
+from factmem.details import MediumPart
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MediumError, ModelUnavailableError
 from factmem.media import Medium
 from factmem.media.medium import MEDIA_TYPES
@@ -36,6 +35,13 @@ WORDS = sections(Path(__file__).with_name("pointing.txt"))
 
 def opened(reader: ScriptedReader | None = None, provider: InMemoryProvider | None = None, **options: Any) -> Memory:
     return Memory(provider or InMemoryProvider(), embedder=HashEmbedder(), media_reader=reader, **options)
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory whose reader reads a ticket in every medium."""
+    async with opened(ScriptedReader([TICKET])) as memory:
+        yield memory
 
 
 def photo(text: str, *, media: Medium | None = None, id: str = "m1", **details: Any) -> Message:
@@ -100,16 +106,15 @@ async def test_a_scanned_pdf_without_text_is_read_by_the_model() -> None:
     assert reader.asked == ["application/pdf"]
 
 
-async def test_a_file_is_read_when_the_message_is_taken_in(tmp_path: Path) -> None:
+async def test_a_file_is_read_when_the_message_is_taken_in(tmp_path: Path, memory: Memory) -> None:
     file = tmp_path / "photo.png"
     message = photo("What is that?", media=Medium(file, "image/png"))
-    async with opened(ScriptedReader([TICKET])) as memory:
-        with pytest.raises(MediumError, match="file"):
-            await memory.remember(message)
-        assert await values(memory) == []
-        file.write_bytes(PNG)
+    with pytest.raises(MediumError, match="file"):
         await memory.remember(message)
-        assert await apart(memory) == [TICKET]
+    assert await values(memory) == []
+    file.write_bytes(PNG)
+    await memory.remember(message)
+    assert await apart(memory) == [TICKET]
 
 
 async def test_the_same_bytes_again_give_nothing_new_and_ask_no_model() -> None:
@@ -142,13 +147,12 @@ async def test_the_same_bytes_are_read_again_for_another_user_and_after_they_wer
     assert len(reader.asked) == 3
 
 
-async def test_what_the_user_points_to_counts_and_is_found() -> None:
-    async with opened(ScriptedReader([TICKET])) as memory:
-        await memory.remember(photo("This is my train ticket."))
-        assert await apart(memory) == []
-        (match,) = [match for match in await memory.recall("seat to Oslo") if match.record.value == TICKET]
-        assert match.record.details.origin is Origin.DOCUMENT
-        assert match.score > 0
+async def test_what_the_user_points_to_counts_and_is_found(memory: Memory) -> None:
+    await memory.remember(photo("This is my train ticket."))
+    assert await apart(memory) == []
+    (match,) = [match for match in await memory.recall("seat to Oslo") if match.record.value == TICKET]
+    assert match.record.details.origin is Origin.DOCUMENT
+    assert match.score > 0
 
 
 async def test_a_model_finds_facts_in_what_the_user_points_to_and_in_nothing_else() -> None:
@@ -176,18 +180,16 @@ async def test_a_medium_never_overrides_what_the_user_said() -> None:
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "document"])
-async def test_only_the_user_can_vouch_for_a_medium(role: str) -> None:
-    async with opened(ScriptedReader([TICKET])) as memory:
-        medium = Medium(PNG, "image/png", vouched=True)
-        await memory.remember(photo("This is my train ticket.", media=medium, role=role))
-        assert TICKET not in await values(memory)
-        assert TICKET in await apart(memory)
+async def test_only_the_user_can_vouch_for_a_medium(role: str, memory: Memory) -> None:
+    medium = Medium(PNG, "image/png", vouched=True)
+    await memory.remember(photo("This is my train ticket.", media=medium, role=role))
+    assert TICKET not in await values(memory)
+    assert TICKET in await apart(memory)
 
 
-async def test_a_caller_may_say_that_the_user_vouches() -> None:
-    async with opened(ScriptedReader([TICKET])) as memory:
-        await memory.remember(photo("Voilà.", media=Medium(PNG, "image/png", vouched=True)))
-        assert TICKET in await values(memory)
+async def test_a_caller_may_say_that_the_user_vouches(memory: Memory) -> None:
+    await memory.remember(photo("Voilà.", media=Medium(PNG, "image/png", vouched=True)))
+    assert TICKET in await values(memory)
 
 
 @pytest.mark.parametrize(
@@ -258,11 +260,10 @@ async def test_a_stream_of_events_goes_on_without_media_that_fail(caplog: pytest
     assert not any("Oslo" in message for message in caplog.messages)
 
 
-async def test_an_event_of_media_only_is_read() -> None:
-    async with opened(ScriptedReader([TICKET])) as memory:
-        submission = await memory.inbox.ingest_events("chat", [photo("", id="m1")])
-        assert submission.dropped == {}
-        assert await apart(memory) == [TICKET]
+async def test_an_event_of_media_only_is_read(memory: Memory) -> None:
+    submission = await memory.inbox.ingest_events("chat", [photo("", id="m1")])
+    assert submission.dropped == {}
+    assert await apart(memory) == [TICKET]
 
 
 async def test_secrets_in_a_medium_are_redacted() -> None:
@@ -372,10 +373,9 @@ def test_a_limit_that_allows_nothing_is_refused(settings: dict[str, Any]) -> Non
         MediaSettings(**settings)
 
 
-async def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    async with opened(ScriptedReader([TICKET])) as memory:
-        with pytest.raises(MediumError, match="file"):
-            await memory.remember(photo("Look.", media=Medium(tmp_path, "image/png")))
+async def test_a_path_that_is_no_file_is_refused(tmp_path: Path, memory: Memory) -> None:
+    with pytest.raises(MediumError, match="file"):
+        await memory.remember(photo("Look.", media=Medium(tmp_path, "image/png")))
 
 
 async def test_bytes_are_kept_on_request_only_and_go_when_all_that_was_read_is_forgotten(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ async def test_bytes_are_kept_on_request_only_and_go_when_all_that_was_read_is_f
     assert list(folder.iterdir()) == []
 
 
-async def test_files_are_read_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
     loaded = Medium.loaded
 

@@ -11,10 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, Message
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
-from factmem.details import Origin
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, Message, Origin
 from factmem.detection.flags import flags_in
 from factmem.llm.media_models import media_reader
 from factmem.media import Medium

@@ -12,7 +12,7 @@ from unittest.mock import ANY
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, Memory, Message
+from factmem import Background, InMemoryProvider, Memory, Message
 from factmem.abc.media import Passage
 from factmem.details import MediumPart
 from factmem.errors import (
@@ -28,7 +28,6 @@ from factmem.llm import Budget, CostReport
 from factmem.llm.asking import metered
 from factmem.llm.media_models import MediaModel, media_reader
 from factmem.media import Medium
-from factmem.memory.background import Background
 from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
@@ -294,7 +293,7 @@ def test_googles_models_take_video(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(map(media_reader("google/gemini-2.5-flash").takes, ("video/mp4", "video/webm", "video/quicktime")))
 
 
-async def test_any_server_with_openais_form_has_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_server_with_openais_form_has_its_url() -> None:
     with LoopbackOpenAIServer(lambda path, request: Answer(openai_answer(json.dumps(FOUND)))) as server:
         model = media_reader(f"{server.base_url}#qwen2-vl")
         await model.read_medium(PNG, whole(PNG, "image/png"))

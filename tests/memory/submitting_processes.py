@@ -15,10 +15,9 @@ import anyio
 import numpy  # noqa: F401  # every import that a child would make, made once
 from anyio.to_thread import run_sync  # noqa: F401
 
-from factmem import Background, BlockingMemory, Concept, Conversation, Memory, MemorySubject, Message
+from factmem import Background, BlockingMemory, Concept, Conversation, Memory, MemorySubject, Message, Policies
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.details import Evidence, FactDetails, Origin
-from factmem.memory.context import Policies
 from factmem.providers.registry import provider_entry_points
 from factmem.testing import HashEmbedder
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, InMemoryProvider, MultipleFacts, SingleFact
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, MultipleFacts, SingleFact
 from factmem.errors import ConceptConflictError
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, said
@@ -18,6 +19,13 @@ ASKED = Concept.multiple("user-preference", "What the user prefers")
 FOUND = Concept.multiple("user_preference", "What the user prefers")
 OTHER = Concept.multiple("preference", "What anybody prefers")
 PLACE: Any = {"subject": USER, "scope": "/agent/clerk"}
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory over the store in memory alone."""
+    async with opened(InMemoryProvider()) as memory:
+        yield memory
 
 
 @pytest.mark.parametrize("keyword", ["user-preference", "User Preference", "userPreference", "USER_PREFERENCE"])
@@ -42,39 +50,35 @@ async def test_a_concept_is_found_by_any_alike_keyword(provider: AgentMemoryProv
         assert said(await memory.list_records()) == ["coffee"]
 
 
-async def test_a_concept_is_found_by_its_keyword_in_another_unicode_form() -> None:
+async def test_a_concept_is_found_by_its_keyword_in_another_unicode_form(memory: Memory) -> None:
     composed, other = (unicodedata.normalize(form, "Café préféré") for form in ("NFC", "NFD"))
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(Concept.single(composed, "Where they go"), "Florian"), **PLACE)
-        assert not_none(await memory.load(Concept.single(other, "Where they go"), **PLACE)).value == "Florian"
-        assert said(await memory.list_records(concepts=[other])) == ["Florian"]
+    await memory.save(SingleFact(Concept.single(composed, "Where they go"), "Florian"), **PLACE)
+    assert not_none(await memory.load(Concept.single(other, "Where they go"), **PLACE)).value == "Florian"
+    assert said(await memory.list_records(concepts=[other])) == ["Florian"]
 
 
-async def test_alike_keywords_are_one_concept_where_the_strongest_is_chosen() -> None:
+async def test_alike_keywords_are_one_concept_where_the_strongest_is_chosen(memory: Memory) -> None:
     one, other = (Concept.single(keyword, "Where somebody lives") for keyword in ("home-town", "home_town"))
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(one, "Oslo"), subject=USER)
-        await memory.save(SingleFact(other, "Rome"), subject=USER)
-        assert said(await memory.list_records(strongest=True)) == ["Rome"]
-        for concept in (one, other):
-            assert not_none(await memory.load(concept)).value == "Rome"
+    await memory.save(SingleFact(one, "Oslo"), subject=USER)
+    await memory.save(SingleFact(other, "Rome"), subject=USER)
+    assert said(await memory.list_records(strongest=True)) == ["Rome"]
+    for concept in (one, other):
+        assert not_none(await memory.load(concept)).value == "Rome"
 
 
-async def test_a_profile_is_filled_by_alike_keywords() -> None:
+async def test_a_profile_is_filled_by_alike_keywords(memory: Memory) -> None:
     @attrs.frozen
     class Guest:
         home_town: str
 
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(Concept.single("Home-Town", "Where they live"), "Oslo"), subject=USER)
-        assert await memory.profile(Guest, subject=USER) == Guest(home_town="Oslo")
+    await memory.save(SingleFact(Concept.single("Home-Town", "Where they live"), "Oslo"), subject=USER)
+    assert await memory.profile(Guest, subject=USER) == Guest(home_town="Oslo")
 
 
-async def test_another_type_under_an_alike_keyword_is_named() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(Concept.single("seat-count", "Seats"), "a dozen"), **PLACE)
-        with pytest.raises(ConceptConflictError, match="seat"):
-            await memory.load(Concept.single("seat_count", "Seats", int), **PLACE)
+async def test_another_type_under_an_alike_keyword_is_named(memory: Memory) -> None:
+    await memory.save(SingleFact(Concept.single("seat-count", "Seats"), "a dozen"), **PLACE)
+    with pytest.raises(ConceptConflictError, match="seat"):
+        await memory.load(Concept.single("seat_count", "Seats", int), **PLACE)
 
 
 async def test_a_fact_is_saved_under_the_keyword_of_the_declared_concept() -> None:

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.abc.capabilities import EraseReceipt
 from factmem.details import FactDetails, Origin
 from factmem.errors import ConceptConflictError, InvalidDataError, OutOfViewError
-from factmem.facts import STATEMENT
 from factmem.memory.exports import Exchange
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder

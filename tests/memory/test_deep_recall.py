@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from factmem import Concept, Memory, MemorySubject, Message, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, RecallSettings, SingleFact
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.errors import (
@@ -35,7 +35,6 @@ from factmem.llm.asking import Usage, meter
 from factmem.memory.recaller import RecallDepth, Searches
 from factmem.recall import DeepSettings
 from factmem.recall.deep import Hint, Look, confidence_of
-from factmem.recall.scoring import RecallSettings
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 

@@ -12,13 +12,12 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, RecallSettings, SingleFact
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, RecallMatch, RecallSettings, SingleFact
 from factmem.abc import OperationCompleted, OperationEvent, OperationFailed
 from factmem.abc.capabilities import EmbedderIdentity
 from factmem.abc.observer import Operation
 from factmem.errors import EmbedderError, InvalidDataError
 from factmem.recall import CallableEmbedder
-from factmem.recall.results import RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import Shelf, two_of
 from tests.stores import STORES

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pytest
 
-from factmem import Concept, Memory, Message
+from factmem import ChangeKind, Concept, Memory, Message, Remembered
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Conversation, DropReason
-from factmem.changes import ChangeKind
 from factmem.details import Treatment
 from factmem.llm import InstructorModel
-from factmem.memory.background import Remembered
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.tables import cases
 
+CASES = cases(Path(__file__).with_name("ended_facts_cases.txt"))
 ALLERGIES: Final = Concept.multiple("allergies", "What the user is allergic to")
 EMPLOYER: Final = Concept.single("employer", "Where the user works")
 NOON: Final = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -70,31 +71,10 @@ class Talk:
         return [record.value for record in await self.memory.list_records(concepts=[concept])]
 
 
-TALKS: Final = {
-    "en": (
-        ("I am allergic to nuts.", "I work at Acme."),
-        ("I am no longer allergic to nuts.", "I quit my job at Acme."),
-        "nuts",
-        "Acme",
-    ),
-    "de": (
-        ("Ich bin gegen Nüsse allergisch.", "Ich arbeite bei Acme."),
-        ("Ich bin nicht mehr gegen Nüsse allergisch.", "Ich habe bei Acme gekündigt."),
-        "Nüsse",
-        "Acme",
-    ),
-    "ja": (
-        ("私はナッツアレルギーです。", "私はアクメで働いています。"),
-        ("私はナッツアレルギーではなくなりました。", "私はアクメを辞めました。"),
-        "ナッツ",
-        "アクメ",
-    ),
-}
-
-
-@pytest.mark.parametrize("language", TALKS)
-async def test_what_is_plainly_over_ends_and_its_words_stay(language: str) -> None:
-    facts, ends, allergen, firm = TALKS[language]
+@pytest.mark.parametrize(("facts", "ends", "allergen", "firm"), CASES["what is plainly over ends and its words stay"])
+async def test_what_is_plainly_over_ends_and_its_words_stay(
+    facts: list[str], ends: list[str], allergen: str, firm: str
+) -> None:
     answers = [
         told("allergies", allergen, facts[0]) | told("employer", firm, facts[1], 2),
         {"forget": [*over("allergies", allergen, ends[0])["forget"], *over("employer", firm, ends[1], 2)["forget"]]},

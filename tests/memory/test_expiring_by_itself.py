@@ -10,14 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, InMemoryProvider, Memory, SingleFact, TtlPolicy
+from factmem import AgentMemoryProvider, FactDetails, InMemoryProvider, Memory, Policies, SingleFact, TtlPolicy
 from factmem.abc import OperationCompleted
 from factmem.abc.capabilities import EraseReceipt
 from factmem.abc.observer import Operation
-from factmem.details import FactDetails
 from factmem.errors import StoreUnavailableError
 from factmem.memory import facade
-from factmem.memory.context import Policies
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.telling import CITY, SEATS, USER, log_of, until
 

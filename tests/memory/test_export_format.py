@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, Memory
+from factmem import Concept, InMemoryProvider, Memory
 from factmem.codec import FORMAT_VERSION
 from factmem.errors import CodecError, NewerVersionError
 from factmem.memory import exports
-from factmem.providers.memory import InMemoryProvider
 from factmem.testing import HashEmbedder
 
 EXPORTS = sorted((Path(__file__).parent / "exports").glob("version_*.jsonl"))

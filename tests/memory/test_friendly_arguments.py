@@ -9,10 +9,19 @@ from typing import Any
 
 import pytest
 
-from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact, open_provider
+from factmem import (
+    BlockingMemory,
+    Concept,
+    InMemoryProvider,
+    Memory,
+    Message,
+    MultipleFacts,
+    Policies,
+    SingleFact,
+    open_provider,
+)
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.memory import verify_erased
-from factmem.memory.context import Policies
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from factmem.testing.fakes import FakeClock

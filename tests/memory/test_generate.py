@@ -10,21 +10,12 @@ import attrs
 import pydantic
 import pytest
 
-from factmem import (
-    AgentMemoryProvider,
-    ChangeKind,
-    InMemoryProvider,
-    Message,
-    Remembered,
-    Topic,
-    TtlPolicy,
-)
+from factmem import STATEMENT, AgentMemoryProvider, ChangeKind, InMemoryProvider, Message, Remembered, Topic, TtlPolicy
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.consolidator import Action
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.details import MetadataMerge
 from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
-from factmem.facts import STATEMENT
 from factmem.memory.facade import Memory
 from factmem.memory.remembering import ReadyFact, StoredSession
 from factmem.records import AssertionState

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import Concept, FactDetails, MemoryScope, MemorySubject, Origin
+from factmem import Concept, Conversation, FactDetails, MemoryScope, MemorySubject, Message, Origin
 from factmem.abc import DetectionExample, DetectionRequest
-from factmem.abc.detector import Conversation, Message
 from factmem.abc.topics import PREFERENCES
 from factmem.details import MetadataMerge
 from factmem.detection import utterances

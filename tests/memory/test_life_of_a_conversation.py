@@ -8,12 +8,11 @@ from typing import Any
 
 import attrs
 
-from factmem import AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin, Policies
+from factmem import STATEMENT, AgentMemoryProvider, ChangeKind, Conversation, Memory, Message, Origin, Policies
 from factmem.abc import Prompt
 from factmem.abc.detector import DropReason
 from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import ModelUnavailableError
-from factmem.facts import STATEMENT
 from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from factmem import Memory, MultipleFacts
-from factmem.facts import STATEMENT
+from factmem import STATEMENT, Memory, MultipleFacts
 from factmem.testing import HashEmbedder
 
 pytestmark = pytest.mark.slow

@@ -15,11 +15,8 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from factmem import AgentMemory, AgentMemoryConfig, Memory, Message
+from factmem import AgentMemory, AgentMemoryConfig, BlockingMemory, Concept, Memory, Message, SingleFact, Submission
 from factmem.errors import WrongLoopError
-from factmem.facts import Concept, SingleFact
-from factmem.memory.background import Submission
-from factmem.memory.blocking import BlockingMemory
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope

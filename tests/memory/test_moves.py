@@ -400,7 +400,7 @@ async def test_nothing_is_moved_from_nowhere(tmp_path: Path) -> None:
     assert not await anyio.Path(tmp_path / "target").exists()
 
 
-async def test_an_unfinished_copy_is_no_source(tmp_path: Path) -> None:
+async def test_an_unfinished_copy_is_no_source() -> None:
     async with Broken(4) as source, InMemoryProvider() as target:
         source.parts = -1
         await fill(source)

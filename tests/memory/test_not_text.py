@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from factmem import Background, Conversation, InMemoryProvider, Memory, Message
+from factmem import AgentMemoryProvider, Background, Conversation, InMemoryProvider, Memory, Message
 from factmem.abc.detector import DropReason
-from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError
 from factmem.memory import Trigger
 from factmem.memory.background import SubmissionFinished

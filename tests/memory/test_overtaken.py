@@ -132,7 +132,7 @@ async def test_the_newer_record_lies_in_the_view_and_no_filter_hides_it(memory: 
     assert await newer(memory, until=between) == NEW
 
 
-async def test_only_records_known_then_are_returned(memory: Memory, clock: FakeClock) -> None:
+async def test_only_records_known_then_are_returned(memory: Memory) -> None:
     (old,) = (await memory.remember(OLD)).records
     (new,) = (await memory.remember(NEW)).records
     later = new.recorded_at + dt.timedelta(milliseconds=1)

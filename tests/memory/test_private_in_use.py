@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, InMemoryProvider, Memory, SingleFact
-from factmem.details import FactDetails
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, SingleFact
 from factmem.errors import ModelRefusedError
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, PETS, USER, opened, talk, well

@@ -10,9 +10,8 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, Conversation, InMemoryProvider, Memory, MemorySubject, Message, Policies
+from factmem import AgentMemoryProvider, Conversation, InMemoryProvider, Memory, MemorySubject, Message, Policies, Topic
 from factmem.abc import DetectionRequest
-from factmem.abc.topics import Topic
 from factmem.errors import ModelRefusedError
 from factmem.memory import Trigger
 from factmem.memory.background import Submission

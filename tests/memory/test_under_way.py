@@ -8,10 +8,8 @@ import anyio
 import attrs
 import pytest
 
-from factmem import Conversation, InMemoryProvider, Memory, Message
+from factmem import AgentMemoryProvider, Background, Conversation, InMemoryProvider, Memory, Message
 from factmem.abc import Detection, DetectionRequest, Detector
-from factmem.abc.provider import AgentMemoryProvider
-from factmem.memory.background import Background
 from factmem.testing import HashEmbedder
 from tests.memory.telling import until
 

@@ -10,19 +10,16 @@ from typing import Any, Final, cast
 import attrs
 import pytest
 
-from factmem import Background, Concept, InMemoryProvider, Memory, Message
-from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem import STATEMENT, Background, Concept, InMemoryProvider, Memory, Message, Remembered
+from factmem.abc import Candidate, Claim, Confirmation, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, Doubt, DropReason
 from factmem.abc.observer import Operation
-from factmem.abc.verifier import Claim, Confirmation
 from factmem.agent.rendering import rendered
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.verifier import ModelVerifier
 from factmem.errors import InvalidDataError, ModelUnavailableError, RecordNotFoundError
-from factmem.facts import STATEMENT
 from factmem.llm import Budget, CostReport, InstructorModel
 from factmem.llm.asking import meter
-from factmem.memory.background import Remembered
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, error_answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -46,6 +46,13 @@ async def filled(memory: Memory) -> dict[str, str]:
         (record,) = await memory.save(SingleFact(CITY, city), subject=USER, scope=scope)
         ids[city] = record.id
     return ids
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    """A memory over the store in memory alone."""
+    async with opened(InMemoryProvider()) as memory:
+        yield memory
 
 
 async def test_a_view_shows_its_scope_and_what_lies_below_it(provider: AgentMemoryProvider) -> None:
@@ -102,52 +109,50 @@ async def test_a_slash_is_everything_that_a_view_shows(provider: AgentMemoryProv
 
 
 @pytest.mark.parametrize("scope", ["/", "/product", MemoryScope(ScopeKind.AGENT)])
-async def test_no_fact_lies_in_a_branch_or_everywhere(scope: str | MemoryScope) -> None:
-    async with opened(InMemoryProvider()) as memory:
-        ids = await filled(memory)
-        for refused in (
-            lambda: memory.save(SingleFact(CITY, "Nice"), subject=USER, scope=scope),
-            lambda: memory.remember("Nice is warm.", scope=scope),
-            lambda: memory.update(ids["Oslo"], scope=scope),
-            lambda: memory.load(CITY, subject=USER, scope=scope),
-            lambda: memory.history(CITY, scope=scope),
-            lambda: memory.list_records(scope=scope, exact=True),
-            lambda: memory.forget(scope=scope, exact=True),
-            lambda: memory.admin.info(scope, exact=True),
-        ):
-            with pytest.raises(InvalidDataError):
-                await refused()
-        with pytest.raises(InvalidDataError, match="empty filter"):
-            await memory.forget(scope="/")
+async def test_no_fact_lies_in_a_branch_or_everywhere(scope: str | MemoryScope, memory: Memory) -> None:
+    ids = await filled(memory)
+    for refused in (
+        lambda: memory.save(SingleFact(CITY, "Nice"), subject=USER, scope=scope),
+        lambda: memory.remember("Nice is warm.", scope=scope),
+        lambda: memory.update(ids["Oslo"], scope=scope),
+        lambda: memory.load(CITY, subject=USER, scope=scope),
+        lambda: memory.history(CITY, scope=scope),
+        lambda: memory.list_records(scope=scope, exact=True),
+        lambda: memory.forget(scope=scope, exact=True),
+        lambda: memory.admin.info(scope, exact=True),
+    ):
         with pytest.raises(InvalidDataError):
-            memory.view(scopes=[], exact=[scope], read_only=True)
-        assert len(await memory.list_records()) == 4
+            await refused()
+    with pytest.raises(InvalidDataError, match="empty filter"):
+        await memory.forget(scope="/")
+    with pytest.raises(InvalidDataError):
+        memory.view(scopes=[], exact=[scope], read_only=True)
+    assert len(await memory.list_records()) == 4
 
 
 @pytest.mark.parametrize("outside", ["/product/beta", "/product/alphabet", "/product", "/x", MemoryScope.CROSS_PRODUCT])
-async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope) -> None:
-    async with opened(InMemoryProvider()) as memory:
-        await filled(memory)
-        view = memory.scope(ALPHA)
-        for asked in (
-            lambda: view.load(CITY, scope=outside),
-            lambda: view.recall("city", scope=outside),
-            lambda: view.list_records(scope=outside),
-            lambda: view.admin.info(outside),
-            lambda: view.admin.info(outside),
-            lambda: view.history(CITY, scope=outside),
-            lambda: view.save(SingleFact(CITY, "Nice"), scope=outside),
-            lambda: view.remember("Nice is warm.", scope=outside),
-            lambda: view.generate([MultipleFacts(STATEMENT, ("Nice is warm.",))], scope=outside),
-            lambda: view.inbox.ingest_events("s", [Message(content="Nice is warm.")], scope=outside),
-            lambda: view.forget(scope=outside),
-            lambda: view.forget(scope=outside, dry_run=True),
-        ):
-            with pytest.raises((OutOfViewError, InvalidNameError)):
-                await asked()
+async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope, memory: Memory) -> None:
+    await filled(memory)
+    view = memory.scope(ALPHA)
+    for asked in (
+        lambda: view.load(CITY, scope=outside),
+        lambda: view.recall("city", scope=outside),
+        lambda: view.list_records(scope=outside),
+        lambda: view.admin.info(outside),
+        lambda: view.admin.info(outside),
+        lambda: view.history(CITY, scope=outside),
+        lambda: view.save(SingleFact(CITY, "Nice"), scope=outside),
+        lambda: view.remember("Nice is warm.", scope=outside),
+        lambda: view.generate([MultipleFacts(STATEMENT, ("Nice is warm.",))], scope=outside),
+        lambda: view.inbox.ingest_events("s", [Message(content="Nice is warm.")], scope=outside),
+        lambda: view.forget(scope=outside),
+        lambda: view.forget(scope=outside, dry_run=True),
+    ):
         with pytest.raises((OutOfViewError, InvalidNameError)):
-            view.scope(outside)
-        assert len(await memory.list_records()) == 4
+            await asked()
+    with pytest.raises((OutOfViewError, InvalidNameError)):
+        view.scope(outside)
+    assert len(await memory.list_records()) == 4
 
 
 async def test_a_path_without_a_leading_slash_is_relative_to_a_view_of_one_scope(provider: AgentMemoryProvider) -> None:
@@ -167,15 +172,14 @@ async def test_a_path_without_a_leading_slash_is_relative_to_a_view_of_one_scope
 
 
 @pytest.mark.parametrize("path", ["..", "../beta", "plan/../../beta", "", " ", "plan//x", "product/beta", "//@acme/x"])
-async def test_no_relative_path_leads_out_of_a_view(path: str) -> None:
-    async with opened(InMemoryProvider()) as memory:
-        await filled(memory)
-        view = memory.scope(ALPHA)
-        try:
-            shown = await view.scope(path).list_records()
-        except (InvalidNameError, OutOfViewError, InvalidDataError):
-            return
-        assert shown == []
+async def test_no_relative_path_leads_out_of_a_view(path: str, memory: Memory) -> None:
+    await filled(memory)
+    view = memory.scope(ALPHA)
+    try:
+        shown = await view.scope(path).list_records()
+    except (InvalidNameError, OutOfViewError, InvalidDataError):
+        return
+    assert shown == []
 
 
 async def test_no_id_of_another_branch_works_in_a_view(provider: AgentMemoryProvider) -> None:
@@ -193,14 +197,13 @@ async def test_no_id_of_another_branch_works_in_a_view(provider: AgentMemoryProv
         assert await memory.load(CITY, subject=USER, scope=BETA) is not None
 
 
-async def test_what_nobody_places_stays_in_the_view() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        view = memory.scope(ALPHA)
-        await view.save(SingleFact(SEATS, 4))
-        await view.remember("The cellar is cold.")
-        assert {str(record.scope) for record in await memory.list_records()} == {"/product/alpha"}
-        with pytest.raises(OutOfViewError):
-            await memory.view(scopes=[ALPHA, BETA]).save(SingleFact(SEATS, 4))
+async def test_what_nobody_places_stays_in_the_view(memory: Memory) -> None:
+    view = memory.scope(ALPHA)
+    await view.save(SingleFact(SEATS, 4))
+    await view.remember("The cellar is cold.")
+    assert {str(record.scope) for record in await memory.list_records()} == {"/product/alpha"}
+    with pytest.raises(OutOfViewError):
+        await memory.view(scopes=[ALPHA, BETA]).save(SingleFact(SEATS, 4))
 
 
 async def test_a_model_cannot_place_a_memory_outside_of_the_view() -> None:
@@ -231,15 +234,14 @@ async def test_an_export_and_an_import_stay_in_the_view() -> None:
         assert "Bern" not in json.dumps(said(await other.list_records()))
 
 
-async def test_a_view_for_reading_writes_nothing() -> None:
+async def test_a_view_for_reading_writes_nothing(memory: Memory) -> None:
     """A slice is read-only by default, and a write raises an error that says so."""
-    async with opened(InMemoryProvider()) as memory:
-        for view in (memory.view(scopes=[ALPHA, BETA], read_only=True), memory.scope(ALPHA, read_only=True)):
-            with pytest.raises(ReadOnlyError):
-                await view.save(SingleFact(CITY, "Oslo"), scope=ALPHA)
-            with pytest.raises(ReadOnlyError):
-                await view.view(scopes=[ALPHA]).save(SingleFact(CITY, "Oslo"), scope=ALPHA)
-        assert await memory.list_records() == []
+    for view in (memory.view(scopes=[ALPHA, BETA], read_only=True), memory.scope(ALPHA, read_only=True)):
+        with pytest.raises(ReadOnlyError):
+            await view.save(SingleFact(CITY, "Oslo"), scope=ALPHA)
+        with pytest.raises(ReadOnlyError):
+            await view.view(scopes=[ALPHA]).save(SingleFact(CITY, "Oslo"), scope=ALPHA)
+    assert await memory.list_records() == []
 
 
 async def test_what_is_open_is_not_opened_again() -> None:
@@ -259,33 +261,30 @@ async def test_what_is_open_is_not_opened_again() -> None:
         assert len(await memory.list_records()) == 1
 
 
-async def test_a_view_of_a_view_only_narrows_it() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        await filled(memory)
-        view = memory.scope(ALPHA).scope(PLAN)
-        assert said(await view.list_records()) == ["Rome"]
-        with pytest.raises(OutOfViewError):
-            memory.scope(PLAN).scope(ALPHA)
+async def test_a_view_of_a_view_only_narrows_it(memory: Memory) -> None:
+    await filled(memory)
+    view = memory.scope(ALPHA).scope(PLAN)
+    assert said(await view.list_records()) == ["Rome"]
+    with pytest.raises(OutOfViewError):
+        memory.scope(PLAN).scope(ALPHA)
 
 
-async def test_a_view_may_leave_out_what_lies_below_a_scope() -> None:
+async def test_a_view_may_leave_out_what_lies_below_a_scope(memory: Memory) -> None:
     """No view of it brings the subtree back."""
-    async with opened(InMemoryProvider()) as memory:
-        await filled(memory)
-        view = memory.view(scopes=[BETA], exact=[ALPHA])
-        assert said(await view.list_records()) == ["Bern", "Oslo"]
-        assert said(await view.view(scopes=[ALPHA], read_only=True).list_records()) == ["Oslo"]
-        with pytest.raises(OutOfViewError):
-            await view.save(SingleFact(CITY, "Nice"), scope=PLAN)
-        with pytest.raises(OutOfViewError):
-            view.scope(PLAN)
+    await filled(memory)
+    view = memory.view(scopes=[BETA], exact=[ALPHA])
+    assert said(await view.list_records()) == ["Bern", "Oslo"]
+    assert said(await view.view(scopes=[ALPHA], read_only=True).list_records()) == ["Oslo"]
+    with pytest.raises(OutOfViewError):
+        await view.save(SingleFact(CITY, "Nice"), scope=PLAN)
+    with pytest.raises(OutOfViewError):
+        view.scope(PLAN)
 
 
 @pytest.mark.parametrize("scopes", [[], "/product/alpha"])
-async def test_a_slice_needs_scopes(scopes: Any) -> None:
-    async with opened(InMemoryProvider()) as memory:
-        with pytest.raises(InvalidDataError):
-            memory.view(scopes=scopes, read_only=True)
+async def test_a_slice_needs_scopes(scopes: Any, memory: Memory) -> None:
+    with pytest.raises(InvalidDataError):
+        memory.view(scopes=scopes, read_only=True)
 
 
 async def test_a_view_is_of_the_same_organization() -> None:
@@ -300,31 +299,29 @@ async def test_a_view_is_of_the_same_organization() -> None:
             await memory.scope(ALPHA).admin.reembed()
 
 
-async def test_what_is_the_strongest_stands_for_the_others() -> None:
+async def test_what_is_the_strongest_stands_for_the_others(memory: Memory) -> None:
     """Of a typed fact in several places, the agent's is chosen; statements do not compete."""
     everyone = MemorySubject.EVERYTHING
-    async with opened(InMemoryProvider()) as memory:
-        await memory.save(SingleFact(CITY, "Oslo"), subject=everyone, scope=MemoryScope.agent("a"))
-        await memory.save(SingleFact(CITY, "Rome"), subject=everyone, scope=ALPHA)
-        await memory.save(MultipleFacts(PETS, ("cat",)), subject=everyone, scope=ALPHA)
-        for scope in (MemoryScope.agent("a"), ALPHA):
-            await memory.save(MultipleFacts(STATEMENT, (f"A word about {scope}.",)), subject=everyone, scope=scope)
-        records = await memory.list_records(strongest=True)
-        assert said([item for item in records if item.concept.keyword != STATEMENT.keyword]) == ["Oslo", "cat"]
-        assert len(words(records)) == 2
-        assert {match.record.value for match in await memory.recall("city", limit=9, strongest=True)} >= {"Oslo"}
-        assert "Rome" not in {match.record.value for match in await memory.recall("Rome", limit=9, strongest=True)}
-        view = memory.scope(ALPHA)
-        assert "Rome" in said(await view.list_records(strongest=True)), "hidden facts override nothing"
+    await memory.save(SingleFact(CITY, "Oslo"), subject=everyone, scope=MemoryScope.agent("a"))
+    await memory.save(SingleFact(CITY, "Rome"), subject=everyone, scope=ALPHA)
+    await memory.save(MultipleFacts(PETS, ("cat",)), subject=everyone, scope=ALPHA)
+    for scope in (MemoryScope.agent("a"), ALPHA):
+        await memory.save(MultipleFacts(STATEMENT, (f"A word about {scope}.",)), subject=everyone, scope=scope)
+    records = await memory.list_records(strongest=True)
+    assert said([item for item in records if item.concept.keyword != STATEMENT.keyword]) == ["Oslo", "cat"]
+    assert len(words(records)) == 2
+    assert {match.record.value for match in await memory.recall("city", limit=9, strongest=True)} >= {"Oslo"}
+    assert "Rome" not in {match.record.value for match in await memory.recall("Rome", limit=9, strongest=True)}
+    view = memory.scope(ALPHA)
+    assert "Rome" in said(await view.list_records(strongest=True)), "hidden facts override nothing"
 
 
-async def test_subjects_narrow_what_is_read() -> None:
+async def test_subjects_narrow_what_is_read(memory: Memory) -> None:
     animals = [MemorySubject("cat"), MemorySubject("dog"), MemorySubject("bee")]
-    async with opened(InMemoryProvider()) as memory:
-        for subject in animals:
-            await memory.save(SingleFact(Concept.single("sound", "What it says"), subject.name), subject=subject)
-        assert said(await memory.list_records(subjects=animals[:2])) == ["cat", "dog"]
-        assert said([match.record for match in await memory.recall("sound", subjects=animals[1:])]) == ["bee", "dog"]
+    for subject in animals:
+        await memory.save(SingleFact(Concept.single("sound", "What it says"), subject.name), subject=subject)
+    assert said(await memory.list_records(subjects=animals[:2])) == ["cat", "dog"]
+    assert said([match.record for match in await memory.recall("sound", subjects=animals[1:])]) == ["bee", "dog"]
 
 
 MAYA, NOAH = USER.individual("maya"), USER.individual("noah")
@@ -374,18 +371,17 @@ async def test_no_subject_leads_out_of_a_view() -> None:
         assert said(await memory.list_records()) == ["Oslo", "Rome"]
 
 
-async def test_what_a_view_about_somebody_keeps_is_about_them() -> None:
-    async with opened(InMemoryProvider()) as memory:
-        view = memory.view(subjects=[MAYA, NOAH])
-        await view.remember("I like tea.")
-        await view.view(subjects=[NOAH]).save(SingleFact(CITY, "Rome"))
-        await view.for_user("noah").save(SingleFact(SEATS, 3))
-        found = await memory.view(viewer="noah").list_records()
-        assert {record.concept.keyword: record.subject for record in found} == {
-            STATEMENT.keyword: MAYA,
-            CITY.keyword: NOAH,
-            SEATS.keyword: NOAH,
-        }
+async def test_what_a_view_about_somebody_keeps_is_about_them(memory: Memory) -> None:
+    view = memory.view(subjects=[MAYA, NOAH])
+    await view.remember("I like tea.")
+    await view.view(subjects=[NOAH]).save(SingleFact(CITY, "Rome"))
+    await view.for_user("noah").save(SingleFact(SEATS, 3))
+    found = await memory.view(viewer="noah").list_records()
+    assert {record.concept.keyword: record.subject for record in found} == {
+        STATEMENT.keyword: MAYA,
+        CITY.keyword: NOAH,
+        SEATS.keyword: NOAH,
+    }
 
 
 async def test_a_dead_letter_in_which_facts_about_others_were_looked_for_is_not_read_in_a_view() -> None:

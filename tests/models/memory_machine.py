@@ -15,11 +15,9 @@ from anyio.from_thread import BlockingPortal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from factmem import Memory
+from factmem import STATEMENT, Concept, Fact, Memory, Policies
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.errors import FactMemError, SeveralIndividualsError
-from factmem.facts import STATEMENT, Concept, Fact
-from factmem.memory.context import Policies
 from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState, Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock, HashEmbedder

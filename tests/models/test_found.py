@@ -8,11 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from factmem import InMemoryProvider, Memory
-from factmem.details import FactDetails, Origin
-from factmem.facts import Concept
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, MemorySubject, Origin
 from factmem.testing import FakeClock, HashEmbedder
 from tests.models.hostile import at
 from tests.models.plain_values import Pet

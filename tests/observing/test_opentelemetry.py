@@ -20,12 +20,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id
 
-from factmem import BlockingMemory, InMemoryProvider, Memory, Message, SingleFact
+from factmem import BlockingMemory, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, Origin, SingleFact
 from factmem.abc import Prompt
 from factmem.abc.observer import Effect
-from factmem.details import FactDetails, Origin
 from factmem.errors import ModelUnavailableError, RecordNotFoundError
-from factmem.facts import MultipleFacts
 from factmem.integrations.opentelemetry import OpenTelemetryObserver
 from factmem.llm import InstructorModel
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -13,8 +13,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from factmem import BlockingMemory, InMemoryProvider, Memory, Message
-from factmem.memory.context import Policies
+from factmem import BlockingMemory, InMemoryProvider, Memory, Message, Policies
 from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState
 from factmem.testing import HashEmbedder

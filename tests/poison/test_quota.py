@@ -7,8 +7,7 @@ from typing import Final
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
-from factmem.details import FactDetails, Origin
+from factmem import AgentMemoryProvider, Concept, FactDetails, InMemoryProvider, Memory, Message, Origin, SingleFact
 from factmem.errors import InvalidDataError, QuotaExceededError
 from factmem.memory.context import Policies
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota

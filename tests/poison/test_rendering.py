@@ -19,14 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from factmem import (
-    Concept,
-    MemoryScope,
-    MemorySubject,
-    Message,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem import AgentMemoryConfig, Concept, MemoryScope, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.abc import DetectionRequest
 from factmem.abc.analyst import AnalysisRequest
 from factmem.abc.consolidator import Known, Novelty
@@ -34,7 +27,6 @@ from factmem.agent.agents_md.comments import visible
 from factmem.agent.agents_md.facts_file import block_in, written_into
 from factmem.agent.agents_md.page import bullets_in, page_of, said_in
 from factmem.agent.compression import FactRetrievalCompression
-from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import rendered
 from factmem.browse.record_lines import record_block

@@ -13,12 +13,10 @@ from typing import Any, Final, TypeAlias
 import attrs
 import pytest
 
-from factmem import Concept, Conversation, InMemoryProvider, Memory, Message, SingleFact
+from factmem import AgentMemory, AgentMemoryConfig, Concept, Conversation, InMemoryProvider, Memory, Message, SingleFact
 from factmem.abc import Detection, DetectionRequest
 from factmem.agent.agents_md import AgentsMdFacts
 from factmem.agent.agents_md.tree import MemoryFiles
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.conversations import read_conversations
 from factmem.details import Origin, Treatment
 from factmem.detection import OriginPolicy

@@ -17,19 +17,12 @@ import apsw
 import numpy as np
 import pytest
 
-from factmem import InMemoryProvider, Memory
-from factmem.abc.capabilities import (
-    Append,
-    KeepsLog,
-    UpgradesFormat,
-)
-from factmem.abc.provider import AgentMemoryProvider
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, open_provider
+from factmem.abc.capabilities import Append, KeepsLog, UpgradesFormat
 from factmem.codec import decode_entry
-from factmem.facts import Concept
 from factmem.memory.moves import move
 from factmem.providers import back_up
 from factmem.providers.backups import restore_backup
-from factmem.providers.registry import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
 from factmem.store_findings import FindingKind

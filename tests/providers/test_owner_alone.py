@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from factmem import Memory
+from factmem import Memory, SingleFact
 from factmem.errors import ProviderError, StoreUnavailableError
-from factmem.facts import SingleFact
 from factmem.private_files import FlushError, leftovers, make_folders, replace_file, replacing
 from factmem.providers.registry import default_store
 from tests.conftest import Promise

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from factmem import Concept, FactDetails, MemorySubject, SingleFact
+from factmem import Concept, FactDetails, MemoryScope, MemorySubject, SingleFact
 from factmem.fold import Moment
 from factmem.recall import RecallFilter
 from factmem.recall.index.columns import Finder, Growing, Rows
@@ -21,7 +21,6 @@ from factmem.recall.index.selection import selected
 from factmem.recall.index.source import rows_in_outline
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of
-from factmem.scopes import MemoryScope
 from factmem.views import Sight
 
 pytestmark = pytest.mark.slow

@@ -16,9 +16,8 @@ import openai
 import pytest
 from numpy.typing import NDArray
 
-from factmem import InMemoryProvider, Memory
+from factmem import Embedder, InMemoryProvider, Memory
 from factmem.abc.capabilities import EmbedderIdentity
-from factmem.abc.embedder import Embedder
 from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.llm.local_models import imported
 from factmem.recall import CallableEmbedder, OpenAIEmbedder, embedders

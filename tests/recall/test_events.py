@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem import InMemoryProvider, Memory, MultipleFacts
-from factmem.facts import STATEMENT
+from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts
 from factmem.recall.events import EventTime, Turn, events_in
 from factmem.testing import FakeClock
 

@@ -16,10 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import factmem.recall
-from factmem import MemoryScope, RecallSettings
+from factmem import MemoryScope, RecallMatch, RecallSettings
 from factmem.recall import Boost
 from factmem.recall.index import vector_slots
-from factmem.recall.results import RecallMatch
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.updates import matter_of, overtakes
 from factmem.testing import HashEmbedder

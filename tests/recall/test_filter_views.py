@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import FactDetails, MemoryScope, MemorySubject, SingleFact
-from factmem.details import Evidence, Origin
+from factmem import Evidence, FactDetails, MemoryScope, MemorySubject, Origin, SingleFact
 from factmem.facts import STATEMENT, Concept, MultipleFacts
 from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.conditions import Facet

@@ -9,12 +9,10 @@ import attrs
 import numpy as np
 import pytest
 
-from factmem import Concept, InMemoryProvider, Memory, MemorySubject, SingleFact
+from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, RecallMatch, SingleFact
 from factmem.errors import ConceptConflictError
-from factmem.facts import MultipleFacts
 from factmem.memory.filters import Filters
 from factmem.recall import CallableEmbedder
-from factmem.recall.results import RecallMatch
 from tests.narrowing import not_none
 
 BOSS = Concept.single("boss", "", MemorySubject)

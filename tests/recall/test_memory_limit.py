@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from factmem import InMemoryProvider, Memory
+from factmem import InMemoryProvider, Memory, RecallMatch
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.recall.results import RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.generated import NOW
 

@@ -12,19 +12,18 @@ import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, Origin, SingleFact
+from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, Origin, RecallMatch, SingleConcept, SingleFact
 from factmem.abc.capabilities import Append
 from factmem.abc.outlines import KeepsOutlines, Outline
 from factmem.details import Evidence
 from factmem.errors import CorruptStoreError
-from factmem.facts import SingleConcept
 from factmem.recall.index import source
 from factmem.recall.index.outline_codec import OUTLINE_VERSION
-from factmem.recall.results import RecallMatch
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
+from tests.databases import alter
 from tests.narrowing import not_none
 
 if TYPE_CHECKING:
@@ -98,9 +97,7 @@ async def test_with_outlines_and_without_the_answers_are_the_same(file: Path) ->
     """Results from outlines equal those from the assertions, to the last bit."""
     async with opened(file) as memory:
         read = await answers(memory)
-    connection = apsw.Connection(str(file))
-    connection.execute("UPDATE assertions SET outline = NULL")
-    connection.close()
+    alter(file, "UPDATE assertions SET outline = NULL")
     async with opened(file) as memory:
         assert await answers(memory) == read
     assert len(outlines_in(file)) == len(TEXTS) + 3, "missing outlines are made and kept"
@@ -145,9 +142,7 @@ async def test_each_assertion_of_a_part_has_an_outline_or_is_missing_one(file: P
     """Among changes of state and tombstones, too."""
     async with opened(file) as memory:
         await memory.forget((await memory.recall("basil", limit=1))[0].record.id)
-    connection = apsw.Connection(str(file))
-    connection.execute("UPDATE assertions SET outline = NULL WHERE seq IN (1, 6)")
-    connection.close()
+    alter(file, "UPDATE assertions SET outline = NULL WHERE seq IN (1, 6)")
     provider = SqliteVecMemoryProvider(file)
     await provider.use_outlines(OUTLINE_VERSION)
     assertions = [entry.seq for entry in await provider.changes(None) if isinstance(entry, Recorded)]
@@ -205,27 +200,21 @@ async def test_what_is_erased_leaves_no_outline(file: Path) -> None:
 
 
 async def test_a_damaged_outline_is_an_error_and_no_wrong_answer(file: Path) -> None:
-    connection = apsw.Connection(str(file))
-    connection.execute("UPDATE heads SET shared = CAST(replace(shared, 'cross-product', 'product/x') AS BLOB)")
-    connection.close()
+    alter(file, "UPDATE heads SET shared = CAST(replace(shared, 'cross-product', 'product/x') AS BLOB)")
     async with opened(file) as memory:
         with pytest.raises(CorruptStoreError):
             await memory.recall("amber")
 
 
 async def test_outlines_of_another_version_are_made_anew(file: Path) -> None:
-    connection = apsw.Connection(str(file))
-    connection.execute("UPDATE meta SET value = 0 WHERE key = 'outlines'")
-    connection.close()
+    alter(file, "UPDATE meta SET value = 0 WHERE key = 'outlines'")
     async with opened(file) as memory:
         assert (await memory.recall("delta", limit=1))[0].record.value == "cedar delta delta"
     assert len(outlines_in(file)) == len(TEXTS) + 3
 
 
 async def test_a_store_opened_for_reading_only_is_read_without_outlines(file: Path) -> None:
-    connection = apsw.Connection(str(file))
-    connection.execute("UPDATE assertions SET outline = NULL")
-    connection.close()
+    alter(file, "UPDATE assertions SET outline = NULL")
     provider = SqliteVecMemoryProvider(file, read_only=True)
     assert isinstance(provider, KeepsOutlines)
     async with Memory(provider, embedder=HashEmbedder(), clock=FakeClock(NOW), read_only=True) as memory:
@@ -236,9 +225,7 @@ async def test_a_store_opened_for_reading_only_is_read_without_outlines(file: Pa
 
 @pytest.mark.parametrize("size", [0, 1, 31, 33, 40])
 async def test_an_outline_of_another_length_is_damage(file: Path, size: int) -> None:
-    connection = apsw.Connection(str(file))
-    connection.execute("UPDATE assertions SET outline = substr(outline, 1, ?) WHERE seq = 2", (size,))
-    connection.close()
+    alter(file, "UPDATE assertions SET outline = substr(outline, 1, ?) WHERE seq = 2", (size,))
     async with opened(file) as memory:
         with pytest.raises(CorruptStoreError, match="number 2"):
             await memory.recall("amber")

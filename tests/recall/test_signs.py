@@ -8,7 +8,7 @@ from functools import reduce
 
 import pytest
 
-from factmem import Conversation, Memory, Message
+from factmem import Conversation, Memory, MemoryScope, MemorySubject, Message
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.signs import (
     Kind,
@@ -20,10 +20,8 @@ from factmem.recall.text.signs import (
     nameless,
 )
 from factmem.records import Assertion, Place, assertions_of
-from factmem.scopes import MemoryScope
 from factmem.sentences import tells_of_change
 from factmem.shapes import shape_of
-from factmem.subjects import MemorySubject
 
 EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
 

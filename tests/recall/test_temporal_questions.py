@@ -7,8 +7,7 @@ from typing import Final
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, MultipleFacts
-from factmem.facts import STATEMENT
+from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts
 from factmem.sentences import points_back
 from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations, questions

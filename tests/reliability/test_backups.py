@@ -13,20 +13,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem import InMemoryProvider
+from factmem import Concept, FactMemError, InMemoryProvider, open_provider
 from factmem.errors import (
     CapabilityError,
     CorruptStoreError,
-    FactMemError,
     InvalidDataError,
     NewerVersionError,
     StoreUnavailableError,
     WrongKeyError,
 )
-from factmem.facts import Concept
 from factmem.providers import back_up
 from factmem.providers.backups import read_backup, restore_backup
-from factmem.providers.registry import open_provider
 from tests.fork_server import ForkServer
 from tests.narrowing import not_none
 from tests.reliability.stores import (

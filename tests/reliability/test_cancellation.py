@@ -21,10 +21,9 @@ import anyio
 import pytest
 from blockbuster import blockbuster_ctx
 
-from factmem import Memory
+from factmem import Concept, Memory
 from factmem.crypto import Passphrase
 from factmem.crypto.keys import Argon2id
-from factmem.facts import Concept
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, every_store

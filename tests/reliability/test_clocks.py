@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from factmem import Memory
+from factmem import InMemoryProvider, Memory
 from factmem.facts import ClockTime, Concept, SingleFact
-from factmem.providers.memory import InMemoryProvider
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise

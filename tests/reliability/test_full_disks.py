@@ -12,10 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import Memory
+from factmem import Concept, FactRecord, Memory
 from factmem.errors import ProviderError, StoreUnavailableError
-from factmem.facts import Concept
-from factmem.records import FactRecord
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.reliability.loop_mounts import reason_not_to_mount

@@ -177,7 +177,7 @@ async def test_an_older_database_is_taken_if_insisted_on(killed: Path) -> None:
 
 
 @on_one_loop
-async def test_a_store_without_a_seal_gets_one_with_the_next_write(tmp_path: Path, killed: Path) -> None:
+async def test_a_store_without_a_seal_gets_one_with_the_next_write(killed: Path) -> None:
     """A store of an earlier factmem has neither the file nor the note in the database."""
     async with SQLITE.open(killed / "store") as provider:
         await provider._write(
@@ -194,7 +194,7 @@ async def test_a_store_without_a_seal_gets_one_with_the_next_write(tmp_path: Pat
 
 
 @on_one_loop
-async def test_a_seal_said_to_be_only_begun_is_found_out(tmp_path: Path, killed: Path) -> None:
+async def test_a_seal_said_to_be_only_begun_is_found_out(killed: Path) -> None:
     (killed / "store.seal").write_bytes(b"factmem-seal 1 begun".ljust(255) + b"\n")
     with pytest.raises(CorruptStoreError, match=r"store\.seal was changed"):
         await found(SQLITE, killed)

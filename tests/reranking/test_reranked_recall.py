@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem import InMemoryProvider, Memory, MemorySubject, SingleFact
+from factmem import Concept, InMemoryProvider, Memory, MemorySubject, SingleFact
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
-from factmem.facts import Concept
 from factmem.llm import Budget
 from factmem.recall.results import RecallMatches
 from factmem.reranking import Reranking

@@ -1,4 +1,4 @@
-"""Concepts are typed keys, and facts are validated on construction."""
+"""Concepts, facts, and the assertions that they are kept as."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from factmem import Concept, FactDetails, InMemoryProvider, MemoryScope, MemorySubject, SingleFact
 from factmem.errors import InvalidDataError
 from factmem.facts import (
-    Concept,
     Fact,
     MultipleFacts,
-    SingleFact,
     utc,
 )
-from factmem.subjects import MemorySubject
+from factmem.records import Assertion, Place, assertions_of
 from factmem.testing import strategies
 
 NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
@@ -165,3 +164,28 @@ def test_a_class_that_sets_fields_of_a_subject_is_refused() -> None:
         with pytest.raises(InvalidDataError, match=r"write MACHINE = MemorySubject\(\"machine\""):
             type("Machine", (MemorySubject,), fields)
     assert type("Machine", (MemorySubject,), {"__doc__": "A subject."})("machine").name == "machine"
+
+
+# The identity of assertions.
+
+
+CITY = Concept.single("city", "Where the user lives")
+SAID = dt.datetime(2025, 5, 1, tzinfo=dt.UTC)
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+
+
+def said(value: str = "Porto", *, scope: str = "planner", subject: str = "user", owner: str | None = None) -> Assertion:
+    place = Place(MemorySubject(subject), MemoryScope.agent(scope))
+    (assertion,) = assertions_of(SingleFact(CITY, value, timestamp=SAID), place, FactDetails(owner=owner))
+    return assertion
+
+
+@pytest.mark.parametrize("what", ["scope", "subject", "owner"])
+async def test_names_that_differ_in_their_normal_form_only_are_two_names(what: str) -> None:
+    one, two = said(**{what: COMPOSED}), said(**{what: DECOMPOSED})
+    assert one.fingerprint != two.fingerprint
+    async with InMemoryProvider() as provider:
+        fact = SingleFact(CITY, "Porto", timestamp=SAID)
+        for name in (COMPOSED, DECOMPOSED):
+            await provider.save(fact, MemorySubject("user"), MemoryScope.agent(name))
+            assert await provider.load(CITY, MemorySubject("user"), MemoryScope.agent(name)) == fact

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from factmem import errors
+from factmem import FactMemError, errors
 from factmem.errors import (
-    FactMemError,
     IncompleteProfileError,
     InvalidDataError,
     MemoryFileError,

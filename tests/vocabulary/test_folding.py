@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.details import Evidence, FactDetails, Origin
+from factmem import Evidence, FactDetails, MemoryScope, MemorySubject, Origin
 from factmem.facts import Concept, FactType
 from factmem.fold import Moment, fold, revisions, states_of
 from factmem.providers import TrackIndex
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, strategies
 
 CITY = Concept.single("city", "d")

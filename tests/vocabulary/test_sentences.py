@@ -28,7 +28,9 @@ from factmem.sentences import (
     words_anywhere,
 )
 from factmem.toml_tables import table
-from tests.tables import sections
+from tests.tables import cases, sections
+
+CASES = cases(Path(__file__).with_name("sentences_cases.txt"))
 
 _TEXTS = sections(Path(__file__).with_name("sentences.txt"))
 
@@ -154,42 +156,12 @@ def test_an_ascii_text_without_an_end_inside_is_one_sentence(text: str) -> None:
     assert (len(sentence_spans(text)) > 1) == bool(inner)
 
 
-@pytest.mark.parametrize(
-    ("text", "stated"),
-    [
-        ("Play along, I'm a doctor.", []),
-        ("Write a story, I am the hero who lives in Paris.", []),
-        ("Nimm an, ich bin Arzt.", []),
-        ("Vergiss, dass ich Tee mag.", []),
-        ("Напиши письмо, что я болен.", []),
-        ("I'm vegan, suggest a dinner.", ["I'm vegan,"]),
-        ("Suggest a hotel, but I can't climb stairs.", ["Suggest a hotel, but I can't climb stairs."]),
-        ("Such ein Hotel, denn ich muss nach Ulm.", ["Such ein Hotel, denn ich muss nach Ulm."]),
-        ("Update the page, I'm a nurse now.", ["Update the page, I'm a nurse now."]),
-        ("Write a story, and make it funny.", []),
-        ("I have written, let me count, eleven pages.", ["I have written, let me count, eleven pages."]),
-    ],
-)
+@pytest.mark.parametrize(("text", "stated"), CASES["what follows an order belongs to it unless it is joined"])
 def test_what_follows_an_order_belongs_to_it_unless_it_is_joined(text: str, stated: list[str]) -> None:
     assert [text[start:end] for start, end in spans_stated(text)] == stated
 
 
-@pytest.mark.parametrize(
-    ("own", "theirs"),
-    [
-        ("Summarise this email:", " Hi Bo, I sold the house."),
-        ("I moved to Ghent. Improve this prompt:", " You are a pirate."),
-        ("Can you reply to this?", "\n\nHi Ann,\nI sold the house.\nTom"),
-        ("Was hältst du von diesem Text?", "\n\nIch wohne in Rom."),
-        ("翻译：", "我住在罗马。"),
-        ("Look what came today.\n\n", "Dear Ann,\nwe sold the house."),
-        ("", "Hi Ann,\nI sold the house.\nTom"),
-        ("Hi Claude,\nI sold the house.", ""),
-        ("Is this normal?\n\nI have had a cough since Monday.", ""),
-        ("Wake me at 7:30. I work nights.", ""),
-        ("Change of plans: we are moving to Bonn.", ""),
-    ],
-)
+@pytest.mark.parametrize(("own", "theirs"), CASES["words to be worked on and letters are not the authors own"])
 def test_words_to_be_worked_on_and_letters_are_not_the_authors_own(own: str, theirs: str) -> None:
     lowered = folded(own + theirs)
     assert own_words(lowered, language_of(lowered)) == len(own)
@@ -218,19 +190,7 @@ def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told:
     assert telling(text) == told
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Keep in mind that I'm diabetic.",
-        "Make a note that I'm diabetic.",
-        "Add to memory: my flight is on Friday.",
-        "Merke dir bitte: Ich bin Diabetiker.",
-        "Ten en cuenta que soy diabético.",
-        "Retiens que je suis diabétique.",
-        "Ricorda che sono vegano.",
-        "Запомни, что я живу в Омске.",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["what is to be remembered is told"])
 def test_what_is_to_be_remembered_is_told(text: str) -> None:
     assert tells(text)
     assert not tells("Keep your answers short.")

@@ -18,14 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from factmem import Conversation, Message, structuring, value_types
+from factmem import Concept, Conversation, Message, SingleFact, structuring, value_types
 from factmem.abc import DetectionRequest
 from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of
 from factmem.detection.response_models import answer_type, read_value
 from factmem.errors import InvalidDataError
-from factmem.facts import Concept, SingleFact
 from factmem.shapes import is_json, shape_of, type_of, words_for
 from factmem.structuring import value_converter
 from factmem.testing import ScriptedModel, strategies

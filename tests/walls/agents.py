@@ -9,16 +9,12 @@ from typing import Any, Final
 
 import attrs
 
-from factmem import Memory, Message
+from factmem import STATEMENT, AgentMemory, Memory, MemoryScope, MemorySubject, Message
 from factmem.agent import Lessons
 from factmem.agent.agents_md import AgentsMdFacts
 from factmem.agent.agents_md.tree import MemoryFiles
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
-from factmem.agent.plugin import AgentMemory
 from factmem.agent.run import MemoryRun
-from factmem.facts import STATEMENT
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each, outcome
 from tests.walls.worlds import MANY, NOW, SHARED, SUBJECTS, Caller, Plant, below
 from tests.walls.writing import MARK

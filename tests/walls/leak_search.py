@@ -11,10 +11,9 @@ from typing import Any, Final
 import attrs
 from mcp import Client
 
-from factmem import Memory, MemorySubject
+from factmem import Memory, MemorySubject, Policies
 from factmem.consolidation import ConsolidationPolicy
 from factmem.mcp import make_server
-from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from tests.walls.agents import (
     AGENT_MEMORY,

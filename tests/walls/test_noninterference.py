@@ -11,9 +11,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 import pytest
 
-from factmem import Memory
+from factmem import Memory, Policies
 from factmem.consolidation import ConsolidationPolicy
-from factmem.memory.context import Policies
 from factmem.testing import FakeClock, ScriptedModel
 from tests.stores import STORES
 from tests.walls.agents import agent_caller

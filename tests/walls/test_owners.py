@@ -8,15 +8,13 @@ import io
 import attrs
 import pytest
 
-from factmem import Background, Concept, Evidence, InMemoryProvider, Memory, SingleFact
+from factmem import STATEMENT, Background, Concept, Evidence, InMemoryProvider, Memory, MemoryScope, SingleFact
 from factmem.abc.capabilities import Append, Statement, StateRequest
 from factmem.details import FactDetails
 from factmem.errors import InvalidDataError, ModelUnavailableError, ReadOnlyError
-from factmem.facts import STATEMENT
 from factmem.memory.background import MemoryEvent
 from factmem.memory.journal import STREAM, Job, JobKind, job_json
 from factmem.records import AssertionState, Place, assertions_of
-from factmem.scopes import MemoryScope
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well
 from tests.walls.leaves import text_of

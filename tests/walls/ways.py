@@ -12,8 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from factmem import Memory, MemoryScope, MemorySubject
-from factmem.errors import FactMemError
+from factmem import FactMemError, Memory, MemoryScope, MemorySubject
 from factmem.testing import HashEmbedder
 from tests.walls.greedy_analyst import GREEDY_ANALYST
 from tests.walls.leaves import Leaf, leaves, text_of

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from factmem import Concept, MemoryScope, MemorySubject
-from factmem.details import UNREVIEWED, Evidence, FactDetails, Origin
-from factmem.facts import STATEMENT
+from factmem import STATEMENT, Concept, Evidence, FactDetails, MemoryScope, MemorySubject, Origin
+from factmem.details import UNREVIEWED
 
 BEGAN: Final = dt.datetime(2024, 3, 2, 9, tzinfo=dt.UTC)
 NOW: Final = BEGAN + dt.timedelta(days=30)

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider
+from factmem import AgentMemory, InMemoryProvider
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
-from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from tests.memory.telling import CITY
 from tests.packages import QUIET

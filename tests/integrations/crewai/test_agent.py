@@ -15,10 +15,9 @@ from crewai.flow.flow import Flow, start
 from crewai.memory.unified_memory import Memory as CrewAIMemory
 from crewai.task import Task
 
-from factmem import InMemoryProvider, Memory
+from factmem import AgentMemory, InMemoryProvider, Memory
 from factmem.agent import Saving, install
 from factmem.agent.config import SavingTime
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.crewai import FactMemStorage
 from tests.integrations.crewai.test_crew import agent_memory, known, learnt

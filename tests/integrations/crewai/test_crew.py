@@ -11,10 +11,8 @@ import pytest
 pytest.importorskip("crewai", reason="crewai is installed in an environment of its own: see .ci/run")
 from crewai.memory.unified_memory import Memory as CrewAIMemory
 
-from factmem import InMemoryProvider, Memory, SingleFact
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, SingleFact
 from factmem.agent import Saving, install
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.integrations.crewai import FactMemStorage
 from factmem.testing import HashEmbedder

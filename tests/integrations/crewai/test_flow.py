@@ -17,14 +17,11 @@ from crewai.flow.flow import Flow, listen, start
 from crewai.memory.unified_memory import Memory as CrewAIMemory
 from pydantic import Field
 
-from factmem import InMemoryProvider, Memory
+from factmem import AgentMemory, FactRecord, InMemoryProvider, Memory, Origin
 from factmem.agent import LESSON, Lessons, install
-from factmem.agent.plugin import AgentMemory
-from factmem.details import Origin
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.crewai import FactMemStorage
 from factmem.integrations.crewai.memories import LoadingAbortedError
-from factmem.records import FactRecord
 from tests.integrations.crewai.test_crew import Broken, agent_memory, known, learnt
 from tests.integrations.hosts.crewai import Scripted
 

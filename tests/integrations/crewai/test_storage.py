@@ -14,9 +14,7 @@ pytest.importorskip("crewai", reason="crewai is installed in an environment of i
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError, StorageBackend
 from crewai.memory.types import MemoryRecord
 
-from factmem import InMemoryProvider, Memory, SingleFact
-from factmem.agent.config import AgentMemoryConfig
-from factmem.agent.plugin import AgentMemory
+from factmem import AgentMemory, AgentMemoryConfig, InMemoryProvider, Memory, SingleFact
 from factmem.errors import EmbedderMismatchError, InvalidDataError, MissingUserError, RecordNotFoundError
 from factmem.integrations.crewai import FactMemStorage
 from factmem.integrations.crewai.storage import VectorSizeError

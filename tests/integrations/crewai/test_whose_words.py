@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("crewai", reason="crewai is installed in an environment of its own: see .ci/run")
 from crewai.memory.types import MemoryRecord
 
-from factmem import BlockingMemory, InMemoryProvider, Memory
-from factmem.details import Origin
+from factmem import BlockingMemory, InMemoryProvider, Memory, Origin
 from factmem.integrations.crewai import FactMemStorage
 from factmem.testing import HashEmbedder
 

@@ -26,8 +26,6 @@ from tests.providers.encrypted.worlds import (
 
 pytestmark = pytest.mark.timeout(20_000)
 
-RING = Keyring.of(KEY)
-
 
 async def values_at(root: Path, number: int) -> list[str]:
     """Return the values saved at a place, as read by a newly opened store."""

@@ -10,23 +10,16 @@ from typing import Any
 
 import pytest
 
+from factmem import FactMemError, open_provider
 from factmem.crypto import SecretKey
-from factmem.crypto.keys import Argon2id, Keyring, KeySource
-from factmem.errors import (
-    CorruptStoreError,
-    DowngradedStoreError,
-    FactMemError,
-    NewerVersionError,
-    StoreUnavailableError,
-)
-from factmem.providers.registry import open_provider
+from factmem.crypto.keys import Keyring, KeySource
+from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.answers import LOOKS
 from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, framed, frames_of, opened, statements
 
 pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(3_600)]
 
-CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
 TEXT = KEY.to_text()
 
 

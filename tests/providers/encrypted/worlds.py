@@ -14,15 +14,12 @@ from factmem_encrypted import EncryptedMemoryProvider
 from factmem_encrypted.manifest import Listing
 from numpy.typing import NDArray
 
-from factmem import Memory
+from factmem import Concept, FactDetails, Memory, MemoryScope, MemorySubject
 from factmem.abc.capabilities import Append
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
-from factmem.details import Evidence, FactDetails
-from factmem.facts import Concept
+from factmem.details import Evidence
 from factmem.records import FactRecord, Place, assertions_of
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
 
 KEY: Final = SecretKey(bytes(range(32)))

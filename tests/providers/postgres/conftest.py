@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
 from tests.postgres_server import PostgresServer
-
-Addresses = Callable[..., str]
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import anyio.to_thread
 import pytest
 
-from factmem import Memory
+from factmem import Concept, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableError
-from factmem.facts import Concept, MultipleFacts, SingleFact
-from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.narrowing import not_none
 from tests.postgres import connected

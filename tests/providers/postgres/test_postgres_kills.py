@@ -8,11 +8,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from factmem import Memory
+from factmem import Concept, Memory, MemoryScope, MemorySubject, MultipleFacts, SingleFact
 from factmem.errors import StoreUnavailableError
-from factmem.facts import Concept, MultipleFacts, SingleFact
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.narrowing import not_none

@@ -12,8 +12,7 @@ import pytest
 from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import Conversation, Evidence, FactDetails, Memory, Message, MultipleFacts, SingleFact
-from factmem.abc.provider import AgentMemoryProvider
+from factmem import AgentMemoryProvider, Conversation, Evidence, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.facts import STATEMENT
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -6,7 +6,6 @@ import re
 import zipfile
 from pathlib import Path
 
-import apsw
 import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
@@ -15,6 +14,7 @@ from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
 from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
 from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
+from tests.databases import alter
 
 HEADER_FLIPS = [0, 15, 16, 18, 21, 60, 68]
 """Bytes of the magic, the page size, the file format, the payload fractions, our version and our mark."""
@@ -54,9 +54,7 @@ async def test_a_file_of_something_else_is_refused(tmp_path: Path, rubbish: byte
 
 async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
-    foreign = apsw.Connection(str(path))
-    foreign.execute("CREATE TABLE meta(key, value); INSERT INTO meta VALUES ('seq', 7)")
-    foreign.close()
+    alter(path, "CREATE TABLE meta(key, value); INSERT INTO meta VALUES ('seq', 7)")
     await _is_refused(path, CorruptStoreError)
 
 
@@ -72,9 +70,7 @@ async def test_a_flipped_bit_in_the_header_is_refused(tmp_path: Path, offset: in
 async def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     await _filled(path)
-    newer = apsw.Connection(str(path))
-    newer.execute("PRAGMA journal_mode=DELETE; PRAGMA user_version=99").fetchall()
-    newer.close()
+    alter(path, "PRAGMA journal_mode=DELETE; PRAGMA user_version=99")
     await _is_refused(path, NewerVersionError)
 
 
@@ -94,9 +90,7 @@ async def test_a_flipped_bit_in_a_value_is_noticed_and_stops_all_writing(tmp_pat
 async def test_a_lost_table_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     await _filled(path)
-    vandal = apsw.Connection(str(path))
-    vandal.execute("DROP TABLE tracks")
-    vandal.close()
+    alter(path, "DROP TABLE tracks")
     async with SqliteVecMemoryProvider(path) as provider:
         with pytest.raises(CorruptStoreError):
             await provider.save(single(CITY, "Basel", 99), USER, PLANNER)
@@ -141,9 +135,7 @@ async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage:
     """An index that lost a row is unnoticed by SQLite, and found by reads of a place and of a tenant."""
     path = tmp_path / "facts.db"
     await _with_history(path)
-    vandal = apsw.Connection(str(path))
-    vandal.execute(damage)
-    vandal.close()
+    alter(path, damage)
     async with SqliteVecMemoryProvider(path) as provider:
         with pytest.raises(CorruptStoreError):  # noqa: PT012  # one of them notices
             await provider.version(None)
@@ -164,9 +156,7 @@ async def _with_vectors(path: Path) -> None:
 
 
 def _damage(path: Path, statement: str) -> None:
-    vandal = apsw.Connection(str(path))
-    vandal.execute(statement)
-    vandal.close()
+    alter(path, statement)
 
 
 async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None) -> dict[int, bytes]:
