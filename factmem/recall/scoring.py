@@ -355,6 +355,12 @@ class Evidence(Generic[Floats]):
     other: Any = None
 
     @functools.cached_property
+    def signs(self) -> Sequence[tuple[Any, float]]:
+        """The signs that the record answers, each with its ``λ``."""
+        signs = ((self.lead, SIGN), (self.dated, SIGN), (self.kind, SIGN), (self.change, CHANGED))
+        return [(sign, gain) for sign, gain in signs if sign is not None]
+
+    @functools.cached_property
     def lexical(self) -> Floats:
         """The evidence of words, 0 to 1."""
         around = self.exchange + self.conversation
@@ -428,16 +434,10 @@ def raised(score: Floats, by: Any, weight: float) -> Floats:
     return higher
 
 
-def _signs(evidence: Evidence[Any]) -> list[tuple[Any, float]]:
-    """Return the signs that a record answers, each with its ``λ``."""
-    signs = ((evidence.lead, SIGN), (evidence.dated, SIGN), (evidence.kind, SIGN), (evidence.change, CHANGED))
-    return [(sign, gain) for sign, gain in signs if sign is not None]
-
-
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
     answering: Any = evidence.fused(lexical_weight)
-    for sign, gain in _signs(evidence):
+    for sign, gain in evidence.signs:
         answering = raised(answering, sign, gain)
     for mark in (evidence.misfit, evidence.little):
         if mark is not None:
@@ -463,7 +463,7 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
     steep = meaning / (meaning + lexical_weight * ALONE) / (1 - evidence.unrelated)
     if evidence.answered is not None:
         steep *= 1.5
-    steep *= math.prod([1 + gain for _, gain in _signs(evidence)])
+    steep *= math.prod([1 + gain for _, gain in evidence.signs])
     match settings.composite:
         case Boost(recency_weight=w_r, importance_weight=w_i):
             return steep * (1 + w_r) * (1 + w_i)

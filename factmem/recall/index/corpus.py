@@ -270,25 +270,29 @@ class _Known:
     """A cache of terms, bounded in terms and in rows.
 
     Attributes:
-        figures: Those of terms, by caller and number.
+        figures: Those of terms, by caller, and by number.
         queries: The occurrences of all terms of a query in all rows that a caller sees, by caller and numbers.
     """
 
-    figures: dict[tuple[Hashable, int], Figures] = attrs.field(factory=dict)
+    figures: dict[Hashable, dict[int, Figures]] = attrs.field(factory=dict)
     queries: dict[tuple[Hashable, tuple[int, ...]], Occurrences] = attrs.field(factory=dict)
     _rows: int = 0
 
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        return 20 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * len(self.figures)
+        return 20 * self._rows + _KNOWN_QUERY * len(self.queries) + 4 * OBJECT * self._terms
+
+    @property
+    def _terms(self) -> int:
+        return sum(map(len, self.figures.values()))
 
     def keep(self, key: tuple[Hashable, tuple[int, ...]], found: Occurrences) -> None:
         """Keep the terms of a query."""
         caller, numbers = key
-        if len(self.figures) >= _KNOWN_TERMS:
+        if self._terms >= _KNOWN_TERMS:
             self.figures.clear()
-        self.figures.update({(caller, number): of for number, of in zip(numbers, found.figures, strict=True)})
+        self.figures.setdefault(caller, {}).update(zip(numbers, found.figures, strict=True))
         size = sum([len(hits.keys) for hits in found.levels])
         if size * 4 > _KNOWN_ROWS:
             return
@@ -458,9 +462,9 @@ class Corpus:
 
     def _known_figures(self, terms: Sequence[Term], seen: Seen) -> tuple[Figures, ...] | None:
         """Return the figures of some terms if all are known."""
-        known = [self._known.figures.get((seen.key, term.number)) for term in terms]
-        found = tuple([of for of in known if of is not None])
-        return found if len(found) == len(known) else None
+        known = self._known.figures.get(seen.key, {})
+        found = tuple([known[term.number] for term in terms if term.number in known])
+        return found if len(found) == len(terms) else None
 
     def levels(self, terms: Sequence[Term], among: Mask | None) -> tuple[Hits, Hits, Hits]:
         """Return the occurrences of terms at the three levels."""
