@@ -297,7 +297,7 @@ class Admin(ReadingPart):
 
     async def convert(
         self,
-        keyword: str,
+        keyword: Concept[Any, Any] | str,
         concept: Concept[T, Any],
         function: Callable[[Json], T] | None = None,
         *,
@@ -314,10 +314,12 @@ class Admin(ReadingPart):
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
 
         Every value is converted before any is written. Readers may see a fact under neither keyword or under both until
-        this returns. If the process is killed meanwhile, nothing is lost: the same call goes on.
+        this returns. If the process is killed meanwhile, nothing is lost: the same call goes on. Once it has returned,
+        the same call converts nothing: under the same keyword, values that are stored as the concept's type are left
+        as they are. For new values of the same type, such as a price in cents, convert to another keyword.
 
         Args:
-            keyword: Keyword of the stored facts.
+            keyword: Keyword of the stored facts, or the concept that they were saved with.
             concept: The concept that they are to be facts of.
             function: Returns the new value for an old one, which is given as JSON, as `export` writes it. It must give
                 the same result each time. None to keep the values.
@@ -325,8 +327,8 @@ class Admin(ReadingPart):
             dry_run: Convert every value, and write nothing.
 
         Raises:
-            InvalidDataError: A value is not of the concept's type, the one concept is SINGLE and the other MULTIPLE, or
-                all users are asked for by a viewer.
+            InvalidDataError: A value is not of the concept's type, the function failed, the one concept is SINGLE and
+                the other MULTIPLE, or all users are asked for by a viewer. The error names the record.
             ConceptConflictError: The concept's keyword holds facts of another type; nothing was converted.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
