@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -38,7 +39,7 @@ from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
-from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, Tombstone, shown_record
 from factmem.scopes import MemoryScope
 from factmem.short_work import at_once
 from factmem.subjects import MemorySubject
@@ -366,6 +367,13 @@ class Reader(Part):
             return [entry for entry in log if not isinstance(entry, Recorded) or sight.sees(entry.assertion)]
 
         return await to_thread.run_sync(select)
+
+    async def actions(
+        self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
+    ) -> tuple[dict[int, int], Sequence[Tombstone]]:
+        """Return the actions on the visible assertions of a part, and everything erased; see `TenantLog.actions`."""
+        part = attrs.evolve(part, sight=self._context.sight_of(part.kept))
+        return await self._backend.mirror.actions(part, since, until)
 
     async def recorded(
         self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
