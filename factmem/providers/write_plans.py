@@ -203,10 +203,14 @@ class TrackIndex:
             ids: gives an id for the assertion with a number, and one for a record that it begins.
         """
         id, own_record = ids(seq)
-        record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or own_record
+        record_id = self.joined_by(assertion) or own_record
         recorded = Recorded(assertion=assertion, id=id, record_id=record_id, seq=seq, recorded_at=clock())
         self.add(recorded)
         return recorded
+
+    def joined_by(self, assertion: Assertion) -> str | None:
+        """Return the id of the record that a new assertion joins; None if it begins one."""
+        return assertion.revises or self._record_ids.get((*assertion.track, assertion.slot))
 
     def change(self, request: StateRequest, seq: int, clock: Clock) -> StateChange:
         """Assign a sequence number and a time to a change of state, and add it.
@@ -443,8 +447,8 @@ class Planner:
         if known is not None:
             return Receipt(recorded=known, new=False)
         index.check_followed(item)
-        seq = self.next_number(said.place.scope.tenant)
-        return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True)
+        seq, joins = self.next_number(said.place.scope.tenant), index.joined_by(said) is not None
+        return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True, joins=joins)
 
     def next_number(self, tenant: str | None) -> int:
         """Return the next sequence number of a tenant."""
