@@ -208,6 +208,16 @@ async def test_a_dry_run_writes_nothing(memory: Memory, clock: FakeClock) -> Non
     assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
 
 
+async def test_a_single_becomes_a_multiple_once_it_was_forgotten(memory: Memory) -> None:
+    pet = Concept.single("pets", "The animal that they keep")
+    await memory.save(SingleFact(pet, "cat"), subject=USER)
+    with pytest.raises(ConceptConflictError, match="forget what is there and save it anew"):
+        await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
+    await memory.forget(concepts=[pet])
+    await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
+    assert not_none(await memory.load(PETS, subject=USER)).values == ("cat", "dog")
+
+
 async def test_statements_are_not_converted(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="statements"):
         await memory.admin.convert("statement", NUMBER)
