@@ -35,7 +35,7 @@ class Conversion:
 
     Attributes:
         revisions: Number of revisions converted, past ones included, or to be converted; 0 if the keyword or the
-            subject has no facts that the viewer sees.
+            subject has no facts that the viewer sees, or all of them are of the concept's type.
         pending: Whether another process still holds bytes of the old ones (an open WAL); `Admin.expire` finishes that.
         dry_run: Whether nothing was written.
     """
