@@ -137,11 +137,17 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
 
 
 def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, AssertionState]]:
-    """Return every assertion that is not erased, oldest first, with its state at a moment."""
+    """Return every assertion that was said by a moment and is not erased, oldest first, with its state then."""
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
     current = {item.recorded.id for item in fold(entries, moment)}
-    known = (entry for entry in entries if isinstance(entry, Recorded) and entry.id in states)
+    known = (
+        entry
+        for entry in entries
+        if isinstance(entry, Recorded)
+        and entry.id in states
+        and (moment.as_of is None or entry.assertion.timestamp <= moment.as_of)
+    )
 
     def became(recorded: Recorded) -> AssertionState:
         state = states[recorded.id]

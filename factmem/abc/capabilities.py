@@ -126,10 +126,12 @@ class Receipt:
     Attributes:
         recorded: The assertion as recorded in the store.
         new: False if the same assertion was recorded before, and nothing was written.
+        joins: Whether it is new, and joins a record that was there before.
     """
 
     recorded: Recorded
     new: bool
+    joins: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import attrs
 import typer
 
 from factmem.browse.past import undo_last
 from factmem.browse.record_lines import record_block
 from factmem.browse.texts import parsed_value, shown, typed_value
-from factmem.changes import Change, ChangeKind
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Details, IdsArgument, TextArgument, scalar
 from factmem.cli.output import print_block, print_changes, print_records
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.background import Remembered
-    from factmem.memory.facade import Memory
 
 
 async def remember(
@@ -68,27 +64,11 @@ async def remember(
             consolidate=consolidate,
         )
         submission = await watch.seen_through(submitting)
-        (outcome,) = submission.outcomes
-        result = attrs.evolve(outcome, changes=await _compared(memory, outcome.changes))
+        (result,) = submission.outcomes
     session.show(_remembered_json(result), lambda out: _print_remembered(out, result))
     session.note_quarantined(len(result.waiting))
     if (unread := watch.failure(Tally.of([result]), "text")) is not None:
         raise unread
-
-
-async def _compared(memory: Memory, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return changes in which a record that was known before counts as updated, not as created."""
-    new = [change.record for change in changes if change.kind is ChangeKind.CREATED and change.previous is None]
-    if not new:
-        return tuple(changes)
-    before = memory.view(as_of=min(record.timestamp for record in new) - dt.timedelta(microseconds=1))
-    known = {record.id: record for record in await before.list_records(record_ids=[record.id for record in new])}
-    return tuple(
-        attrs.evolve(change, kind=ChangeKind.UPDATED, previous=known[change.record.id])
-        if change.record in new and change.record.id in known
-        else change
-        for change in changes
-    )
 
 
 def _remembered_json(result: Remembered) -> dict[str, Json]:

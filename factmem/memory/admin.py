@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, Unpack
 
@@ -15,7 +14,7 @@ from factmem.abc.capabilities import Access
 from factmem.details import Origin
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
+from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, numbers_from, page_of, trail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.context import Context
@@ -35,7 +34,7 @@ from factmem.recall.scoring import Calibration
 from factmem.records import LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, listed
+from factmem.validators import check_aware, check_whole, listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -139,10 +138,13 @@ class Admin(ReadingPart):
                 check_aware(moment, name)
         actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
         origins = listed("origins", origins, Origin)
+        if limit is not None:
+            check_whole(limit, "limit", least=1)
         wanted = self._reader.wanted(filters)
-        log = await self._log_of(ids, None if wanted.empty else wanted)
-        visible = [entry for entry in log if isinstance(entry, Recorded)]
-        if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
+        part = LogPart(kept=None if wanted.empty else wanted)
+        named = await self._log_of(ids) if ids else ()
+        there = {id for entry in named if isinstance(entry, Recorded) for id in (entry.id, entry.record_id)}
+        if missing := set(ids) - there:
             raise RecordNotFoundError(
                 f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
             )
@@ -164,16 +166,33 @@ class Admin(ReadingPart):
                 and (happened_until is None or (entry.at is not None and entry.at < happened_until))
             )
 
-        whole = wanted.empty and flagged is None and self._context.view == UNCONFINED and not (ids or origins)
-        erased = await self._erasures() if whole else ()
+        async def entries(numbers: Collection[int]) -> list[AuditEntry]:
+            seqs = {said[number] for number in numbers if number in said}
+            log = named or await self._reader.log(attrs.evolve(part, seqs=seqs))
 
-        def entries() -> list[AuditEntry]:
-            meant = [recorded for recorded in visible if passes(recorded)]
-            found = trail([*log, *erased], meant, self._context.concepts)
-            return [entry for entry in found if happened(entry)]
+            def read() -> list[AuditEntry]:
+                meant = [entry for entry in log if isinstance(entry, Recorded) and passes(entry)]
+                graves = [entry for entry in erased if entry.seq in numbers]
+                found = trail([*log, *graves], meant, self._context.concepts)
+                return [entry for entry in found if entry.seq in numbers and happened(entry)]
 
-        found = await to_thread.run_sync(entries)
-        return await to_thread.run_sync(partial(page_at, found, limit=limit, page=page, descending=descending))
+            return (await to_thread.run_sync(read))[:: -1 if descending else 1]
+
+        said = {entry.seq: entry.seq for entry in named}
+        erased: Sequence[Tombstone] = ()
+        if not ids:
+            said, erased = await self._reader.actions(part, happened_since, happened_until)
+        timed = happened_since is not None or happened_until is not None
+        if timed or origins or not wanted.empty or flagged is not None or self._context.view != UNCONFINED:
+            erased = ()
+        left = numbers_from(page, {*said, *(entry.seq for entry in erased)}, descending=descending)
+        found: list[AuditEntry] = []
+        size = len(left) if limit is None or ids else limit + 1
+        while left and (limit is None or len(found) <= limit):
+            some, left = left[:size], left[size:]
+            found += await entries(set(some))
+            size *= 2  # of what few entries pass, much is read
+        return page_of(found, limit)
 
     async def accesses(self, *record_ids: str) -> dict[str, Access]:
         """Return how often records were recalled, and when last, by any viewer.
@@ -315,7 +334,7 @@ class Admin(ReadingPart):
 
     async def convert(
         self,
-        keyword: str,
+        keyword: Concept[Any, Any] | str,
         concept: Concept[T, Any],
         function: Callable[[Json], T] | None = None,
         *,
@@ -332,10 +351,12 @@ class Admin(ReadingPart):
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
 
         Every value is converted before any is written. Readers may see a fact under neither keyword or under both until
-        this returns. If the process is killed meanwhile, nothing is lost: the same call goes on.
+        this returns. If the process is killed meanwhile, nothing is lost: the same call goes on. Once it has returned,
+        the same call converts nothing: under the same keyword, values that are stored as the concept's type are left
+        as they are. For new values of the same type, such as a price in cents, convert to another keyword.
 
         Args:
-            keyword: Keyword of the stored facts.
+            keyword: Keyword of the stored facts, or the concept that they were saved with.
             concept: The concept that they are to be facts of.
             function: Returns the new value for an old one, which is given as JSON, as `export` writes it. It must give
                 the same result each time. None to keep the values.
@@ -343,8 +364,8 @@ class Admin(ReadingPart):
             dry_run: Convert every value, and write nothing.
 
         Raises:
-            InvalidDataError: A value is not of the concept's type, the one concept is SINGLE and the other MULTIPLE, or
-                all users are asked for by a viewer.
+            InvalidDataError: A value is not of the concept's type, the function failed, the one concept is SINGLE and
+                the other MULTIPLE, or all users are asked for by a viewer. The error names the record.
             ConceptConflictError: The concept's keyword holds facts of another type; nothing was converted.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
@@ -420,20 +441,8 @@ class Admin(ReadingPart):
         texts = {str(record.value) for record in await self._reader.list_records()}
         return await by_questions(embedder, questions, texts, find)
 
-    async def _log_of(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:
-        """Return what the visible log has on some records, which may be named by their ids in the quarantine.
-
-        Args:
-            ids: Their ids; all records if empty.
-            wanted: A filter of all records.
-        """
-        if not ids:
-            return await self._reader.log(LogPart(kept=wanted))
+    async def _log_of(self, ids: Collection[str]) -> Sequence[LogEntry]:
+        """Return what the visible log has on some records, which may be named by their ids in the quarantine."""
         log = self._reader.everybody.log
         found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
         return list({(entry.seq, type(entry)): entry for entry in found}.values())
-
-    async def _erasures(self) -> list[Tombstone]:
-        """Return the tombstones of the store; the mirror has none."""
-        changes = await self._backend.log().changes(self._context.tenant)
-        return [entry for entry in changes if isinstance(entry, Tombstone)]

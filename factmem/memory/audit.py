@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -21,7 +21,6 @@ from factmem.records import (
     as_kept_apart,
     shown_record,
 )
-from factmem.validators import check_whole
 
 
 def is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
@@ -186,27 +185,29 @@ class _Life:
                 return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED
 
 
-def page_at(entries: Sequence[AuditEntry], *, limit: int | None, page: str | None, descending: bool) -> AuditPage:
-    """Return one page of a trail.
+def numbers_from(page: str | None, numbers: Iterable[int], *, descending: bool) -> list[int]:
+    """Return the numbers of actions from the beginning of a page on.
 
     Args:
-        entries: All entries, in order.
-        limit: Maximum number of entries per page; None for all.
         page: Token of the page; None for the first.
+        numbers: The numbers of all actions.
         descending: Newest first.
 
     Raises:
-        InvalidDataError: The limit is not positive, or there is no such page.
+        InvalidDataError: There is no such page.
     """
-    if limit is not None:
-        check_whole(limit, "limit", least=1)
-    ordered = list(reversed(entries)) if descending else list(entries)
-    if page is not None:
-        if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
-            raise InvalidDataError(
-                "this page token is not from an audit trail: pass the next_page of the previous page", path="$.page"
-            )
-        last = int(page)
-        ordered = [entry for entry in ordered if (entry.seq < last if descending else entry.seq > last)]
-    taken = ordered[:limit]
-    return AuditPage(entries=tuple(taken), next_page=str(taken[-1].seq) if len(taken) < len(ordered) else None)
+    ordered = sorted(numbers, reverse=descending)
+    if page is None:
+        return ordered
+    if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
+        raise InvalidDataError(
+            "this page token is not from an audit trail: pass the next_page of the previous page", path="$.page"
+        )
+    last = int(page)
+    return [number for number in ordered if (number < last if descending else number > last)]
+
+
+def page_of(entries: Sequence[AuditEntry], limit: int | None) -> AuditPage:
+    """Return the page that begins with some entries, which are more than the limit if there is another page."""
+    taken = tuple(entries[:limit])
+    return AuditPage(entries=taken, next_page=str(taken[-1].seq) if len(taken) < len(entries) else None)

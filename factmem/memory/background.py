@@ -222,7 +222,7 @@ class OfSubmission:
     def skipped(self) -> int:
         """Number of messages skipped, because they were submitted before for all that is looked for now.
 
-        Only `Inbox.ingest_events` and the agents that use it skip messages.
+        A message is the same if its id, its text and the id of its conversation are; in a stream, if its id is.
         """
         return self._jobs.skipped
 

@@ -9,7 +9,7 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.errors import InvalidDataError, StateConflictError
+from factmem.errors import FactMemError, InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
 from factmem.legal_names import folded_keyword
@@ -35,7 +35,7 @@ class Conversion:
 
     Attributes:
         revisions: Number of revisions converted, past ones included, or to be converted; 0 if the keyword or the
-            subject has no facts that the viewer sees.
+            subject has no facts that the viewer sees, or all of them are of the concept's type.
         pending: Whether another process still holds bytes of the old ones (an open WAL); `Admin.expire` finishes that.
         dry_run: Whether nothing was written.
     """
@@ -53,10 +53,17 @@ class Converter(Part):
     """
 
     async def convert(
-        self, keyword: str, concept: Concept[T, Any], function: Callable[[Json], T] | None, *, dry_run: bool
+        self,
+        keyword: Concept[Any, Any] | str,
+        concept: Concept[T, Any],
+        function: Callable[[Json], T] | None,
+        *,
+        dry_run: bool,
     ) -> Conversion:
         """See `Admin.convert`."""
+        check_instance(keyword, "keyword", str, Concept)
         check_instance(concept, "concept", Concept)
+        keyword = keyword if isinstance(keyword, str) else keyword.keyword
         if STATEMENT.keyword in (folded_keyword(keyword), folded_keyword(concept.keyword)):
             raise InvalidDataError("statements are words as they were said, and are not converted")
         aside = concept.keyword + _ASIDE
@@ -64,7 +71,10 @@ class Converter(Part):
         same = folded_keyword(keyword) == folded_keyword(concept.keyword)
         if same and left and set(map(_said, old)) <= set(map(_said, left)):
             old = []  # erased by a conversion that was killed: what lies aside is all there is
-        new = await to_thread.run_sync(lambda: [_converted(entry.assertion, concept, function) for entry in old])
+        if same and function is not None:
+            other = {entry.assertion.track for entry in old if entry.assertion.shape != concept.shape}
+            old = [entry for entry in old if entry.assertion.track in other]
+        new = await to_thread.run_sync(lambda: [_converted(entry, concept, function, same=same) for entry in old])
         if dry_run:
             return Conversion(revisions=len(old or left), dry_run=True)
         if not same:
@@ -152,12 +162,22 @@ def _said(entry: Recorded) -> tuple[object, ...]:
     return said.place.key, said.details.owner, said.timestamp, said.removed, said.slot, repr(said.data)
 
 
-def _converted(said: Assertion, concept: Concept[T, Any], function: Callable[[Json], T] | None) -> Assertion:
-    """Return an assertion as one of another concept.
+def _converted(
+    entry: Recorded, concept: Concept[T, Any], function: Callable[[Json], T] | None, *, same: bool
+) -> Assertion:
+    """Return a revision as an assertion of another concept.
+
+    Args:
+        entry: The revision.
+        concept: The concept.
+        function: See `Admin.convert`.
+        same: Whether the keyword stays the same: then a value of the concept's type stays as it is.
 
     Raises:
-        InvalidDataError: The concept is SINGLE and the other MULTIPLE, or a value is not of the concept's type.
+        InvalidDataError: The concept is SINGLE and the other MULTIPLE, a value is not of the concept's type, or the
+            function failed.
     """
+    said = entry.assertion
     if said.fact_type is not concept.fact_type:
         raise InvalidDataError(
             f"the facts are {said.fact_type.name}: convert them to such a concept, or save them anew under another "
@@ -166,8 +186,12 @@ def _converted(said: Assertion, concept: Concept[T, Any], function: Callable[[Js
     now = attrs.evolve(said, keyword=concept.keyword, description=concept.description, shape=concept.shape)
     if said.data is None and said.removed:
         return now
-    if function is None:
-        decode_value(said.data, concept.value_type)
-        return now
-    (checked,) = concept.fact([function(said.data)], timestamp=said.timestamp).values
-    return attrs.evolve(now, data=encode_value(checked, concept.value_type))
+    try:
+        if function is None or (same and said.shape == concept.shape):
+            decode_value(said.data, concept.value_type)
+            return now
+        (checked,) = concept.fact([function(said.data)], timestamp=said.timestamp).values
+        return attrs.evolve(now, data=encode_value(checked, concept.value_type))
+    except Exception as error:  # a function may raise anything
+        reason = str(error) if isinstance(error, FactMemError) else f"the function raised {type(error).__name__}"
+        raise InvalidDataError(f"a value of the record {entry.record_id} cannot be converted: {reason}") from error

@@ -26,7 +26,7 @@ from factmem.fold import states_of
 from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
-from factmem.records import Assertion, AssertionState, Place, Recorded
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 
 _log = logging.getLogger("factmem")
 
@@ -69,11 +69,7 @@ class Exchange(WritingPart):
         if not (isinstance(target, Path | str) or hasattr(target, "write")):
             raise InvalidDataError(f"export takes a path, or a file opened for writing, not {kind_of(target)}")
         seen = await self._reader.log()
-        states = states_of(seen)
-        log = [entry for entry in seen if isinstance(entry, Recorded)]
-        log.sort(key=lambda entry: entry.seq)
-        await to_thread.run_sync(_write, target, log, states)
-        return len(log)
+        return await to_thread.run_sync(_write, target, seen)
 
     async def import_(
         self,
@@ -173,13 +169,16 @@ class Exchange(WritingPart):
             await self._writer.commit(requests)
 
 
-def _write(target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]) -> None:
+def _write(target: Path | str | IO[str], seen: Sequence[LogEntry]) -> int:
+    states = states_of(seen)
+    log = sorted((entry for entry in seen if isinstance(entry, Recorded)), key=lambda entry: entry.seq)
     opened = writing(Path(target)) if isinstance(target, Path | str) else contextlib.nullcontext(target)
     with _using(target), opened as file:
         file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
         for start in range(0, len(log), _BATCH):
             from_thread.check_cancelled()
             file.writelines(_written(recorded, states[recorded.id]) for recorded in log[start : start + _BATCH])
+    return len(log)
 
 
 def _written(recorded: Recorded, state: AssertionState) -> str:

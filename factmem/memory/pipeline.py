@@ -471,12 +471,12 @@ class Pipeline(WritingPart):
         outcome = await self.present_outcome(unit.words)
         if unit.waiting and not left:
             return outcome
-        changes = await self._changes_by(left)
+        changes = await self.changes_by(left)
         if stays_pending:  # no record is rolled back from words that wait
             changes = tuple(change for change in changes if change.kind is ChangeKind.CREATED)
         return attrs.evolve(outcome, changes=changes, failure=failure)
 
-    async def _changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
+    async def changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
         """Return the changes of records that words make by being kept as they were said."""
         records, ids = {recorded.record_id for recorded in words}, {recorded.id for recorded in words}
         before = await self._rows(set(), records, without=ids)

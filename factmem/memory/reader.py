@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -38,7 +39,7 @@ from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
-from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, shown_record
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, Tombstone, shown_record
 from factmem.scopes import MemoryScope
 from factmem.short_work import at_once
 from factmem.subjects import MemorySubject
@@ -48,7 +49,7 @@ ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 
 _FEW: Final = 100
-"""Number of log entries up to which they are folded without a worker thread."""
+"""Number of facts or log entries up to which they are read without a worker thread."""
 
 
 _NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_level
@@ -77,9 +78,13 @@ class Reader(Part):
         wanted = self._at((concept.keyword,), subject, scope)
         place = self._exact_place(wanted)
         rows = await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword))
-        found = chosen(self._competing(rows, wanted), self._context.view)
-        _check_one_individual(found)
-        return fact_of(concept, found) if found else None
+
+        def strongest() -> FactT | None:
+            found = chosen(self._competing(rows, wanted), self._context.view)
+            _check_one_individual(found)
+            return fact_of(concept, found) if found else None
+
+        return await _in_time(strongest, len(rows))
 
     def _at(
         self, keywords: Collection[str], subject: MemorySubject | str | None, scope: MemoryScope | str | None
@@ -123,7 +128,7 @@ class Reader(Part):
             rows = fold(seen, context.moment)
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
 
-        return current() if len(log) <= _FEW else await to_thread.run_sync(current)
+        return await _in_time(current, len(log))
 
     async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
         """Return the log of one concept at one place: of its keyword, or else of alike ones."""
@@ -160,13 +165,17 @@ class Reader(Part):
         wanted = self._at(tuple(declared), subject, scope)
         found: dict[str, list[Current]] = {}
         names = {folded_keyword(keyword): keyword for keyword in declared}
-        rows = self._competing(await self.visible(wanted), wanted) if declared else ()
-        for row in chosen(rows, self._context.view):
-            found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
-        for schema in schemas:
-            _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
-        facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
-        return [schema.partial(facts) for schema in schemas]
+        visible = await self.visible(wanted) if declared else []
+
+        def filled() -> list[PartialProfile[Any]]:
+            for row in chosen(self._competing(visible, wanted), self._context.view):
+                found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
+            for schema in schemas:
+                _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
+            facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
+            return [schema.partial(facts) for schema in schemas]
+
+        return await _in_time(filled, len(visible))
 
     async def history(
         self,
@@ -198,12 +207,11 @@ class Reader(Part):
     ) -> RecordPage:
         """See `Memory.list_records`."""
 
-        def listed(corpus: Corpus, found: CurrentRows) -> tuple[list[Current], str | None]:
+        def listed(corpus: Corpus, found: CurrentRows) -> RecordPage:
             taken, next_page = listing.of(corpus, found)
-            return _in_full(corpus, taken), next_page
+            return RecordPage(hydrated(_in_full(corpus, taken), self._context.concepts), next_page=next_page)
 
-        taken, next_page = await self.of_visible(self.wanted(filters, strongest=strongest), listed)
-        return RecordPage(hydrated(taken, self._context.concepts), next_page=next_page)
+        return await self.of_visible(self.wanted(filters, strongest=strongest), listed)
 
     async def info(
         self,
@@ -365,6 +373,13 @@ class Reader(Part):
 
         return await to_thread.run_sync(select)
 
+    async def actions(
+        self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
+    ) -> tuple[dict[int, int], Sequence[Tombstone]]:
+        """Return the actions on the visible assertions of a part, and everything erased; see `TenantLog.actions`."""
+        part = attrs.evolve(part, sight=self._context.sight_of(part.kept))
+        return await self._backend.mirror.actions(part, since, until)
+
     async def recorded(
         self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
     ) -> list[Recorded]:
@@ -408,10 +423,16 @@ class Reader(Part):
         else:
             log = await self._backend.mirror.log(LogPart(kept=wanted))
         sees = self._context.sight_of(wanted).sees
-        here = [
-            entry for entry in log if not isinstance(entry, Recorded) or (sees(entry.assertion) and wanted.keeps(entry))
-        ]
-        return self._revisions(here, declared)
+
+        def seen() -> list[FactRecord[Any]]:
+            here = [
+                entry
+                for entry in log
+                if not isinstance(entry, Recorded) or (sees(entry.assertion) and wanted.keeps(entry))
+            ]
+            return self._revisions(here, declared)
+
+        return await _in_time(seen, len(log))
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
@@ -435,6 +456,11 @@ class ReadingPart(Part):
     def _of_everybody(self) -> Reader:
         """The reader of what ids name."""
         return self._reader.everybody
+
+
+async def _in_time(read: Callable[[], T], count: int) -> T:
+    """Return what a function reads from a number of facts or log entries: of many, in a worker thread."""
+    return read() if count <= _FEW else await to_thread.run_sync(read)
 
 
 def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:

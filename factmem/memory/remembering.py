@@ -119,6 +119,7 @@ class Taken:
         unit: What is still to be read of it; None if nothing is.
         twin: Receipts of the words of the same batch that stand for these.
         states: Present states, by id, of words that were in the store before.
+        changes: Changes of records that its words join, by record id.
     """
 
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
@@ -133,6 +134,14 @@ class Taken:
     unit: Unit | None = None
     twin: Sequence[Receipt] = ()
     states: Mapping[str, AssertionState] = attrs.field(factory=dict)
+    changes: Mapping[str, Change] = attrs.field(factory=dict)
+
+    @property
+    def skipped(self) -> int:
+        """Number of its messages that were in the store before, and are not to be read again."""
+        unread = [*self.unit.words] if self.unit else []
+        fresh = [*unread, *(receipt.recorded for receipt in self.receipts if receipt.new)]
+        return len({_heard_in(receipt.recorded) for receipt in self.receipts}.difference(map(_heard_in, fresh)))
 
     @property
     def was_to_be_read(self) -> bool:
@@ -145,13 +154,17 @@ class Taken:
             recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
             for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
         }
-        created = [
-            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in self.receipts
-            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        new = [receipt for receipt in self.receipts if receipt.new and _counts(receipt)]
+        changes = [
+            self.changes.get(receipt.recorded.record_id)
+            if receipt.joins
+            else Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in new
         ]
         outcome = Remembered(
-            records=tuple(records.values()), changes=tuple(created), dropped={} if self.receipts else self.dropped
+            records=tuple(records.values()),
+            changes=tuple(change for change in changes if change is not None),
+            dropped={} if self.receipts else self.dropped,
         )
         return outcome.without(DropReason.DUPLICATE, 1 if self.twin else 0)
 
@@ -563,10 +576,12 @@ class Rememberer(PipelinePart):
             unread |= await self.read_again([(receipt.recorded, job) for receipt, (_, job) in known if not receipt.new])
         as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
         states = await self._writer.states_of_repeated(as_said)
+        joined = [receipt.recorded for receipt in as_said if receipt.joins and _counts(receipt)]
+        changes = {it.record.id: it for it in await self._pipeline.changes_by(joined)} if joined else {}
         rest = iter(receipts)
         for item in taken:
             item.receipts = tuple(itertools.islice(rest, len(item.assertions)))
-            item.states = states
+            item.states, item.changes = states, changes
             words = [
                 word
                 for receipt in item.receipts
@@ -696,6 +711,7 @@ class Rememberer(PipelinePart):
         """Submit journalled words to the worker; read them now if nothing can wait."""
         ids = _ids_of(stored)
         submission = Submission(ids)
+        submission.skip(sum(item.skipped for item in stored))
         if self._backend.four_verbs_only:
             for id, outcome in zip(ids, await self._read_now(stored), strict=True):
                 submission.settle(id, outcome)
@@ -817,6 +833,15 @@ def _heard_before(entry: Recorded) -> Heard:
     said = entry.assertion
     trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
     return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
+
+
+def _counts(receipt: Receipt) -> bool:
+    return receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+
+
+def _heard_in(recorded: Recorded) -> tuple[object, ...]:
+    """Return the message that words were heard in."""
+    return next(((*item.message, item.position) for item in recorded.assertion.details.evidence), ())
 
 
 def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:

@@ -119,9 +119,11 @@ def unknown_assertion() -> RecordNotFoundError:
 def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactType) -> ConceptConflictError:
     names = [item.name if isinstance(item, FactType) else repr(item) for item in (stored, wanted)]
     scope = said.place.scope.within(None)
+    of_type = "convert what is there (Admin.convert)"
+    way = "forget what is there and save it anew" if isinstance(stored, FactType) else of_type
     return ConceptConflictError(
         f"{said.place.subject} in {scope} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
-        "use the same type or another keyword, or convert what is there (Admin.convert)",
+        f"use the same type or another keyword, or {way}",
         keyword=said.keyword,
     )
 
@@ -203,10 +205,14 @@ class TrackIndex:
             ids: gives an id for the assertion with a number, and one for a record that it begins.
         """
         id, own_record = ids(seq)
-        record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or own_record
+        record_id = self.joined_by(assertion) or own_record
         recorded = Recorded(assertion=assertion, id=id, record_id=record_id, seq=seq, recorded_at=clock())
         self.add(recorded)
         return recorded
+
+    def joined_by(self, assertion: Assertion) -> str | None:
+        """Return the id of the record that a new assertion joins; None if it begins one."""
+        return assertion.revises or self._record_ids.get((*assertion.track, assertion.slot))
 
     def change(self, request: StateRequest, seq: int, clock: Clock) -> StateChange:
         """Assign a sequence number and a time to a change of state, and add it.
@@ -443,8 +449,8 @@ class Planner:
         if known is not None:
             return Receipt(recorded=known, new=False)
         index.check_followed(item)
-        seq = self.next_number(said.place.scope.tenant)
-        return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True)
+        seq, joins = self.next_number(said.place.scope.tenant), index.joined_by(said) is not None
+        return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True, joins=joins)
 
     def next_number(self, tenant: str | None) -> int:
         """Return the next sequence number of a tenant."""

@@ -35,6 +35,12 @@ class Plan(enum.Enum):
     PRO = "pro"
 
 
+class GrownPlan(enum.Enum):
+    FREE = "free"
+    PRO = "pro"
+    TEAM = "team"
+
+
 def _number(old: Any) -> int:
     return int(old)
 
@@ -56,6 +62,36 @@ async def test_every_revision_gets_the_new_type_and_keeps_its_time(memory: Memor
     assert not_none(await memory.load(NUMBER, subject=USER)).value == 7
     (found,) = await memory.recall("how many seats", limit=1)
     assert found.record.value == 7
+
+
+async def test_a_conversion_that_runs_again_converts_nothing(memory: Memory) -> None:
+    """What a newer release has saved as the new type stays, beside values of the old type as well."""
+    old, new = Concept.single("plan", "Their plan", OldPlan), Concept.single("plan", "Their plan", GrownPlan)
+    await memory.save(SingleFact(old, OldPlan.FREE), subject="user:ann")
+    await memory.save(SingleFact(new, GrownPlan.FREE), subject="user:ann")
+    await memory.save(SingleFact(old, OldPlan.FREE), subject="user:bo")
+    (fresh,) = await memory.save(SingleFact(new, GrownPlan.FREE), subject="user:cy")
+    calls: list[Any] = []
+
+    def to_team(plan: Any) -> GrownPlan:
+        calls.append(plan)
+        return GrownPlan.TEAM
+
+    done = [(await memory.admin.convert(old, new, to_team)).revisions for _ in range(2)]
+    assert (done, calls) == ([3, 0], ["free", "free"])
+    plans = {str(record.subject): record.value for record in await memory.list_records()}
+    assert plans == {"user:ann": "free", "user:bo": "team", "user:cy": "free"}
+    history = await memory.history(new, subject="user:ann")
+    assert [record.value for record in history] == [GrownPlan.TEAM, GrownPlan.FREE]
+    assert (await memory.get(fresh.id)).id == fresh.id
+
+
+async def test_values_of_the_same_type_are_converted_to_another_keyword(memory: Memory) -> None:
+    cents = Concept.single("cents", "Price in cents", int)
+    await memory.save(SingleFact(Concept.single("price", "Price", int), 5), subject=USER)
+    for _ in range(2):
+        await memory.admin.convert("price", cents, lambda old: int(str(old)) * 100)
+    assert not_none(await memory.load(cents, subject=USER)).value == 500
 
 
 async def test_a_lost_member_of_an_enum_is_named_anew(memory: Memory) -> None:
@@ -125,10 +161,10 @@ async def test_an_update_by_id_stays_one_record_with_its_history(memory: Memory,
 async def test_a_value_that_cannot_be_converted_leaves_everything_as_it_was(memory: Memory, clock: FakeClock) -> None:
     await _two_seats(memory, clock)
     await memory.save(SingleFact(SEATS, "many"), subject=USER.individual("bo"))
-    before = await memory.list_records()
-    with pytest.raises(ValueError, match="many"):
+    (wrong, *_) = before = await memory.list_records()
+    with pytest.raises(InvalidDataError, match=f"{wrong.id} .* raised ValueError"):
         await memory.admin.convert("seats", NUMBER, _number)
-    with pytest.raises(InvalidDataError):
+    with pytest.raises(InvalidDataError, match=f"{before[-1].id} .* int"):
         await memory.admin.convert("seats", NUMBER)
     assert await memory.list_records() == before
 
@@ -169,6 +205,16 @@ async def test_a_dry_run_writes_nothing(memory: Memory, clock: FakeClock) -> Non
     assert (found.revisions, found.dry_run) == (2, True)
     assert (await memory.admin.merge("user", "user:ann", dry_run=True)).revisions == 2
     assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
+
+
+async def test_a_single_becomes_a_multiple_once_it_was_forgotten(memory: Memory) -> None:
+    pet = Concept.single("pets", "The animal that they keep")
+    await memory.save(SingleFact(pet, "cat"), subject=USER)
+    with pytest.raises(ConceptConflictError, match="forget what is there and save it anew"):
+        await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
+    await memory.forget(concepts=[pet])
+    await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
+    assert not_none(await memory.load(PETS, subject=USER)).values == ("cat", "dog")
 
 
 async def test_statements_are_not_converted(memory: Memory) -> None:

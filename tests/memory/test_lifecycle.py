@@ -86,6 +86,23 @@ async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: Fa
     assert (back.record.value, await city(memory)) == ("Faro", "Faro")
 
 
+async def test_the_history_of_an_earlier_moment_ends_there(memory: Memory, clock: FakeClock) -> None:
+    for name in ("Porto", "Lisbon", "Faro"):
+        moment = clock()
+        await memory.save(SingleFact(CITY, name, timestamp=moment))
+        clock.advance(DAY)
+    (rome,) = await memory.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=USER)
+    then = memory.view(as_of=moment - DAY)
+    history = await then.history(CITY)
+    assert [(record.value, record.state.value) for record in history] == [
+        ("Porto", "superseded"),
+        ("Lisbon", "active"),
+    ]
+    assert await then.history(history[0].id) == history
+    with pytest.raises(RecordNotFoundError):
+        await then.history(rome.id)
+
+
 async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: FakeClock) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER, ttl=DAY)
     await memory.update(record.id, value="Faro", expires_at=None)

@@ -14,7 +14,11 @@ from factmem import (
     AgentMemoryProvider,
     Background,
     BlockingMemory,
+    ChangeKind,
+    Conversation,
     InMemoryProvider,
+    Memory,
+    Message,
     Remembered,
     Submission,
 )
@@ -267,6 +271,34 @@ async def test_nothing_to_submit_is_over_at_once() -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         submission = await memory.remember_many([])
         assert (await submission.wait(), submission.pending, submission.ids) == ((), 0, ())
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel(well)], ids=["no model", "model"])
+async def test_messages_that_are_submitted_again_are_skipped(
+    provider: AgentMemoryProvider, model: ScriptedModel | None
+) -> None:
+    """A job that submits a growing conversation can tell what it did."""
+    (first, second, third) = (Message(id=str(number), content=text) for number, text in enumerate(TEXTS))
+    async with opened(provider, model) as memory:
+        for messages, skipped in (([first, second], 0), ([first, second], 2), ([first, second, third], 2)):
+            submission = await memory.remember_many([Conversation(id="today", messages=messages)])
+            (outcome,) = await submission.wait()
+            assert submission.skipped == skipped
+            assert len(outcome.changes) == len(messages) - skipped
+
+
+async def test_words_said_again_update_their_record(memory: Memory) -> None:
+    """They are evidence of a record that was there; undone, it is as it was."""
+    (first,) = (await memory.remember("I like tea.")).records
+    await memory.remember("I like rye.")
+    again = await memory.remember("I like tea.")
+    (change,) = again.changes
+    assert (change.kind, change.previous) == (ChangeKind.UPDATED, first)
+    await memory.undo(again.changes)
+    assert words(await memory.list_records()) == ["I like rye.", "I like tea."]
+    await memory.retract(change.record.id)
+    (change,) = (await memory.remember("I like tea.")).changes
+    assert (change.kind, change.previous) == (ChangeKind.CREATED, None)
 
 
 async def test_what_is_submitted_is_gone_through_once() -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,7 +24,7 @@ from factmem.codec import decode_entry, encode_entry
 from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.memory.audit import AuditAction, AuditEntry
-from factmem.records import AssertionState, StateChange
+from factmem.records import AssertionState, Recorded, StateChange
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.mcp.clients import answer, connected
 from tests.memory import telling
@@ -152,6 +152,62 @@ async def test_pages_hold_everything_once_whatever_comes_in_between() -> None:
         assert third.next_page is None
         whole = await memory.admin.audit(limit=None)
         assert ([entry.seq for entry in whole.entries], whole.next_page) == ([8, 7, 6, 5, 4, 3, 2, 1], None)
+
+
+NARROWED: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "actions": {"actions": [AuditAction.RETRACTED, AuditAction.ERASED]},
+    "actors": {"actors": ["cli"]},
+    "scope": {"scope": "/product/alpha"},
+    "time": {"happened_since": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)},
+}
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("narrowed", NARROWED.values(), ids=NARROWED)
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+async def test_all_pages_are_the_whole_trail(
+    make: Callable[[Path], AgentMemoryProvider], narrowed: dict[str, Any], descending: bool, tmp_path: Path
+) -> None:
+    async with make(tmp_path) as provider, Memory(provider, actor="app", embedder=HashEmbedder()) as memory:
+        for number in range(6):
+            (kept,) = await memory.save(SingleFact(CITY, f"Rome {number}"), scope=f"/product/alpha/{number}")
+            (gone,) = await memory.remember(f"It is number {number}.")
+            await memory.view(actor="cli:ada").retract(kept.id, reason="a mistake")
+            if number % 2:
+                await memory.forget(gone.id)
+        whole = await memory.admin.audit(limit=None, descending=descending, **narrowed)
+        found: list[AuditEntry] = []
+        page = None
+        while True:
+            trail = await memory.admin.audit(limit=2, page=page, descending=descending, **narrowed)
+            found += trail.entries
+            if (page := trail.next_page) is None:
+                break
+        assert len(found) > 5
+        assert found == list(whole.entries)
+
+
+async def test_a_page_reads_what_stands_on_it(tmp_path: Path) -> None:
+    """A trail of a hundred thousand actions is paged through, or asked for the last minute."""
+    read: list[int] = []
+
+    class Counted(SqliteVecMemoryProvider):
+        def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+            read.extend(seqs)
+            return super().recorded(tenant, seqs)
+
+    facts = [SingleFact(Concept.single(f"city{number}", "A city"), "Oslo") for number in range(500)]
+    async with Counted(tmp_path / "facts.db") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.save_many(facts)
+        first = await memory.admin.audit(limit=10)
+        read.clear()
+        second = await memory.admin.audit(limit=10, page=first.next_page)
+        assert [entry.seq for entry in second.entries] == list(range(490, 480, -1))
+        assert 10 <= len(read) < 20
+        read.clear()
+        later = await memory.admin.audit(happened_since=not_none(first.entries[0].at) + dt.timedelta(seconds=1))
+        assert (later.entries, read) == ((), [])
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)

@@ -11,6 +11,7 @@ another moment is folded on demand.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,7 +41,7 @@ from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import indexed_text
-from factmem.records import Assertion, LogEntry
+from factmem.records import Assertion, LogEntry, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import PROBE
@@ -206,15 +207,23 @@ class Mirror:
         Args:
             part: The part; None for all of it.
         """
-        with self._read():
-            async with self._lock:
-                return await self._after_pull(lambda: self._log.log(part))
+        return await self._of_log(lambda log: log.log(part))
+
+    async def actions(
+        self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
+    ) -> tuple[dict[int, int], Sequence[Tombstone]]:
+        """Return the actions on the assertions of a part, and everything erased; see `TenantLog.actions`."""
+        return await self._of_log(lambda log: (log.actions(part, since, until), tuple(log.erasures)))
 
     async def waiting(self, sight: Sight) -> int:
         """Return the number of assertions that wait to be accepted and are visible to a caller."""
+        return await self._of_log(lambda log: log.waiting(sight))
+
+    async def _of_log(self, work: Callable[[TenantLog], T]) -> T:
+        """Return what a function finds in the log, in step with the store."""
         with self._read():
             async with self._lock:
-                return await self._after_pull(lambda: self._log.waiting(sight))
+                return await self._after_pull(lambda: work(self._log))
 
     def enter_loop(self) -> None:
         """Make the locks anew, for another event loop; no call may be under way."""

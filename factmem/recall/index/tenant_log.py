@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -36,7 +37,7 @@ _WAITING = [
 ]
 
 _CHANGE = 600
-"""Typical bytes of a change of state."""
+"""Typical bytes of a change of state; more than an erasure takes."""
 
 _MOST_REUSED: Final = 64
 """Number of times that a size is reused before it is measured anew: that walks all that is held, and each read asks."""
@@ -59,11 +60,16 @@ class TenantLog:
     Args:
         tenant: The tenant.
         documents: The assertions in full; None to hold them in memory.
+
+    Attributes:
+        erasures: Everything erased, in order.
+        newest: The newest sequence number.
     """
 
     def __init__(self, tenant: str | None, documents: Library | None = None) -> None:
         self._columns = Columns(tenant)
         self.documents: Library = documents or Held()
+        self.erasures: list[Tombstone] = []
         self._changes: list[StateChange] = []
         self._changed_rows: list[int] = []
         self._touched: list[NDArray[np.intp]] = []
@@ -93,6 +99,7 @@ class TenantLog:
                 case StateChange():
                     changed.append(entry)
                 case Tombstone():
+                    self.erasures.append(entry)
                     erased.append(entry.assertion_id)
                 case _:
                     assert_never(entry)
@@ -110,6 +117,23 @@ class TenantLog:
         inside = set(rows)
         pairs = zip(self._changes, self._changed_rows, strict=True)
         return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]
+
+    def actions(self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None) -> dict[int, int]:
+        """Return the actions on the assertions of a part: the number of the assertion by the number of the action.
+
+        Args:
+            part: The part.
+            since: Only actions recorded at this time or later.
+            until: Only actions recorded before this time.
+        """
+        rows, changes, columns = rows_of(self._columns, part, self.documents), self._changes_as_arrays(), self._columns
+        inside = among(changes.rows, rows)
+        on = np.concatenate([rows, changes.rows[inside]])
+        numbers = np.concatenate([columns["seq"][rows], changes.seqs[inside]])
+        at = np.concatenate([columns["recorded_at"][rows], changes.recorded_at[inside]])
+        meant = np.ones(len(on), np.bool_) if since is None else at >= microseconds(since)
+        meant &= True if until is None else at < microseconds(until)
+        return dict(zip(numbers[meant].tolist(), columns["seq"][on[meant]].tolist(), strict=True))
 
     def _in_full(self, rows: Sequence[int]) -> Iterable[Recorded]:
         return (item for item in self.documents.read(rows) if item is not None)
@@ -132,7 +156,7 @@ class TenantLog:
         found.reused += 1
         if found.reused > _MOST_REUSED or self.newest > found.newest + found.newest // 16:
             held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
-            found = self._measured = _Measured(held + _CHANGE * len(self._changes), self.newest)
+            found = self._measured = _Measured(held + _CHANGE * (len(self._changes) + len(self.erasures)), self.newest)
         return found.size
 
     @property
