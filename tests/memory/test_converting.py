@@ -65,7 +65,7 @@ async def test_every_revision_gets_the_new_type_and_keeps_its_time(memory: Memor
 
 
 async def test_a_conversion_that_runs_again_converts_nothing(memory: Memory) -> None:
-    """What a newer release has saved as the new type stays, beside values of the old type as well."""
+    """Values that a newer release has saved as the new type stay, beside those of the old type as well."""
     old, new = Concept.single("plan", "Their plan", OldPlan), Concept.single("plan", "Their plan", GrownPlan)
     await memory.save(SingleFact(old, OldPlan.FREE), subject="user:ann")
     await memory.save(SingleFact(new, GrownPlan.FREE), subject="user:ann")

@@ -32,7 +32,7 @@ SKU = Concept.multiple("sku", "Stock keeping unit", Sku)
 
 @attrs.frozen
 class Shop:
-    """What a shop sells."""
+    """Goods of a shop."""
 
     sku: tuple[Sku, ...]
 
