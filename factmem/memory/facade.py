@@ -393,6 +393,7 @@ class Memory:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._backend.enter_loop()
         try:
             await self._backend.worker.__aexit__(exc_type, exc, traceback)
         finally:
