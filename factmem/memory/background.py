@@ -357,7 +357,7 @@ class Worker:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Finish the batches under way; after an error, cancel them: the words are safe."""
+        """Read what was submitted to its end; after an error or a cancellation, leave it to the next process."""
         tasks, self._tasks = self._tasks, None
         assert tasks is not None
         self._closing.set()

@@ -85,6 +85,29 @@ async def test_nothing_runs_on_once_closing_was_cancelled(fails: bool) -> None:
     assert detector.asking == 1  # its call was cancelled, and never came to its end
 
 
+async def test_closing_reads_all_that_was_submitted() -> None:
+    detector = Slow(free=70)
+    async with reading(InMemoryProvider(), detector) as memory:
+        submission = await memory.remember_many([talk(number) for number in range(70)])
+    assert (detector.asked, submission.pending) == (70, 0)
+
+
+async def test_what_a_time_limit_leaves_is_read_by_the_next_process() -> None:
+    provider, slow, fast = InMemoryProvider(), Slow(free=64), Slow(free=6)
+    service = contextlib.AsyncExitStack()
+    memory = await service.enter_async_context(reading(provider, slow))
+    submission = await memory.remember_many([talk(number) for number in range(70)])
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as limit:
+            await slow.waiting.wait()
+            tasks.start_soon(until_blocked, limit)
+            await service.aclose()
+    assert (limit.cancelled_caught, submission.pending) == (True, 6)
+    async with reading(provider, fast) as memory:
+        await (await memory.inbox.resume(*submission.ids)).wait()
+    assert fast.asked == 6
+
+
 async def until_blocked(scope: anyio.CancelScope) -> None:
     """Cancel a scope once every task waits."""
     await anyio.wait_all_tasks_blocked()
