@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import anyio
 import attrs
+from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
 from factmem.errors import ModelAwayError, ProviderClosedError, WrongLoopError
@@ -95,6 +96,57 @@ def _has_ended(loop: object) -> bool:
     except trio.RunFinishedError:
         return True
     return False
+
+
+class OwnTasks:
+    """A task group in a task of its own: any task of the event loop may close it, not only the one that opened it."""
+
+    group: TaskGroup
+
+    def __init__(self) -> None:
+        self._opened, self._closing, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def open(self) -> None:
+        """Open the group."""
+        self._holder = _begun(self._hold)
+        try:
+            await self._opened.wait()
+        except BaseException:
+            self._closing.set()
+            raise
+
+    async def aclose(self) -> None:
+        """Wait for the tasks; if the wait is cancelled, cancel them as well."""
+        self._closing.set()
+        try:
+            await self._ended.wait()
+        except BaseException:
+            await self.cancel()
+            raise
+
+    async def cancel(self) -> None:
+        """Cancel the tasks, and wait until they have ended."""
+        self._closing.set()
+        self.group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._ended.wait()
+
+    async def _hold(self) -> None:
+        try:
+            async with anyio.create_task_group() as self.group:
+                self._opened.set()
+                await self._closing.wait()
+        finally:
+            self._ended.set()
+
+
+def _begun(function: Callable[[], Coroutine[Any, Any, None]]) -> object:
+    """Start a task that belongs to the event loop, and return it: asyncio itself holds it by a weak reference only."""
+    if (loop := _running_asyncio()) is not None:
+        return loop.create_task(function())
+    import trio
+
+    return trio.lowlevel.spawn_system_task(function)
 
 
 def is_async(function: Callable[..., object]) -> bool:

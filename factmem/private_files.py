@@ -68,6 +68,11 @@ def _sync(descriptor: int) -> None:
         raise FlushError(error.errno, error.strerror) from error
 
 
+def is_read_only(folder: Path) -> bool:
+    """Return whether a folder lies on a disk that is mounted read-only, as a part of a container's image does."""
+    return sys.platform != "win32" and folder.exists() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
 def make_folders(folder: Path, *, durable: bool = True) -> None:
     """Create a folder and its parents, and flush the name of each new one.
 

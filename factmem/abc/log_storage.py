@@ -83,6 +83,11 @@ class LogStorage(Protocol):
         """
         ...
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the storage lies on a disk that is mounted read-only: `lock` needs not write to it then."""
+        return False
+
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         """Hold the storage against every other writer, of any process; create it if necessary.
 

@@ -16,13 +16,12 @@ from weakref import WeakValueDictionary
 
 import anyio
 import attrs
-from anyio.abc import TaskGroup
 
 from factmem.abc.detector import DropReason
 from factmem.changes import Change
 from factmem.error_hints import hinted
 from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
-from factmem.event_loops import OneLoop, check_process
+from factmem.event_loops import OneLoop, OwnTasks, check_process
 from factmem.llm import Budget
 from factmem.llm.asking import Spent
 from factmem.memory.journal import Unit
@@ -330,7 +329,7 @@ class Worker:
         self._settings = settings
         self._tell = tell
         self._viewer = viewer
-        self._tasks: TaskGroup | None = None
+        self._tasks: OwnTasks | None = None
         self._closing = anyio.Event()
         self._open: set[Submission] = set()
         self._underway: dict[frozenset[str], list[Submission]] = {}
@@ -349,24 +348,23 @@ class Worker:
         self._closing = anyio.Event()
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(self._settings.concurrency)
-        self._tasks = await anyio.create_task_group().__aenter__()
+        tasks = OwnTasks()
+        await tasks.open()
+        self._tasks = tasks
         self._process = os.getpid()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Finish the batches under way; after an error, cancel them: the words are safe."""
+        """Read what was submitted to its end; after an error or a cancellation, leave it to the next process."""
         tasks, self._tasks = self._tasks, None
         assert tasks is not None
         self._closing.set()
         for id in list(self._watched):
             self._dismiss(id)
-        if exc is not None:
-            tasks.cancel_scope.cancel()
         try:
-            # The caller's error is left out: the group would raise a group of errors in its place.
-            await tasks.__aexit__(None, None, None)
+            await (tasks.aclose() if exc is None else tasks.cancel())
         finally:
             for submission in self._open:
                 submission.end()
@@ -405,7 +403,6 @@ class Worker:
             submission: Their submission; that of each stream if None, and the streams are not watched any more.
         """
         self.check_running()
-        assert self._tasks is not None
         if submission is not None and not units:
             submission.end()
         new = [unit for unit in units if unit.ids not in self._underway]
@@ -416,13 +413,13 @@ class Worker:
             self._open.add(told)
             self._underway.setdefault(unit.ids, []).append(told)
         if new:
-            self._tasks.start_soon(self._read, reader, new)
+            self.start(partial(self._read, reader, new))
 
     def start(self, work: Callable[[], Awaitable[object]]) -> None:
         """Start other work in the background."""
         self.check_running()
         assert self._tasks is not None
-        self._tasks.start_soon(self._guarded, work)
+        self._tasks.group.start_soon(self._guarded, work)
 
     async def rest(self, time: dt.timedelta) -> bool:
         """Wait in the background; return False if the memory is closed meanwhile."""

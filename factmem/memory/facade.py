@@ -110,6 +110,10 @@ class Memory:
     `view`, and for short `scope` and `for_user`, return views: the same backend under another context. A view lives as
     long as the memory that it was made of is open. `inbox` and `admin` hold what is beside the facts.
 
+    Leaving ``async with`` reads what was submitted in the background to its end, however long the model takes. After an
+    exception, or if a time limit around it (`anyio.move_on_after`, `asyncio.timeout`) ends it, the rest waits in the
+    store for the next process that opens it with a model. Any task of the event loop may close a memory.
+
     A memory serves one event loop at a time: another loop gets `WrongLoopError` until the first one has ended or the
     memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
 
@@ -393,6 +397,7 @@ class Memory:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._backend.enter_loop()
         try:
             await self._backend.worker.__aexit__(exc_type, exc, traceback)
         finally:

@@ -23,7 +23,7 @@ from factmem.detection import OriginPolicy
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
 from factmem.detection.words import words_of
-from factmem.errors import FactMemError, InvalidDataError, ModelError
+from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
 from factmem.facts import STATEMENT, Concept, Fact, FactType
 from factmem.fold import Current
 from factmem.llm.asking import bounded_gather
@@ -75,6 +75,7 @@ class ModelReader(WritingPart):
         async def read(unit: Unit) -> ReadUnit | FactMemError:
             try:
                 self._backend.worker.spent.check()
+                await self._check_unread(unit)
                 return await self._read(unit, in_use)
             except FactMemError as error:
                 return error
@@ -82,6 +83,17 @@ class ModelReader(WritingPart):
                 return ModelError(f"the detector or analyst failed: {type(error).__name__}")
 
         return await bounded_gather([partial(read, unit) for unit in units], self._backend.concurrency)
+
+    async def _check_unread(self, unit: Unit) -> None:
+        """Ask nothing about words that another process has read since they were found waiting.
+
+        Raises:
+            StateConflictError: It has.
+        """
+        if not unit.waiting or self._backend.four_verbs_only:
+            return
+        if await self._of_everybody.left_waiting(unit.words) != unit.words:
+            raise StateConflictError("another process has read the words meanwhile")
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         match unit.job.kind:

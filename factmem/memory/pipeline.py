@@ -373,11 +373,12 @@ class Pipeline(WritingPart):
             results: dict[str, Remembered | FactMemError] = {}
             for manner in dict.fromkeys(_manner_of(item) for item in readable):
                 results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+            for unit, item in zip(units, found, strict=True):
+                if isinstance(item, FactMemError):
+                    left = await self._left_of(unit) if isinstance(item, StateConflictError) else unit.words
+                    results[unit.job.id] = item if left == unit.words else await self._read_left(unit, left)
         current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
-        return [
-            item if isinstance(item, FactMemError) else results[unit.job.id]
-            for unit, item in zip(units, found, strict=True)
-        ]
+        return [results[unit.job.id] for unit in units]
 
     async def _kept(self, found: ReadUnit) -> Remembered:
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
@@ -532,8 +533,7 @@ class Pipeline(WritingPart):
         """Return the words of a unit that nobody has read or forgotten yet."""
         if not unit.waiting:
             return await self._not_forgotten(unit.words)
-        waiting = {recorded.id for recorded in await self._of_everybody.recorded_in((AssertionState.PENDING,))}
-        return tuple(recorded for recorded in unit.words if recorded.id in waiting)
+        return await self._of_everybody.left_waiting(unit.words)
 
     async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
         wanted = {recorded.id: recorded for recorded in words}

@@ -392,6 +392,12 @@ class Reader(Part):
         """Return the visible assertions that are in one of some states, of some records if any are named."""
         return await self.recorded(LogPart(states=states, record_ids=record_ids))
 
+    async def left_waiting(self, words: Sequence[Recorded]) -> tuple[Recorded, ...]:
+        """Return those of some words that nobody has read or forgotten yet."""
+        found = await self.recorded_in((AssertionState.PENDING,), {recorded.record_id for recorded in words})
+        waiting = {recorded.id for recorded in found}
+        return tuple(recorded for recorded in words if recorded.id in waiting)
+
     async def waiting(self) -> int:
         """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
         return await self._backend.mirror.waiting(self._context.sight)

@@ -243,6 +243,11 @@ class EncryptedLogStorage(LogStorage):
         self._refuse_without_keys()
         return False
 
+    @property
+    @override
+    def read_only(self) -> bool:
+        return self._inner.read_only
+
     @contextlib.contextmanager
     def lock(self, timeout: float) -> Iterator[None]:
         """See `factmem.abc.log_storage.LogStorage.lock`.
@@ -256,7 +261,7 @@ class EncryptedLogStorage(LogStorage):
         with self._inner.lock(timeout):
             self._create()
             self._pending = _Pending()
-            if not self._tidied:
+            if not (self._tidied or self.read_only):
                 listing = self._now()[1]
                 # Its last change may not be on the disk yet; what it lists no more is removed for ever.
                 self._manifest.settle()

@@ -54,6 +54,7 @@ from factmem.private_files import (
     FlushError,
     is_exposed,
     is_leftover,
+    is_read_only,
     make_folders,
     open_to_append,
     open_to_change,
@@ -450,12 +451,19 @@ class LocalLogStorage(LogStorage):
                 self._found = self._look()
         return self._found
 
+    @property
+    @override
+    def read_only(self) -> bool:
+        return is_read_only(self._root)
+
     @override
     @contextlib.contextmanager
     def lock(self, timeout: float) -> Iterator[None]:
         self._refuse_distrusted()
         with self._own_errors("locked"):
-            self._look()
+            if self._look() and self.read_only:
+                yield
+                return
             make_folders(self._root)
             held = FileLock(self._root / LOCK_NAME, timeout=timeout, mode=0o600, poll_interval=_POLL_SECONDS)
             try:

@@ -49,11 +49,10 @@ class Counter:
         if seen is None or found is None or found[1] < seen[1]:
             newest = max(self._in_logs(key), *(found or (0, 0)), *(seen or (0, 0)))
             found = (newest, newest)
-            if newest:
-                self._write(note | {key: found})
         elif found[0] < found[1]:
             # A writer died. What it reserved is in the logs by now, or never will be.
             found = (found[1], found[1])
+        if found[1] and found != note.get(key) and not self._storage.read_only:
             self._write(note | {key: found})
         self._seen[key] = found
         return found[1]

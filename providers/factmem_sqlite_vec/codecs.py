@@ -10,7 +10,7 @@ from typing import Final
 import apsw
 
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
-from factmem.private_files import create_file, make_folders
+from factmem.private_files import create_file, is_read_only, make_folders
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
@@ -143,6 +143,8 @@ def connected(filename: str, flags: int, busy_timeout: float, *, vfs: str | None
         StoreUnavailableError: Sqlite-vec does not load.
         apsw.Error: the file cannot be opened.
     """
+    if flags & apsw.SQLITE_OPEN_READONLY and _cannot_change(Path(filename)):
+        filename, flags = f"{Path(filename).absolute().as_uri()}?immutable=1", flags | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(filename, flags=flags, vfs=vfs)
     try:
         connection.set_busy_timeout(int(busy_timeout * 1000))
@@ -152,6 +154,19 @@ def connected(filename: str, flags: int, busy_timeout: float, *, vfs: str | None
         connection.close()
         raise
     return connection
+
+
+def _cannot_change(path: Path) -> bool:
+    """Return whether a database lies on a read-only disk, and no program has it open on another mount of that disk.
+
+    SQLite cannot put an index of the log beside it there, and needs none if it knows that.
+    """
+    return is_read_only(path.parent) and not any(path.with_name(path.name + ending).exists() for ending in BESIDE)
+
+
+def is_unchanging(connection: apsw.Connection) -> bool:
+    """Return whether a connection would not see later writes, on another mount of its disk: it is for one read."""
+    return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
 
 
 def _load_vectors(connection: apsw.Connection) -> None:

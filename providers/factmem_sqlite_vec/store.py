@@ -27,7 +27,7 @@ from factmem.private_files import FlushError, leftovers, open_to_change, sync_fi
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
 from factmem.short_work import may_wait
-from factmem_sqlite_vec.codecs import PageCodec, connected
+from factmem_sqlite_vec.codecs import PageCodec, connected, is_unchanging
 from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
 from factmem_sqlite_vec.sqlite_errors import (
     ReadError,
@@ -422,7 +422,9 @@ class Store:
 
     def _give_back(self, connection: apsw.Connection | None) -> None:
         with self._pool:
-            if connection is not None:
+            if connection is not None and is_unchanging(connection):
+                connection.close()
+            elif connection is not None:
                 self._idle.append(connection)
             self._lent -= 1
             if self._closed:

@@ -101,3 +101,17 @@ async def test_resuming_ends_when_the_words_of_every_owner_are_read(tmp_path: Pa
         submission = await memory.inbox.resume()
         assert (len(submission.ids), len(await submission.wait()), submission.pending) == (1, 1, 0)
         assert detector.asked == 2
+
+
+async def test_what_another_process_has_read_meanwhile_is_not_asked_about_again() -> None:
+    """As where a service with several workers starts, each of which finds the same words waiting."""
+    provider, slow, fast = InMemoryProvider(), Slow(), Slow(free=3)
+    async with reading(provider, slow) as memory:
+        submission = await memory.remember_many([talk(number) for number in range(3)])
+        await until(lambda: slow.asking == 2)
+        async with reading(provider, fast) as other:
+            await (await other.inbox.resume()).wait()
+        slow.gate.set()
+        outcomes = await submission.wait()
+    assert (fast.asked, slow.asked) == (3, 2)
+    assert [(outcome.failure, len(outcome)) for outcome in outcomes] == [(None, 1)] * 3

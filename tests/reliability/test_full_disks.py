@@ -48,6 +48,18 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@contextmanager
+def read_only_mount(folder: Path, of: Path) -> Iterator[Path]:
+    """Another way to a folder, for reading only."""
+    folder.mkdir()
+    subprocess.run(["mount", "--bind", str(of), str(folder)], check=True)
+    try:
+        remount(folder, "ro,bind")
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 def remount(folder: Path, option: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
 
@@ -202,6 +214,38 @@ async def test_a_disk_that_became_read_only_refuses_saves_and_keeps_its_facts(
                 await store.open(disk / "another").save(CITY.fact(["Genf"], timestamp=NOON), USER, PLANNER)
         remount(disk, "rw")
         assert await loaded_city(store, disk / "store") == "Bern"
+
+
+@needs_mounts
+@durable_stores
+@on_one_loop
+@pytest.mark.parametrize("read_only", [False, True], ids=["writable", "read-only"])
+async def test_a_store_on_a_read_only_disk_is_read(store: DurableStore, tmp_path: Path, read_only: bool) -> None:
+    """Such as in the image of a container: no lock, and no index of a log, can be put beside it there."""
+    with small_disk(tmp_path / "disk", 4096) as disk:
+        async with Memory(store.address(disk / "store"), embedder=HashEmbedder()) as memory:
+            await memory.save(CITY.fact(["Bern"], timestamp=NOON))
+        remount(disk, "ro")
+        async with Memory(store.address(disk / "store"), embedder=HashEmbedder(), read_only=read_only) as memory:
+            for _ in range(2):
+                assert [match.record.value for match in await memory.recall("Bern")] == ["Bern"]
+                assert (await memory.admin.info()).records == 1
+
+
+@needs_mounts
+@durable_stores
+@on_one_loop
+async def test_a_store_that_is_mounted_read_only_shows_what_others_write(store: DurableStore, tmp_path: Path) -> None:
+    """Another container may write to the same folder."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with read_only_mount(tmp_path / "mounted", folder) as mounted:
+        async with store.open(mounted / "store") as reader:
+            for city in ("Bern", "Genf"):
+                async with store.open(folder / "store") as writer:
+                    await writer.save(CITY.fact([city], timestamp=NOON), USER, PLANNER)
+                    assert await loaded_city(store, mounted / "store") == city
+                assert (await reader.load(CITY, USER, PLANNER)).values == (city,)
 
 
 @durable_stores
