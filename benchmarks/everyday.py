@@ -68,6 +68,7 @@ async def measure(story: dict[str, Any], embedder: str, figures: Scores, sure: d
         Conversation(id=id, messages=[said[number] for number, _ in group])
         for id, group in itertools.groupby(enumerate(story["messages"]), key=lambda item: item[1]["conversation"])
     ]
+    told: list[Message] = []
     clock = FakeClock(min(message.timestamp for message in said if message.timestamp))
     async with Memory("memory:", embedder=model, clock=clock) as memory:
         for question in sorted(story["questions"], key=lambda question: str(question["asked"])):
@@ -77,7 +78,8 @@ async def measure(story: dict[str, Any], embedder: str, figures: Scores, sure: d
                 for talk in talks
                 if all(message.timestamp <= now for message in talk.messages if message.timestamp)
             ]
-            talks = talks[len(due) :]
+            talks = [talk for talk in talks if talk not in due]
+            told += [message for talk in due for message in talk.messages]
             for talk in due:
                 clock.set(max(message.timestamp for message in talk.messages if message.timestamp))
                 await memory.remember(talk)
@@ -88,8 +90,7 @@ async def measure(story: dict[str, Any], embedder: str, figures: Scores, sure: d
             answered = bool(question["gold"])
             sure[answered].append(matches.confidence)
             figures.add(f"{FACTMEM}/{'answers' if answered else 'silent'}", float(matches.answers is answered))
-            known = [message for message in said if message.timestamp and message.timestamp <= now]
-            baselines = Baselines(known, await embedded(model, [message.content for message in known]))
+            baselines = Baselines(told, await embedded(model, [message.content for message in told]))
             (vector,) = await embedded(model, [question["question"]], query=True)
             for name, ranking in baselines.rankings(question["question"], vector).items():
                 add(figures, name, question, ranking.messages)

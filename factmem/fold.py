@@ -137,7 +137,7 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
 
 
 def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, AssertionState]]:
-    """Return every assertion that was said by a moment and is not erased, oldest first, with its state then."""
+    """Return every assertion that was said up to a moment and is not erased, oldest first, with its state then."""
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
     current = {item.recorded.id for item in fold(entries, moment)}

@@ -33,4 +33,4 @@ def cases(path: Path) -> Mapping[str, Sequence[Any]]:
     read = {
         name: [tuple(json.loads(f"[{line}]", strict=False)) for line in lines] for name, lines in sections(path).items()
     }
-    return {name: [case if len(case) > 1 else case[0] for case in given] for name, given in read.items()}
+    return {name: [case if len(case) != 1 else case[0] for case in given] for name, given in read.items()}

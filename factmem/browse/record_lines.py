@@ -25,21 +25,27 @@ _LONGEST_ON_A_TERMINAL: Final = 2_000
 """Maximum length of a value on a terminal, in characters."""
 
 
-def _value_shown(value: Json) -> str:
+def _value_shown(value: Json, longest: int = _LONGEST_ON_A_TERMINAL) -> str:
     """Return a value as one line, shortened on a terminal."""
     text = value_text(value)
-    if len(text) <= _LONGEST_ON_A_TERMINAL or not _on_a_terminal():
+    if len(text) <= longest or not _on_a_terminal():
         return shown(text)
-    return f"{shown(text[:_LONGEST_ON_A_TERMINAL])} … ({len(text):,} characters; --json shows all)"
+    return f"{shown(text[:longest])} … ({len(text):,} characters; --json shows all)"
 
 
 def _on_a_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def record_block(record: FactRecord[Any], *, with_id: bool = True, all_evidence: bool = False) -> list[Text]:
-    """Return a record as lines: its value, its place and its evidence."""
-    lines = [headline(record), Text(" · ".join(_where(record)), style="dim")]
+def record_block(
+    record: FactRecord[Any],
+    *,
+    with_id: bool = True,
+    all_evidence: bool = False,
+    longest: int = _LONGEST_ON_A_TERMINAL,
+) -> list[Text]:
+    """Return a record as lines: its value, of a number of characters at most, its place and its evidence."""
+    lines = [headline(record, longest), Text(" · ".join(_where(record)), style="dim")]
     if record.quarantine_reason:
         lines.append(Text(shown(f"waits: {record.quarantine_reason}"), style="yellow"))
     value = value_json(record)
@@ -52,9 +58,9 @@ def record_block(record: FactRecord[Any], *, with_id: bool = True, all_evidence:
     return lines
 
 
-def headline(record: FactRecord[Any]) -> Text:
+def headline(record: FactRecord[Any], longest: int = _LONGEST_ON_A_TERMINAL) -> Text:
     """Return a record's value as a line, with its keyword, who said it, and its state where they say something."""
-    line = Text(_value_shown(value_json(record)), style="bold")
+    line = Text(_value_shown(value_json(record), longest), style="bold")
     if not is_statement(record):
         line = Text(f"{shown(record.concept.keyword)} = ", style="bold") + line
     if record.details.origin is Origin.ASSISTANT:

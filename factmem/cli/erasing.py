@@ -56,7 +56,7 @@ async def forget(
         max_importance: Only records of at most this importance.
         everything: With --user, all that is the user's: private facts, and public ones about them. Without, all that is
             there, with the private facts of all users; with --viewer, all that they may see.
-        expired: Erase what has expired, and finish erasures that are pending.
+        expired: Erase what has expired, of all users unless one is named, and finish erasures that are pending.
         revisions: With --expired, superseded revisions older than this as well.
         verify: Search the files of the store for traces; fail if there are any.
         text: With --verify, search for this text; - reads stdin.
@@ -95,7 +95,7 @@ async def forget(
             )
         traces = doomed = None
         if expired or (verify and not chosen):
-            traces = await memory.admin.traces(texts=text) if text else None
+            traces = await memory.admin.traces(texts=text, all_users=all_users) if text else None
             receipt: Erasure | ExpiryReceipt = await memory.admin.expire(
                 revisions=_days(revisions), all_users=all_users, dry_run=dry_run
             )
@@ -114,7 +114,7 @@ async def forget(
                 await _confirm(session, doomed, partial(erase, dry_run=True))
             if verify and (named or text):
                 traces = await memory.admin.traces(*named, texts=text or (), all_users=all_users)
-            receipt = await erase() if named else doomed
+            doomed = receipt = await erase() if named else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, dry_run=dry_run)
     if report is not None and not report.clean:

@@ -106,11 +106,16 @@ async def retry(session: Session, ids: SomeLettersArgument = None, all_users: bo
         raise ModelError(f"{counted(len(failures), 'dead letter')} could not be read again ({names}): try later")
 
 
-async def dismiss(session: Session, ids: IdsArgument) -> None:
-    """Keep the words of dead letters as they were said, and stop trying to read them."""
+async def dismiss(session: Session, ids: IdsArgument, all_users: bool = False) -> None:
+    """Keep the words of dead letters as they were said, and stop trying to read them.
+
+    Options:
+        all_users: Find the ids among the private ones of all users as well.
+    """
     async with session.memory(read_only=False) as memory:
-        chosen = set(lengthened(ids, [letter.id for letter in await memory.inbox.dead_letters.list()]))
-        await memory.inbox.dead_letters.dismiss(*chosen)
+        letters = await memory.inbox.dead_letters.list(all_users=all_users)
+        chosen = set(lengthened(ids, [letter.id for letter in letters]))
+        await memory.inbox.dead_letters.dismiss(*chosen, all_users=all_users)
     count = len(chosen)
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 

@@ -247,7 +247,8 @@ class Selection:
 
     def filters(self) -> Filters:
         """Return the filters that the options name."""
-        given = {_FILTERS.get(name, name): value for name, value in attrs.asdict(self, recurse=False).items() if value}
+        options = attrs.asdict(self, recurse=False).items()
+        given = {_FILTERS.get(name, name): value for name, value in options if value not in (None, False, [])}
         if conditions := given.pop("metadata", None):
             given["where"] = [conditions]
         if self.scope is None:

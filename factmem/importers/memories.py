@@ -856,16 +856,17 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:
-            fault = None
+            fault, cells = None, dict[str, str]()
             try:
                 cells = next(lines)
             except StopIteration:
                 return
             except csv.Error:
                 fault = "not a row of CSV: its quotes are wrong, or it is too long"
-            else:
-                if None in cells or None in cells.values():
-                    fault = f"the row has other cells than the header, which has {len(header)}"
+            beyond = cells.pop(None, ())  # type: ignore[call-overload]  # as `csv.DictReader` keeps them
+            number = sum(cell is not None for cell in cells.values()) + len(beyond)
+            if fault is None and number != len(header):
+                fault = f"the row has {number} cells, and the header {len(header)}"
             where = f"line {lines.reader.line_num}"
             if fault is None:
                 yield Row(where, {name: cell for name, cell in cells.items() if cell.strip()})

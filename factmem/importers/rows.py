@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 import attrs
+from attrs.validators import deep_mapping, in_, instance_of
 
 from factmem.conversations import said_at
 from factmem.details import FactDetails, Origin
@@ -182,6 +183,12 @@ _DETAILS: Final[Mapping[str, Callable[..., Any]]] = {
 """Readers of the details of a fact that stand in one field."""
 
 
+_KEYS: Final = {
+    *("value", "id", "said", "recorded", "valid_from", "valid_to", "expires_at"),
+    *("importance", "categories", "metadata", "source", "owner"),
+}
+
+
 @attrs.frozen
 class Fields:
     """Keys under which a system keeps what factmem asks for, separated by spaces; the first one with a value counts.
@@ -196,7 +203,7 @@ class Fields:
         overwritten: Name of what is lost of a row that was changed after it had been recorded; empty for nothing.
     """
 
-    keys: Mapping[str, str]
+    keys: Mapping[str, str] = attrs.field(validator=deep_mapping(in_(_KEYS), instance_of(str)))
     origin: Origin = Origin.UNKNOWN
     overwritten: str = ""
 
@@ -255,7 +262,7 @@ class Fields:
             yield Skipped(NO_TEXT)
             return
         about = about or row
-        known = {name: read(about, *self._at(name)) for name, read in _DETAILS.items()}
+        known: dict[str, Any] = {name: read(about, *self._at(name)) for name, read in _DETAILS.items()}
         if known["expires_at"] is not None and known["expires_at"] <= options.now:
             yield Skipped("they had expired there")
             return

@@ -71,8 +71,9 @@ class Converter(Part):
         same = folded_keyword(keyword) == folded_keyword(concept.keyword)
         if same and left and set(map(_said, old)) <= set(map(_said, left)):
             old = []  # erased by a conversion that was killed: what lies aside is all there is
-        if same and function is not None:
-            other = {entry.assertion.track for entry in old if entry.assertion.shape != concept.shape}
+        if same:
+            by_type = function is not None
+            other = {entry.assertion.track for entry in old if _differs(entry.assertion, concept, by_type=by_type)}
             old = [entry for entry in old if entry.assertion.track in other]
         new = await to_thread.run_sync(lambda: [_converted(entry, concept, function, same=same) for entry in old])
         if dry_run:
@@ -145,6 +146,12 @@ class Converter(Part):
             raise
         receipt = await self._backend.erase(self._context.tenant, assertion_ids=[entry.id for entry in old])
         return Conversion(revisions=len(old), pending=receipt.pending)
+
+
+def _differs(said: Assertion, concept: Concept[Any, Any], *, by_type: bool) -> bool:
+    """Return whether an assertion is of another type than a concept or, unless that alone counts, else described."""
+    own, wanted = (said.keyword, said.description), (concept.keyword, concept.description)
+    return said.shape != concept.shape or (not by_type and own != wanted)
 
 
 def _link_to(subject: MemorySubject) -> tuple[Shape, Json]:

@@ -79,21 +79,27 @@ class DeadLetters(PipelinePart):
             outcomes += await self._pipeline.read_now([unit])
         return tuple(outcomes)
 
-    async def dismiss(self, *ids: str) -> None:
+    async def dismiss(self, *ids: str, all_users: bool = False) -> None:
         """Give up on reading dead letters: the words stay as they were said, like any other statement.
 
+        Args:
+            ids: Ids of dead letters; all of them if none is given.
+            all_users: Dismiss those of the private words of all users as well.
+
         Raises:
+            InvalidDataError: All users are asked for by a viewer.
             RecordNotFoundError: An id names no dead letter.
             ReadOnlyError: The memory is read-only.
+            OutOfViewError: All users are asked for in a view.
         """
         failed, reason = AssertionState.FAILED, "dismissed"
-        for unit in await self._chosen(ids):
+        for unit in await self._chosen(ids, all_users=all_users):
             self._context.check_writable()
             await self._writer.commit(
                 [StateRequest.of(it, settled_state(it), reason=reason, expected=failed) for it in unit.words]
             )
 
-    async def _chosen(self, ids: Sequence[str], *, all_users: bool = False) -> Sequence[Unit]:
+    async def _chosen(self, ids: Sequence[str], *, all_users: bool) -> Sequence[Unit]:
         those = self._letters if ids else self._shown
         letters = {letter.id: unit for letter, unit in await those(all_users=all_users)}
         if missing := set(ids) - letters.keys():

@@ -38,6 +38,7 @@ from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
+from factmem.sentences import folded, language_of
 from factmem.short_work import may_wait
 from factmem.validators import check_instance
 from factmem.views import Sight
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], Compared]"
-"""The matches of a search, those that a reranker reads, and the number of records that the caller sees."""
+"""The matches of a search, those that a reranker reads, and the records that the query was compared with."""
 
 _log = logging.getLogger("factmem")
 _EVERYTHING: Final = Filters()
@@ -160,6 +161,8 @@ class Recaller(ReadingPart):
         if any(match.parts.semantic for match in matches):
             with contextlib.suppress(EmbedderError):  # it has embedded the query
                 known = await self._backend.embedder.knows(query)
+        if matches and _in_another_language(query, str(matches[0].record.value)):
+            compared = compared._replace(held=1.0)  # words of another language need not agree
         return confidence_in(matches, compared, known=known)
 
     async def _ranked(
@@ -397,6 +400,11 @@ class Search:
         # April and June are no times where they are people.
         shown = corpus.shown(self.sight)
         return query if shown.named(words, {}, shown.seen(self.sight))[0] else dated
+
+
+def _in_another_language(query: str, text: str) -> bool:
+    asked, said = language_of(folded(query)).name, language_of(folded(text)).name
+    return bool(asked and said) and asked != said
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:

@@ -315,6 +315,21 @@ def test_an_impossible_weight_is_a_usage_error(
     assert expected in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("quarantine", "accept", "--all", "--scope", ""),
+        ("forget", "--before", "2030-01-01", "--scope", "", "--dry-run"),
+        ("forget", "--pattern", "", "--dry-run"),
+        ("recall", "tea", "--scope", ""),
+    ],
+)
+def test_an_empty_filter_is_an_error_and_does_not_select_everything(cli: CommandLine, words: tuple[str, ...]) -> None:
+    """As of a variable of the shell that is not set."""
+    cli.data("remember", "I like tea.")
+    assert "empty" in cli.error(*words)["message"]
+
+
 def test_a_server_scores_as_its_options_say(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 

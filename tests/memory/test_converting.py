@@ -86,6 +86,13 @@ async def test_a_conversion_that_runs_again_converts_nothing(memory: Memory) -> 
     assert (await memory.get(fresh.id)).id == fresh.id
 
 
+async def test_a_rollback_of_a_type_that_runs_again_converts_nothing(memory: Memory) -> None:
+    old, new = Concept.single("plan", "Their plan", OldPlan), Concept.single("plan", "Their plan", GrownPlan)
+    await memory.save(SingleFact(new, GrownPlan.FREE), subject=USER)
+    assert [(await memory.admin.convert("plan", old)).revisions for _ in range(3)] == [1, 0, 0]
+    assert not_none(await memory.load(old, subject=USER)).value is OldPlan.FREE
+
+
 async def test_values_of_the_same_type_are_converted_to_another_keyword(memory: Memory) -> None:
     cents = Concept.single("cents", "Price in cents", int)
     await memory.save(SingleFact(Concept.single("price", "Price", int), 5), subject=USER)

@@ -97,8 +97,9 @@ async def test_what_a_time_limit_leaves_is_read_by_the_next_process() -> None:
     service = contextlib.AsyncExitStack()
     memory = await service.enter_async_context(reading(provider, slow))
     submission = await memory.remember_many([talk(number) for number in range(70)])
+    limit = anyio.CancelScope()
     async with anyio.create_task_group() as tasks:
-        with anyio.CancelScope() as limit:
+        with limit:
             await slow.waiting.wait()
             tasks.start_soon(until_blocked, limit)
             await service.aclose()

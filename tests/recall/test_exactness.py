@@ -20,6 +20,7 @@ from factmem import MemoryScope, RecallMatch, RecallSettings
 from factmem.recall import Boost
 from factmem.recall.index import vector_slots
 from factmem.recall.text.analysis import analyse
+from factmem.recall.text.signs import asks_for_present
 from factmem.recall.text.updates import matter_of, overtakes
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
@@ -159,7 +160,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         wants_number = "how many" in query
         for sign in (lead and not other, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
-        if said.changes and "did" not in query.split():
+        if said.changes and asks_for_present(query):
             alike += 0.7 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
         alike *= 0.75 if said.assistant else 1
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1

@@ -24,6 +24,9 @@ from factmem.memory.dead_letters import DeadLetter
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.records import AssertionState, FactRecord
 
+_LONGEST_ON_A_PAGE: Final = 20_000
+"""Maximum length of a value on its own page, in characters."""
+
 _MUTED: Final = "$foreground 60%"
 _NAME: Final = "bold $text-primary"
 _LONGEST: Final = 20_000
@@ -132,7 +135,7 @@ def _scored(hit: RecallMatch, width: int) -> Iterable[Content]:
 
 def body_of(page: Biography) -> Content:
     """Return the upper part of a record's page: its value, its evidence and its details."""
-    block = record_block(page.record, with_id=False, all_evidence=True)
+    block = record_block(page.record, with_id=False, all_evidence=True, longest=_LONGEST_ON_A_PAGE)
     return _styled([*block, Text(""), *detail_lines(page.record)])
 
 

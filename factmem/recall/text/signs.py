@@ -44,7 +44,7 @@ _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _WHO: Final = lazy_pattern(_TABLE["who"])
-_NOT_NOW: Final = lazy_pattern(_TABLE["not_now"], re.IGNORECASE)
+_NOT_NOW: Final = {name: lazy_pattern(pattern) for name, pattern in _TABLE["not_now"].items()}
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
 _NUMBER_ANYWHERE: Final = lazy_pattern(_TABLE["number"])  # the engines differ in the letters of some scripts
@@ -177,8 +177,10 @@ def asks_for_own(query: str) -> bool:
 
 
 def asks_for_present(query: str) -> bool:
-    """Return whether a query asks for what is: it has no word for what was, has been, or would be."""
-    return _NOT_NOW.search(query[:_LONGEST_LOOK]) is None
+    """Return whether a query in a known language asks for what is, and names nothing that was or would be."""
+    look = query[:_LONGEST_LOOK]
+    not_now = _NOT_NOW.get(language_of(folded(look)).name)
+    return not_now is not None and not_now.search(look) is None
 
 
 def _without_who(query: str) -> tuple[str, int]:
