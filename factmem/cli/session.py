@@ -246,9 +246,9 @@ class Session:
 
         render(console())
 
-    def show_line(self, data: Json, line: str) -> None:
-        """Print a result that is one line for people."""
-        self.show(data, lambda out: out.print(line))
+    def show_line(self, data: Json, *lines: str) -> None:
+        """Print a result that is a line or two for people."""
+        self.show(data, lambda out: out.print("\n".join(lines), soft_wrap=True))
 
     def show_changes(self, changes: Sequence[Change], label: str) -> None:
         """Print changes, each with a label for people."""

@@ -418,8 +418,8 @@ async def backup(session: Session, folder: Path) -> None:
     session.show_line(
         _backup_json(made) | {"store": session.shown_address, "backup": str(folder)},
         shown(f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified"),
+        f"bring it back with  {session.command_line('restore', str(folder))}",
     )
-    session.note(f"Bring it back with  {session.command_line('restore', str(folder))}")
 
 
 async def restore(session: Session, folder: Path, replace: bool = False, dry_run: bool = False) -> None:
@@ -449,9 +449,8 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
     session.show_line(
         _backup_json(done.backup) | {"store": session.shown_address, "backup": str(folder), "kept": kept},
         shown(f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}"),
+        *([] if kept is None else [shown(f"the replaced store is kept: {kept}")]),
     )
-    if kept is not None:
-        session.note(f"The replaced store is kept: {kept}")
 
 
 def _backup_json(backup: Backup) -> dict[str, Json]:
