@@ -74,7 +74,7 @@ def test_a_wrong_change_is_taken_back_by_a_restore(cli: CommandLine, tmp_path: P
     done = cli.run("backup", str(folder))
     assert done.code == 0, done.err
     assert "verified" in done.out
-    assert f"factmem --store {cli.store} restore {folder}" in done.err
+    assert f"factmem --store {cli.store} restore {folder}" in done.out
     cli.data("save", "city", "Rome")
     assert cli.data("restore", str(folder), "--dry-run")["kind"] == "sqlite-vec"
     assert "--replace" in cli.error("restore", str(folder))["message"]
