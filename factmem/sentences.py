@@ -323,6 +323,11 @@ def language_of(text: str) -> Language:
     return found[0] if found else _UNKNOWN
 
 
+def language_code(text: str) -> str:
+    """Return the code of the language that a text begins in, such as ``en``; an empty one if it is unknown."""
+    return language_of(folded(text[:_TELLING_LANGUAGE])).name
+
+
 def languages_of_times(text: str) -> Sequence[Language]:
     """Return the language of a folded text by its names of months, weekdays and days too; several if it may be any."""
     return _languages_of(text[:_TELLING_LANGUAGE], of_times=True)

@@ -32,13 +32,13 @@ from factmem.recall.links import Asking, followed
 from factmem.recall.marks import marked, rows_of_marks
 from factmem.recall.queries import Compared, Query, less_named, read_query
 from factmem.recall.ranking import ranked
-from factmem.recall.results import COMPARED, RecallMatch, RecallMatches, confidence_in
+from factmem.recall.results import FIRST_RESULTS, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
-from factmem.sentences import folded, language_of
+from factmem.sentences import language_code
 from factmem.short_work import may_wait
 from factmem.validators import check_instance
 from factmem.views import Sight
@@ -161,7 +161,7 @@ class Recaller(ReadingPart):
         if any(match.parts.semantic for match in matches):
             with contextlib.suppress(EmbedderError):  # it has embedded the query
                 known = await self._backend.embedder.knows(query)
-        if matches and _in_another_language(query, str(matches[0].record.value)):
+        if compared.held < 1 and matches and _in_another_language(query, str(matches[0].record.value)):
             compared = compared._replace(held=1.0)  # words of another language need not agree
         return confidence_in(matches, compared, known=known)
 
@@ -176,7 +176,7 @@ class Recaller(ReadingPart):
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
-        limit = max(search.limit, top, COMPARED)
+        limit = max(search.limit, top, FIRST_RESULTS)
         wide = search if limit == search.limit else attrs.evolve(search, limit=limit)
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
@@ -403,7 +403,7 @@ class Search:
 
 
 def _in_another_language(query: str, text: str) -> bool:
-    asked, said = language_of(folded(query)).name, language_of(folded(text)).name
+    asked, said = language_code(query), language_code(text)
     return bool(asked and said) and asked != said
 
 
@@ -499,7 +499,7 @@ class Searches:
         if wanted is None:
             return []
         query = self.search.whole_query(corpus, look.text, self.search.events(look.text), self._vectors)
-        most = max(self.search.limit, COMPARED)
+        most = max(self.search.limit, FIRST_RESULTS)
         limit = most if look.hint is None else len(look.hint.record_ids) or most
         matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)()
         if look.hint is None or self._allowed is None:

@@ -55,7 +55,7 @@ from factmem.abc.question_analyst import (
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm.asking import Spent, metered
 from factmem.recall.events import event_span, events_in, sentence_of, span_between
-from factmem.recall.results import COMPARED, DeepRecall, RecallMatch
+from factmem.recall.results import FIRST_RESULTS, DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import check_text, count, fraction, positive, seconds
 
@@ -166,7 +166,7 @@ def confidence_of(found: Sequence[Sequence[RecallMatch]]) -> float:
 
 def _standing_out(matches: Sequence[RecallMatch]) -> float:
     """Return the lead of the best match over those after it."""
-    best, *rest = sorted((match.parts.similarity for match in matches[:COMPARED]), reverse=True) or [0.0]
+    best, *rest = sorted((match.parts.similarity for match in matches[:FIRST_RESULTS]), reverse=True) or [0.0]
     return best - fmean(rest) if rest else best
 
 

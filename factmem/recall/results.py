@@ -16,7 +16,7 @@ from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
 from factmem.sentences import QUESTION_MARKS, tells
 
-COMPARED: Final = 10
+FIRST_RESULTS: Final = 10
 """Number of first results that the confidence is computed from."""
 
 
@@ -184,7 +184,7 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
     semantic: list[float] = []
     said: list[bool] = []
     other: list[bool] = []
-    for match in matches[:COMPARED]:
+    for match in matches[:FIRST_RESULTS]:
         fact, parts = match.record.fact, match.parts
         is_statement = fact.concept.keyword == STATEMENT.keyword
         text = str(fact.values[0]) if is_statement else ""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from numpy.typing import NDArray
 
@@ -359,3 +360,29 @@ async def test_a_question_is_embedded_once_however_often_it_is_searched_for(cloc
         await memory.forget(record.id)
         await memory.recall("Who drinks tea?")
         assert asked.count("Who drinks tea?") == 3, "an erasure drops what was asked"
+
+
+@pytest.mark.parametrize(
+    ("said", "halved"),
+    [
+        ("My sister rides her bicycle to the office every morning.", True),
+        ("My birthday is in the spring.", False),
+        ("Ich wohne mit meinem Mann in einem alten Haus.", False),
+    ],
+    ids=["no word of it", "a word of it", "in another language"],
+)
+async def test_the_confidence_is_halved_where_no_record_holds_a_word_of_the_question(said: str, halved: bool) -> None:
+    class Alike(HashEmbedder):
+        """An embedder to which every question has the same little to do with every statement."""
+
+        async def embed(self, texts: Sequence[str]) -> NDArray[Any]:
+            made = np.zeros((len(texts), 256), np.float32)
+            made[:, 0] = [0.15 if text.endswith("?") else 1 for text in texts]
+            made[:, 1] = np.sqrt(1 - made[:, 0] ** 2)
+            return made
+
+    settings = RecallSettings(lexical_weight=0.01)
+    async with Memory("memory:", embedder=Alike(), settings=settings) as memory:
+        await memory.remember(said)
+        found = await memory.recall("When is the birthday?")
+    assert found.confidence == pytest.approx(0.26 if halved else 0.52, rel=0.05)

@@ -17,7 +17,7 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import QUESTION_MARKS, content_words, folded, forgettable, language_of, tells
+from factmem.sentences import QUESTION_MARKS, content_words, folded, forgettable, language_code, language_of, tells
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
@@ -178,9 +178,8 @@ def asks_for_own(query: str) -> bool:
 
 def asks_for_present(query: str) -> bool:
     """Return whether a query in a known language asks for what is, and names nothing that was or would be."""
-    look = query[:_LONGEST_LOOK]
-    not_now = _NOT_NOW.get(language_of(folded(look)).name)
-    return not_now is not None and not_now.search(look) is None
+    not_now = _NOT_NOW.get(language_code(query))
+    return not_now is not None and not_now.search(query[:_LONGEST_LOOK]) is None
 
 
 def _without_who(query: str) -> tuple[str, int]:

@@ -176,21 +176,27 @@ async def test_a_place_that_is_empty_goes_with_its_folders(tmp_path: Path) -> No
         assert (await _secret(again, place)).seq == 3
 
 
+async def _erased_by_one_that_dies(
+    provider: LocalFileMemoryProvider, secret: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Erase a record; the writer dies after the tombstones are written and before the text is removed."""
+
+    def dies(*args: object, **kwargs: object) -> None:
+        raise StoreUnavailableError("no power")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLogStorage, "replace", dies)
+        receipt = await provider.erase([secret.record_id], tenant=None)
+    assert (receipt.erased, receipt.pending) == (1, True)
+
+
 async def test_an_erasure_broken_off_hides_at_once_and_is_finished_by_the_next_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer dies after the tombstones are written and before the text is removed."""
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
         secret = await _secret(provider)
-
-        def dies(*args: object, **kwargs: object) -> None:
-            raise StoreUnavailableError("no power")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(LocalLogStorage, "replace", dies)
-            receipt = await provider.erase([secret.record_id], tenant=None)
-        assert (receipt.erased, receipt.pending) == (1, True)
+        await _erased_by_one_that_dies(provider, secret, monkeypatch)
         assert _holds(tmp_path, "classified") != []
     async with LocalFileMemoryProvider(tmp_path) as again:
         assert await again.load(SECRET, USER, SCOPE) is None
@@ -205,14 +211,7 @@ async def test_saying_it_again_after_an_erasure_broken_off_keeps_it(
 ) -> None:
     async with LocalFileMemoryProvider(tmp_path) as provider:
         secret = await _secret(provider)
-
-        def dies(*args: object, **kwargs: object) -> None:
-            raise StoreUnavailableError("no power")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(LocalLogStorage, "replace", dies)
-            receipt = await provider.erase([secret.record_id], tenant=None)
-        assert (receipt.erased, receipt.pending) == (1, True)
+        await _erased_by_one_that_dies(provider, secret, monkeypatch)
     async with LocalFileMemoryProvider(tmp_path) as again:
         anew = await _secret(again)
         assert anew.id != secret.id
