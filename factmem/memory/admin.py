@@ -14,7 +14,7 @@ from factmem.abc.capabilities import Access
 from factmem.details import Origin
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, numbers_from, page_of, trail
+from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, actions_from, is_one_of, page_of, trail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.context import Context
@@ -142,9 +142,9 @@ class Admin(ReadingPart):
             check_whole(limit, "limit", least=1)
         wanted = self._reader.wanted(filters)
         part = LogPart(kept=None if wanted.empty else wanted)
-        named = await self._log_of(ids) if ids else ()
-        there = {id for entry in named if isinstance(entry, Recorded) for id in (entry.id, entry.record_id)}
-        if missing := set(ids) - there:
+        log_of_ids = await self._log_of(ids) if ids else ()
+        visible = (entry for entry in log_of_ids if isinstance(entry, Recorded))
+        if missing := set(ids).difference(id for entry in visible for id in (entry.id, entry.record_id)):
             raise RecordNotFoundError(
                 f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
             )
@@ -166,33 +166,28 @@ class Admin(ReadingPart):
                 and (happened_until is None or (entry.at is not None and entry.at < happened_until))
             )
 
-        async def entries(numbers: Collection[int]) -> list[AuditEntry]:
-            seqs = {said[number] for number in numbers if number in said}
-            log = named or await self._reader.log(attrs.evolve(part, seqs=seqs))
+        assertions, erased = {entry.seq: entry.seq for entry in log_of_ids}, list[Tombstone]()
+        if not ids:
+            assertions, erased = await self._reader.actions(part, happened_since, happened_until)
+        timed = happened_since is not None or happened_until is not None
+        if timed or origins or not wanted.empty or flagged is not None or self._context.view != UNCONFINED:
+            erased = []
+
+        async def entries(actions: Collection[int]) -> list[AuditEntry]:
+            seqs = {assertions[action] for action in actions if action in assertions}
+            log = log_of_ids or await self._reader.log(attrs.evolve(part, seqs=seqs))
 
             def read() -> list[AuditEntry]:
                 meant = [entry for entry in log if isinstance(entry, Recorded) and passes(entry)]
-                graves = [entry for entry in erased if entry.seq in numbers]
-                found = trail([*log, *graves], meant, self._context.concepts)
-                return [entry for entry in found if entry.seq in numbers and happened(entry)]
+                tombstones = [entry for entry in erased if entry.seq in actions]
+                found = trail([*log, *tombstones], meant, self._context.concepts)
+                return [entry for entry in found if entry.seq in actions and happened(entry)]
 
-            return (await to_thread.run_sync(read))[:: -1 if descending else 1]
+            return await to_thread.run_sync(read)
 
-        said = {entry.seq: entry.seq for entry in named}
-        erased: Sequence[Tombstone] = ()
-        if not ids:
-            said, erased = await self._reader.actions(part, happened_since, happened_until)
-        timed = happened_since is not None or happened_until is not None
-        if timed or origins or not wanted.empty or flagged is not None or self._context.view != UNCONFINED:
-            erased = ()
-        left = numbers_from(page, {*said, *(entry.seq for entry in erased)}, descending=descending)
-        found: list[AuditEntry] = []
-        size = len(left) if limit is None or ids else limit + 1
-        while left and (limit is None or len(found) <= limit):
-            some, left = left[:size], left[size:]
-            found += await entries(set(some))
-            size *= 2  # of what few entries pass, much is read
-        return page_of(found, limit)
+        numbers = [*assertions, *(entry.seq for entry in erased)]
+        left = actions_from(page, numbers, descending=descending)
+        return await page_of(left, entries, limit=limit, at_once=bool(ids))
 
     async def accesses(self, *record_ids: str) -> dict[str, Access]:
         """Return how often records were recalled, and when last, by any viewer.

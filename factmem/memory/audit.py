@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -185,18 +185,18 @@ class _Life:
                 return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED
 
 
-def numbers_from(page: str | None, numbers: Iterable[int], *, descending: bool) -> list[int]:
-    """Return the numbers of actions from the beginning of a page on.
+def actions_from(page: str | None, actions: Iterable[int], *, descending: bool) -> list[int]:
+    """Return the sequence numbers of the actions of a page and of all after it, in order.
 
     Args:
         page: Token of the page; None for the first.
-        numbers: The numbers of all actions.
+        actions: The sequence numbers of all actions.
         descending: Newest first.
 
     Raises:
         InvalidDataError: There is no such page.
     """
-    ordered = sorted(numbers, reverse=descending)
+    ordered = sorted(actions, reverse=descending)
     if page is None:
         return ordered
     if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
@@ -207,7 +207,27 @@ def numbers_from(page: str | None, numbers: Iterable[int], *, descending: bool) 
     return [number for number in ordered if (number < last if descending else number > last)]
 
 
-def page_of(entries: Sequence[AuditEntry], limit: int | None) -> AuditPage:
-    """Return the page that begins with some entries, which are more than the limit if there is another page."""
-    taken = tuple(entries[:limit])
-    return AuditPage(entries=taken, next_page=str(taken[-1].seq) if len(taken) < len(entries) else None)
+async def page_of(
+    actions: Sequence[int],
+    read: Callable[[Collection[int]], Awaitable[Iterable[AuditEntry]]],
+    *,
+    limit: int | None,
+    at_once: bool,
+) -> AuditPage:
+    """Return a page of the entries that are read of some actions; of what few of them pass, ever more is read.
+
+    Args:
+        actions: The sequence numbers of the actions, in order.
+        read: Returns the entries of some of them that pass the caller's conditions.
+        limit: Maximum number of entries; None for all.
+        at_once: Whether reading all costs no more than reading some.
+    """
+    place = {action: number for number, action in enumerate(actions)}
+    found: list[AuditEntry] = []
+    start, size = 0, len(actions) if limit is None or at_once else limit + 1
+    while start < len(actions) and (limit is None or len(found) <= limit):
+        some = set(actions[start : start + size])
+        found += sorted(await read(some), key=lambda entry: place[entry.seq])
+        start, size = start + size, 2 * size
+    taken = tuple(found[:limit])
+    return AuditPage(entries=taken, next_page=str(taken[-1].seq) if len(taken) < len(found) else None)

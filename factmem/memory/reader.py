@@ -375,7 +375,7 @@ class Reader(Part):
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
-    ) -> tuple[dict[int, int], Sequence[Tombstone]]:
+    ) -> tuple[dict[int, int], list[Tombstone]]:
         """Return the actions on the visible assertions of a part, and everything erased; see `TenantLog.actions`."""
         part = attrs.evolve(part, sight=self._context.sight_of(part.kept))
         return await self._backend.mirror.actions(part, since, until)

@@ -211,9 +211,9 @@ class Mirror:
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
-    ) -> tuple[dict[int, int], Sequence[Tombstone]]:
+    ) -> tuple[dict[int, int], list[Tombstone]]:
         """Return the actions on the assertions of a part, and everything erased; see `TenantLog.actions`."""
-        return await self._of_log(lambda log: (log.actions(part, since, until), tuple(log.erasures)))
+        return await self._of_log(lambda log: (log.actions(part, since, until), list(log.erasures)))
 
     async def waiting(self, sight: Sight) -> int:
         """Return the number of assertions that wait to be accepted and are visible to a caller."""
