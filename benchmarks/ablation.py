@@ -27,6 +27,7 @@ from unittest import mock
 import anyio
 import attrs
 import blind_sets
+import everyday
 import numpy as np
 import temporal
 import typed_facts
@@ -46,6 +47,8 @@ from factmem.recall.links import Linked
 from factmem.recall.queries import Query, read_query
 from factmem.recall.text.related_words import Term
 from factmem.testing import FakeClock
+
+_NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 FIGURES: Final = ("@1", "R@10", "nDCG@10")
 DEPTH: Final = 10
@@ -79,16 +82,19 @@ class Mechanism:
 def lines_of(name: str) -> int:
     """Return the lines of code of a module or of a member of it."""
     module, _, member = name.partition(":")
-    found: Any = importlib.import_module(module)
+    text = inspect.getsource(importlib.import_module(module))
+    found: ast.AST = ast.parse(text)
     for part in member.split(".") if member else ():
-        found = inspect.getattr_static(found, part)
-    found = getattr(found, "fget", None) or inspect.unwrap(getattr(found, "__func__", found))
-    text = inspect.cleandoc(f"\n{inspect.getsource(found)}")
+        named = {node.name: node for node in ast.iter_child_nodes(found) if isinstance(node, _NAMED)}
+        found = named[part]
     documented: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(found):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    numbered = enumerate(text.splitlines(), 1)
+    numbered = list(enumerate(text.splitlines(), 1))
+    if isinstance(found, _NAMED):
+        first = min(node.lineno for node in (found, *found.decorator_list))
+        numbered = numbered[first - 1 : found.end_lineno]
     return sum(bool(line.strip()) and not line.strip().startswith("#") and n not in documented for n, line in numbered)
 
 
@@ -205,6 +211,10 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
             f"{_TEXT}.signs:_holds_number",
         ),
     ),
+    "tells of a change": Mechanism(
+        off=_evidence(change=None),
+        code=("factmem.sentences:tells_of_change", f"{_TEXT}.signs:asks_for_present"),
+    ),
     "role asked for": Mechanism(
         off=_evidence(misfit=None), code=(f"{_RANKING}:_misfit", f"{_TEXT}.signs:asks_for_assistant")
     ),
@@ -315,6 +325,26 @@ def of_diary(diary: Any) -> Store:
     return Store(set="temporal", opened=opened, questions=asked, key=_message)
 
 
+def of_story(story: dict[str, Any]) -> Store:
+    """Return a store of an everyday story, asked about when all of it was said."""
+    said = max(message["at"] for message in story["messages"])
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Memory, FakeClock]]:
+        clock = FakeClock(dt.datetime.fromisoformat(said))
+        async with Memory("memory:", clock=clock) as memory:
+            for talk in everyday.conversations_of(story):
+                await memory.remember(talk)
+            yield memory, clock
+
+    asked = [
+        Asked(text=question["question"], gold=question["gold"], at=dt.datetime.fromisoformat(question["asked"]))
+        for question in story["questions"]
+        if question["gold"] and question["asked"] >= said
+    ]
+    return Store(set="everyday", opened=opened, questions=asked, key=_message)
+
+
 def of_facts(name: str, given: FactSet) -> Store:
     """Return a store of short facts."""
 
@@ -376,6 +406,7 @@ def stores_of(paths: Sequence[Path], sets: Collection[str]) -> list[Store]:
     found = [of_dated(store) for path in paths for store in read_dated(path)]
     found += [of_facts(name, fact_set(name, "building")) for name in SETS if " " not in name]
     found += [of_diary(diary) for diary in blind_sets.read("temporal", "building")]
+    found += [of_story(story) for story in blind_sets.read("everyday", "building")]
     found += [*map(of_typed, PEOPLE), of_links()]
     return [store for store in found if not sets or store.set in sets]
 

@@ -51,9 +51,8 @@ def add(figures: Scores, way: str, question: dict[str, Any], ranking: Sequence[s
         figures.add(f"{way}/newest first", float(first < place(ranking, question["outdated"])))
 
 
-async def measure(story: dict[str, Any], embedder: str, figures: Scores, sure: dict[bool, list[float]]) -> None:
-    """Add the figures of one story, and the confidences by whether something answers."""
-    model = embedder_named(embedder)
+def conversations_of(story: dict[str, Any]) -> list[Conversation]:
+    """Return the conversations of a story."""
     said = [
         Message(
             id=each["id"],
@@ -64,12 +63,18 @@ async def measure(story: dict[str, Any], embedder: str, figures: Scores, sure: d
         )
         for each in story["messages"]
     ]
-    talks = [
+    return [
         Conversation(id=id, messages=[said[number] for number, _ in group])
         for id, group in itertools.groupby(enumerate(story["messages"]), key=lambda item: item[1]["conversation"])
     ]
+
+
+async def measure(story: dict[str, Any], embedder: str, figures: Scores, sure: dict[bool, list[float]]) -> None:
+    """Add the figures of one story, and the confidences by whether something answers."""
+    model = embedder_named(embedder)
+    talks = conversations_of(story)
     told: list[Message] = []
-    clock = FakeClock(min(message.timestamp for message in said if message.timestamp))
+    clock = FakeClock(dt.datetime.fromisoformat(story["messages"][0]["at"]))
     async with Memory("memory:", embedder=model, clock=clock) as memory:
         for question in sorted(story["questions"], key=lambda question: str(question["asked"])):
             now = dt.datetime.fromisoformat(question["asked"])

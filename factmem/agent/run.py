@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar, assert_never
 
@@ -39,7 +40,7 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.facade import Memory, keeps_log, revisions_of, subjects_named, zone_of
+from factmem.memory.facade import Memory, keeps_log, recall_each, revisions_of, subjects_named, zone_of
 from factmem.memory.filters import Filters
 from factmem.recall.marks import still_true
 from factmem.recall.results import RecallMatch, RecallMatches
@@ -390,37 +391,40 @@ class MemoryRun:
         if subjects is None:
             keys = {subject.key for subject in named}
             subjects = tuple(it for it in (self.user, *self.config.subjects) if it.key not in keys)
-        look_up = partial(self._looked_up, view, query, subjects, named)
         typed, statements = _kinds(concepts)
         asks = concepts is not None or not query or _asks(query)
         if not asks and self.config.concepts:
             typed = Filters(concepts=self.config.concepts)
-        facts = Found() if typed is None else await look_up(loading.limit, typed, history=True)
+        said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
+        wants: dict[str, tuple[Filters, int]] = {}
+        if typed is not None:
+            wants["facts"] = typed, loading.limit
+        if statements and asks:
+            wants["own"] = said, loading.limit + len(current)
+            if loading.assistant_share:
+                wants["replies"] = {**said, "assistant": True}, _MOST_OF_ASSISTANT
+        looked_up = await self._looked_up(view, query, subjects, named, list(wants.values()))
+        found = dict(zip(wants, looked_up, strict=True))
+        facts, own, replies = (found.get(name, Found()) for name in ("facts", "own", "replies"))
+        facts = attrs.evolve(facts, earlier=await _earlier(view, facts.records))
         about: Sequence[FactRecord[Any]] = ()
         kept: Sequence[FactRecord[Any]] = ()
-        newer = facts.newer
         if statements:
             # A listing by topic is fast in a large store: it reads one column and computes no scores.
             standing = await view.list_records(
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
-            said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
-            own = await look_up(loading.limit + len(current), said) if asks else Found()
-            newer = own.newer
             if not loading.overtaken:
                 facts = await _settled(view, (*subjects, *named), facts, own.replacing)
-            replies = Found()
-            if asks and loading.assistant_share:
-                replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
             instructions = [*filter(is_instruction, standing)]
             kept = in_force(instructions, instruction_in)
             overtaken = {record.id for record in instructions} - {record.id for record in kept}
             about = [*own.records, *(record for record in replies.records if _answers(query, record))]
             about = [record for record in about if record.id not in overtaken]
         told = {message.content.strip() for message in history}
-        found = {record.id: record for record in (*kept, *facts.records, *about)}
-        unsaid = tuple(record for record in found.values() if not _is_stated_in(current, told, record))
-        return attrs.evolve(facts, records=unsaid, newer=newer, zone=zone_of(memory))
+        best = {record.id: record for record in (*kept, *facts.records, *about)}
+        unsaid = tuple(record for record in best.values() if not _is_stated_in(current, told, record))
+        return attrs.evolve(facts, records=unsaid, newer=own.newer, zone=zone_of(memory))
 
     async def _looked_up(
         self,
@@ -428,48 +432,31 @@ class MemoryRun:
         query: str,
         subjects: tuple[MemorySubject, ...],
         named: tuple[MemorySubject, ...],
-        limit: int,
-        wanted: Filters,
-        *,
-        history: bool = False,
-    ) -> Found:
-        """Return the best records for a query, or the newest if it is empty.
+        several: Sequence[tuple[Filters, int]],
+    ) -> list[Found]:
+        """Return the best records for a query by each filter, up to a number; the newest if the query is empty.
 
         Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
-        A statement that another one overtakes stays, as does one whose fact was replaced: parts of them may still hold.
         """
         loading = self.config.loading
-        wanted = {**wanted, "subjects": subjects}
         if not query:
-            newest = await view.list_records(limit=limit, strongest=True, **wanted)
-            past = await revisions_of(view, [record.id for record in newest]) if history else {}
-            return Found(records=tuple(newest), earlier={id: said[-2::-1] for id, said in past.items()})
-        search = partial(
-            view.recall,
-            query,
-            limit=limit,
-            min_score=loading.min_score,
-            settings=self.config.recall,
-            strongest=True,
-            history=history,
+            given = [(_about(wanted, subjects), limit) for wanted, limit in several]
+            listed = [await view.list_records(limit=limit, strongest=True, **wanted) for wanted, limit in given]
+            return [Found(records=tuple(newest)) for newest in listed]
+        of_subjects = [subjects, *((subject,) for subject in named)]
+        given = [(_about(wanted, those), limit) for wanted, limit in several for those in of_subjects]
+        matches = await recall_each(
+            view, query, given, min_score=loading.min_score, settings=self.config.recall, strongest=True
         )
-        matches: Sequence[RecallMatch] = await search(**wanted)
-        if named:
-            several = [*matches]
-            for subject in named:
-                alone: Filters = {**wanted, "subjects": (subject,)}
-                several += await search(**alone)
-            matches = sorted(several, key=lambda match: -match.score)[:limit]
-        earlier = {match.record.id: match.earlier for match in matches}
-        if loading.overtaken:
-            return Found(records=tuple(match.record for match in matches), earlier=earlier)
-        held = [match for match in matches if not match.retracted]
-        later = {match.record.id: match.newer for match in held if match.newer is not None}
-        newer = {id: record for id, record in later.items() if record.concept.keyword == STATEMENT.keyword}
-        pairs = ((newer.get(match.record.id, match.record), match.record) for match in held)
-        records = {record.id: record for pair in pairs for record in pair}
-        replacing = tuple(record for id, record in later.items() if id not in newer)
-        return Found(records=tuple(records.values()), earlier=earlier, newer=newer, replacing=replacing)
+        found: list[Found] = []
+        for number, (_, limit) in enumerate(several):
+            best: Sequence[RecallMatch]
+            best, *of_named = matches[number * len(of_subjects) :][: len(of_subjects)]
+            if of_named:
+                together = itertools.chain(best, *of_named)
+                best = sorted(together, key=lambda match: -match.score)[:limit]
+            found.append(_found(best, overtaken=loading.overtaken))
+        return found
 
     def _as_submitted(self, message: Message) -> Message:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
@@ -489,6 +476,37 @@ class MemoryRun:
 
     def _narrowed(self, subject: MemorySubject) -> MemorySubject:
         return self.user if subject.key == self.config.user.key else subject
+
+
+def _about(wanted: Filters, subjects: tuple[MemorySubject, ...]) -> Filters:
+    return {**wanted, "subjects": subjects}
+
+
+def _found(matches: Sequence[RecallMatch], *, overtaken: bool) -> Found:
+    """Return the records of matches.
+
+    A statement that another one overtakes stays, as does one whose fact was replaced: parts of them may still hold.
+
+    Args:
+        matches: The matches.
+        overtaken: See `Loading.overtaken`.
+    """
+    if overtaken:
+        return Found(records=tuple(match.record for match in matches))
+    held = [match for match in matches if not match.retracted]
+    later = {match.record.id: match.newer for match in held if match.newer is not None}
+    newer = {id: record for id, record in later.items() if record.concept.keyword == STATEMENT.keyword}
+    pairs = ((newer.get(match.record.id, match.record), match.record) for match in held)
+    records = {record.id: record for pair in pairs for record in pair}
+    replacing = tuple(record for id, record in later.items() if id not in newer)
+    return Found(records=tuple(records.values()), newer=newer, replacing=replacing)
+
+
+async def _earlier(view: Memory, records: Sequence[FactRecord[Any]]) -> Mapping[str, Sequence[FactRecord[Any]]]:
+    """Return the revisions of records before those that are shown, newest first, by record id."""
+    past = await revisions_of(view, [record.id for record in records]) if records else {}
+    shown = {record.id: record.revision for record in records}
+    return {id: [it for it in reversed(said) if it.revision < shown[id]] for id, said in past.items()}
 
 
 def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:

@@ -20,6 +20,7 @@ from factmem.abc.detector import Message
 from factmem.abc.embedder import Embedder
 from factmem.abc.media import MediaReader
 from factmem.abc.model import LanguageModel
+from factmem.abc.observer import Operation
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
@@ -45,7 +46,7 @@ from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import Inbox
 from factmem.memory.moves import refuse_unfinished
-from factmem.memory.operations import observed
+from factmem.memory.operations import observed, operation
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
@@ -641,6 +642,15 @@ class Memory:
         )
         return await self._recaller.recall(query, search, depth=depth, history=history, deep=deep, strict=strict)
 
+    @operation(Operation.RECALL)
+    async def _recall_each(
+        self, query: str, several: Sequence[tuple[Filters, int]], settings: dict[str, Any]
+    ) -> list[RecallMatches]:
+        (filters, limit), *others = several
+        search = await self._recaller.search(query, filters, limit=limit, **settings)
+        searches = [search, *(self._recaller.other(search, filters, limit) for filters, limit in others)]
+        return await self._recaller.recall_each(query, searches)
+
     @overload
     async def history(
         self,
@@ -1181,6 +1191,29 @@ async def entries_of(memory: Memory, part: LogPart) -> list[LogEntry]:
 async def withdraw(memory: Memory, entries: Sequence[Recorded], reason: str) -> None:
     """Retract assertions of a memory."""
     await memory._writer.change_states(entries, AssertionState.RETRACTED, reason)
+
+
+async def recall_each(
+    memory: Memory,
+    query: str,
+    several: Sequence[tuple[Filters, int]],
+    *,
+    min_score: float = 0.0,
+    strongest: bool = False,
+    settings: RecallSettings | None = None,
+) -> list[RecallMatches]:
+    """Recall for one query by several filters: it is embedded, weighed and reranked once.
+
+    Args:
+        memory: The memory, or a view of it.
+        query: The query, in words.
+        several: The filters, each with the maximum number of its results.
+        min_score: See `Memory.recall`, as the others.
+        strongest: Whether only the strongest typed facts are returned.
+        settings: Weights instead of the memory's.
+    """
+    given = {"min_score": min_score, "strongest": strongest, "settings": settings}
+    return await memory._recall_each(query, several, given)
 
 
 async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:

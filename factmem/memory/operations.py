@@ -19,6 +19,7 @@ from factmem.facts import MultipleFacts, SingleFact
 from factmem.memory.backend import Part
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall
+from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope
 
@@ -193,6 +194,8 @@ def _number_of(thing: object) -> int | None:
             return len(thing.messages)
         case str() | FactRecord() | Change() | Message():
             return 1
+        case list() if thing and isinstance(thing[0], RecallMatches):
+            return sum(map(len, thing))
         case Sized():
             return len(thing)
     parts = (getattr(thing, name, None) for name in ("records", "matches", "entries", "erased", "imported", "ids"))

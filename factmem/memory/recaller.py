@@ -9,7 +9,7 @@ import functools
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 from anyio import from_thread, to_thread
@@ -28,10 +28,10 @@ from factmem.recall.deep import Hint, Look, Results, explored
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import selected
-from factmem.recall.links import Asking, followed
+from factmem.recall.links import Asking, Linked, followed
 from factmem.recall.marks import marked, rows_of_marks
 from factmem.recall.queries import Compared, Query, less_named, read_query
-from factmem.recall.ranking import ranked
+from factmem.recall.ranking import Ranker
 from factmem.recall.results import FIRST_RESULTS, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.signs import nameless
@@ -46,9 +46,6 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], Compared]"
-"""The matches of a search, those that a reranker reads, and the records that the query was compared with."""
 
 _log = logging.getLogger("factmem")
 _EVERYTHING: Final = Filters()
@@ -97,45 +94,67 @@ class Recaller(ReadingPart):
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
-            matches = await self._shallowly(query, search, strict=strict)
+            (matches,) = await self._shallowly(query, [search], strict=strict)
         if history:
             matches[:] = await self._reader.with_earlier(matches)
             if matches.deep is not None:
                 matches.deep = attrs.evolve(matches.deep, matches=tuple(matches))
-        if self._backend.accesses is not None:
-            self._backend.accesses.count(match.record.id for match in matches)
+        self._count([matches])
         return matches
 
-    async def _shallowly(self, query: str, search: Search, *, strict: bool) -> RecallMatches:
+    async def recall_each(self, query: str, searches: Sequence[Search]) -> list[RecallMatches]:
+        """Return what each of some searches finds for one query, which is embedded, weighed and reranked once.
+
+        Args:
+            query: The query.
+            searches: What `search` returned for it, with different filters and limits.
+        """
+        found = await self._shallowly(query, searches, strict=False)
+        self._count(found)
+        return found
+
+    def _count(self, found: Iterable[RecallMatches]) -> None:
+        if self._backend.accesses is not None:
+            self._backend.accesses.count(match.record.id for matches in found for match in matches)
+
+    async def _shallowly(self, query: str, searches: Sequence[Search], *, strict: bool) -> list[RecallMatches]:
         """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
+        search = searches[0]
         happened = search.events(query)
         texts = list(search.texts(query, happened))
         failure = None
         try:
             found_for = await self._backend.embed_queries(texts) if search.semantic else ()
             vectors = dict(zip(texts, found_for, strict=search.semantic))
-            found = await self._ranked(search, query, vectors, happened, embedded=search.needs_vectors)
+            found = await self._ranked(searches, query, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
-            found = await self._ranked(search, query, {}, happened, embedded=False)
-        return await self._reranked(query, found, search.limit, failure, strict=strict)
+            found = await self._ranked(searches, query, {}, happened, embedded=False)
+        scored: dict[Sight, _Reranked] = {}
+        results: list[RecallMatches] = []
+        for search, each in zip(searches, found, strict=True):
+            if search.sight not in scored:
+                scored[search.sight] = await self._reranked(query, each.pool, strict=strict)
+            results.append(await self._results(query, each, search.limit, scored[search.sight], failure))
+        return results
 
-    async def _reranked(
-        self, query: str, found: _Found, limit: int, failure: str | None, *, strict: bool
+    async def _results(
+        self, query: str, found: _Found, limit: int, reranked: _Reranked, failure: str | None
     ) -> RecallMatches:
-        """Put the matches that the reranker has read in its order, before the others; as they are if it fails.
+        """Return the matches in the order of the reranker, which reads some of them, before the others."""
+        ordered = reranked.ordered(found.matches)
+        confidence = await self._confidence(query, ordered, found.compared)
+        failure = "; ".join(filter(None, (failure, reranked.failure))) or None
+        return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
 
-        It reads the best of all that the caller sees, whatever the filter, so that no filter changes an order.
+    async def _reranked(self, query: str, pool: Sequence[RecallMatch], *, strict: bool) -> _Reranked:
+        """Ask the reranker, if there is one, about the best of all that the caller sees.
+
+        No filter changes an order: those that a filter keeps stand in the order of all.
         """
         reranker, bounds = self._backend.reranker, self._backend.reranking
-        matches, pool, compared = found
-
-        async def results(ordered: Sequence[RecallMatch], failure: str | None) -> RecallMatches:
-            confidence = await self._confidence(query, ordered, compared)
-            return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
-
         if reranker is None or not pool:
-            return await results(matches, failure)
+            return _Reranked()
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -145,16 +164,13 @@ class Recaller(ReadingPart):
                 raise
             why = f"results are not reranked: {error}"
             _log.warning("%s", why)
-            return await results(matches, "; ".join(filter(None, (failure, why))))
+            return _Reranked(failure=why)
         order = reordered(scores, bounds.weight)
         places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
-        for row in order:  # what was overtaken stays below
-            match = pool[row]
+        for match in (pool[row] for row in order):  # what was overtaken stays below
             if match.newer is not None and match.newer.id in places:
                 places[match.record.id] = max(places[match.record.id], places[match.newer.id] + 0.5)
-        read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
-        ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
-        return await results([_with_score(match, read.get(match.record.id)) for match in ordered], failure)
+        return _Reranked(places, {match.record.id: score for match, score in zip(pool, scores, strict=True)})
 
     async def _confidence(self, query: str, matches: Sequence[RecallMatch], compared: Compared) -> float:
         known = True
@@ -167,52 +183,29 @@ class Recaller(ReadingPart):
 
     async def _ranked(
         self,
-        search: Search,
+        searches: Sequence[Search],
         query: str,
         vectors: Mapping[str, NDArray[np.float32] | None],
         happened: Sequence[EventTime],
         *,
         embedded: bool,
-    ) -> _Found:
-        """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
+    ) -> list[_Found]:
+        """Return what searches with different filters find, and the best of all for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
-        limit = max(search.limit, top, FIRST_RESULTS)
-        wide = search if limit == search.limit else attrs.evolve(search, limit=limit)
-        whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
-        def begin(corpus: Corpus) -> Callable[[], _Found]:
+        def asked_by(corpus: Corpus, search: Search) -> _Asked:
             whole = search.whole_query(corpus, query, happened, vectors)
-            linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))
+            asking = self._asking(corpus, search, query, embedded=vectors.get(query) is not None)
+            ranker = Ranker.of(corpus, whole, search.concepts)
+            return _Asked(ranker=ranker, linked=followed(corpus, asking), search=search, top=top)
 
-            def ranking(search: Search, wanted: RecallFilter) -> Callable[[], list[RecallMatch]]:
-                return ranked(
-                    corpus,
-                    whole,
-                    wanted=wanted,
-                    limit=search.limit,
-                    min_score=search.min_score,
-                    concepts=search.concepts,
-                    beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
-                )
-
-            def best(search: Search) -> list[RecallMatch]:
-                return linked.among(
-                    corpus,
-                    lambda wanted: ranking(search, wanted)(),
-                    sight=search.sight,
-                    wanted=search.wanted,
-                    limit=search.limit,
-                    min_score=search.min_score,
-                )
-
-            begun = functools.partial(best, wide) if linked.matches else ranking(wide, wide.wanted)
-
-            def finish() -> _Found:
-                matches = search.marked(corpus, begun())
-                read = matches if not top or search.keeps_all else search.marked(corpus, best(whole_pool))
-                return matches, read[:top], Compared.of(corpus, whole)
-
-            return finish
+        def begin(corpus: Corpus) -> Callable[[], list[_Found]]:
+            asked: dict[Sight, _Asked] = {}
+            for search in searches:
+                if search.sight not in asked:
+                    asked[search.sight] = asked_by(corpus, search)
+            begun = [asked[search.sight].begin(search) for search in searches]
+            return lambda: [finish() for finish in begun]
 
         return await self._reader.found_in_corpus(begin, embedded=embedded)
 
@@ -250,14 +243,20 @@ class Recaller(ReadingPart):
         matches = await to_thread.run_sync(search.marked, corpus, matches)
         pool = matches[: self._backend.reranking.top]
         compared = await to_thread.run_sync(lambda: Compared.of(corpus, search.query(corpus, question, None)))
-        ordered = await self._reranked(
-            question, (matches, pool, compared), search.limit, searches.failure, strict=strict
-        )
+        reranked = await self._reranked(question, pool, strict=strict)
+        found_at_all = _Found(matches=matches, pool=pool, compared=compared)
+        ordered = await self._results(question, found_at_all, search.limit, reranked, searches.failure)
         own = (await searches.found([Look(question)]))[Look(question)]
         own = [match for match in own if match.score >= search.min_score]
         ordered.confidence = await self._confidence(question, own, compared)
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
+
+    def other(self, search: Search, filters: Filters, limit: int) -> Search:
+        """Return a search like another one, with other filters and another limit."""
+        wanted = self._reader.wanted(filters, strongest=search.wanted.strongest)
+        self._reader.look_in(wanted)
+        return attrs.evolve(search, wanted=wanted, sight=self._context.sight_of(wanted), limit=limit)
 
     async def search(
         self,
@@ -305,6 +304,93 @@ class Recaller(ReadingPart):
             return (await self._backend.embedder.identity()).name
         except EmbedderError:  # it fails again when it is asked for the vectors, and that is told
             return ""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Found:
+    """What a search has found.
+
+    Attributes:
+        matches: The matches, best first.
+        pool: The best of all that the caller sees, for a reranker; none without one.
+        compared: The records that the query was compared with.
+    """
+
+    matches: Sequence[RecallMatch]
+    pool: Sequence[RecallMatch]
+    compared: Compared
+
+
+@attrs.frozen(eq=False)
+class _Reranked:
+    """The answer of a reranker, by the ids of the records that it has read.
+
+    Attributes:
+        places: Their places, from 0.
+        scores: Their scores.
+        failure: Why nothing was reranked; None if it was, or there is nothing to rerank.
+    """
+
+    places: Mapping[str, float] = {}
+    scores: Mapping[str, float] = {}
+    failure: str | None = None
+
+    def ordered(self, matches: Sequence[RecallMatch]) -> Sequence[RecallMatch]:
+        """Return matches in this order; those that it has not read follow as they were."""
+        if not self.places:
+            return matches
+        ordered = sorted(matches, key=lambda match: self.places.get(match.record.id, math.inf))
+        return [_with_score(match, self.scores.get(match.record.id)) for match in ordered]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Asked:
+    """A query in a corpus, for searches that may see the same.
+
+    Attributes:
+        ranker: The ranker of the query.
+        linked: What the links between subjects lead to.
+        search: One of the searches.
+        top: The number of results that a reranker reads; 0 for none.
+    """
+
+    ranker: Ranker
+    linked: Linked
+    search: Search
+    top: int
+
+    def begin(self, search: Search) -> Callable[[], _Found]:
+        """Begin a search, and return a function that reads what it finds. Both block; see `factmem.short_work`."""
+        read = self._begin(attrs.evolve(search, limit=max(search.limit, self.top, FIRST_RESULTS)))
+
+        def finish() -> _Found:
+            matches = search.marked(self.ranker.corpus, read())
+            pool = matches[: self.top] if search.keeps_all or not self.top else self._pool
+            return _Found(matches=matches, pool=pool, compared=self._compared)
+
+        return finish
+
+    def _begin(self, search: Search) -> Callable[[], list[RecallMatch]]:
+        corpus, sight, wanted = self.ranker.corpus, search.sight, search.wanted
+        beside = functools.partial(rows_of_marks, corpus, sight=sight, wanted=wanted)
+        limits: dict[str, Any] = {"limit": search.limit, "min_score": search.min_score}
+        if not self.linked.matches:
+            return self.ranker.ranked(wanted, **limits, beside=beside)
+
+        def rank(wanted: RecallFilter) -> list[RecallMatch]:
+            return self.ranker.ranked(wanted, **limits, beside=beside)()
+
+        return functools.partial(self.linked.among, corpus, rank, sight=sight, wanted=wanted, **limits)
+
+    @functools.cached_property
+    def _pool(self) -> list[RecallMatch]:
+        """The best of all that the caller sees."""
+        everything = attrs.evolve(self.search, wanted=RecallFilter(), min_score=0.0, limit=self.top)
+        return self.search.marked(self.ranker.corpus, self._begin(everything)())[: self.top]
+
+    @functools.cached_property
+    def _compared(self) -> Compared:
+        return Compared.of(self.ranker.corpus, self.ranker.query)
 
 
 @attrs.frozen(kw_only=True)
@@ -371,7 +457,7 @@ class Search:
             return self.query(corpus, text, vectors.get(text))
 
         def telling(phrase: str) -> list[RecallMatch]:
-            return ranked(corpus, asked(phrase), wanted=RecallFilter(), limit=TELLING, concepts=self.concepts)()
+            return Ranker.of(corpus, asked(phrase), self.concepts).ranked(RecallFilter(), TELLING)()
 
         query = timed(asked(text), happened, telling, vectors, self.now)
         return less_named(corpus, query, text, vectors.get(nameless(text)))
@@ -501,7 +587,7 @@ class Searches:
         query = self.search.whole_query(corpus, look.text, self.search.events(look.text), self._vectors)
         most = max(self.search.limit, FIRST_RESULTS)
         limit = most if look.hint is None else len(look.hint.record_ids) or most
-        matches = ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.search.concepts)()
+        matches = Ranker.of(corpus, query, self.search.concepts).ranked(wanted, limit)()
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]

@@ -34,7 +34,7 @@ from factmem.recall.index.names_in_query import subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.queries import Query
-from factmem.recall.ranking import ranked
+from factmem.recall.ranking import Ranker
 from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import topics_of
@@ -409,7 +409,7 @@ class _Links:
     def _matches(self, path: _Path, text: str) -> Iterator[RecallMatch]:
         query = self._asking.query(text, self._vectors[text])
         wanted = RecallFilter(subject=path.subject)
-        for match in ranked(self._corpus, query, wanted=wanted, limit=_EACH, concepts=self._asking.concepts)():
+        for match in Ranker.of(self._corpus, query, self._asking.concepts).ranked(wanted, _EACH)():
             yield self._raised(match, path, query)
 
     def _asked_again(self, path: _Path) -> str:

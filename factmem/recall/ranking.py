@@ -183,7 +183,7 @@ class Scored:
         counts: See `Layout`.
         slots: The slots of their vectors; 0 for none.
         said_at: When each was said, in seconds since 1970.
-        score: The composite; see `search`.
+        score: The composite; see `Ranker.search`.
         newest: Whether a statement that this one overtakes answers better, and raises its score.
         similarity: See `ScoreParts`, as the others.
     """
@@ -276,43 +276,6 @@ def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidenc
     return other
 
 
-def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Scored | None:
-    """Return the best rows and all that equal the last of them, in no order; None if there are none.
-
-    A statement that overtakes others scores like the best of them, and they score just below it, whatever the filter.
-    If the query names a time, what was said then is asked for, and every statement keeps its own score.
-
-    Args:
-        corpus: The corpus, as `Corpus.shown` to the caller.
-        query: The query.
-        keep: The rows that a filter keeps, ascending; None for all that the caller sees.
-        limit: Number of best rows.
-    """
-    seen = corpus.seen(query.sight)
-    keep = seen.few if keep is None else keep
-    groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
-    if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
-        chosen, scored = keep, groups.whole(keep)
-        asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))
-    else:
-        asked = CorpusQuery.of(corpus, query, seen, among=None)
-        (scores, error), mask = _first_pass(corpus, asked), seen.mask
-        best = scores[groups.older]
-        if keep is not None:
-            mask = np.zeros(len(scores), np.bool_)
-            mask[keep] = True
-        if mask is not None:
-            scores[~mask] = _HIDDEN
-        cut, chosen = _candidates(scores, limit, 2 * error)
-        raised = groups.newest[best >= cut]
-        chosen = united(chosen, raised if mask is None else raised[mask[raised]])
-        scored = groups.whole(chosen)
-    if not len(scored):
-        return None
-    found = _second_pass(corpus, asked, scored)
-    return _newest_first(found, groups, chosen) if len(groups) else found
-
-
 def _newest_first(scored: Scored, overtaken: Overtaken, kept: Rows) -> Scored:
     """Return the kept rows, the newest statement of each matter scored like the best one; see `scoring.outranked`."""
     there = among(overtaken.older, scored.rows)
@@ -370,80 +333,141 @@ class _Ranking:
         return _Ranking(self.scored.at(rows), [self.currents[row] for row in rows.tolist()])
 
 
-def ranked(
-    corpus: Corpus,
-    query: Query,
-    *,
-    wanted: RecallFilter,
-    limit: int,
-    min_score: float = 0.0,
-    concepts: Mapping[str, Concept[Any, Any]],
-    beside: Callable[[Rows], Sequence[int]] | None = None,
-) -> Callable[[], list[RecallMatch]]:
-    """Search for the exact best of all records that the caller sees and the filter keeps; read them when called.
+@attrs.frozen(eq=False)
+class Ranker:
+    """The exact best records of a corpus for one query, by one filter or by several.
 
-    Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
-    same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
+    What no filter changes is computed once: the weights of the query's words, and the scores of the first pass.
 
-    Args:
-        corpus: The corpus.
+    Attributes:
+        corpus: The corpus, as `Corpus.shown` to the caller.
         query: The query, with what its caller may see.
-        wanted: The filter; it never changes a score.
-        limit: Maximum number of results.
-        min_score: The least score.
         concepts: The declared concepts by keyword.
-        beside: Returns further rows that will be read for some results; a store that is far is asked for both at once.
-
-    Returns:
-        A function that returns the results, best first.
     """
-    corpus, diversity = corpus.shown(query.sight), query.settings.diversity
-    if limit > _FEW_RESULTS or diversity:
-        may_wait()
-    beside = beside if corpus.documents.far else None
-    keep = kept_rows(corpus, query.sight, wanted)
-    best = functools.partial(_best, corpus, query, min_score)
-    read = functools.partial(_read, corpus, query, keep, best, beside)
-    first = None if diversity else best(keep, limit)
 
-    def matches() -> list[RecallMatch]:
-        if diversity:
-            ranking = _diverse(corpus, lambda size: read(size, best(keep, size)), limit, diversity)
+    corpus: Corpus
+    query: Query
+    concepts: Mapping[str, Concept[Any, Any]]
+
+    @classmethod
+    def of(cls, corpus: Corpus, query: Query, concepts: Mapping[str, Concept[Any, Any]]) -> Ranker:
+        """Return the ranker of a query in a corpus."""
+        return cls(corpus.shown(query.sight), query, concepts)
+
+    @functools.cached_property
+    def _weighed(self) -> CorpusQuery:
+        """The query, weighed for all rows."""
+        return CorpusQuery.of(self.corpus, self.query, self.corpus.seen(self.query.sight), among=None)
+
+    @functools.cached_property
+    def _approximate(self) -> tuple[NDArray[np.float32], float]:
+        """The approximate scores of all rows, and the largest error of any of them."""
+        return _first_pass(self.corpus, self._weighed)
+
+    def ranked(
+        self,
+        wanted: RecallFilter,
+        limit: int,
+        *,
+        min_score: float = 0.0,
+        beside: Callable[[Rows], Sequence[int]] | None = None,
+    ) -> Callable[[], list[RecallMatch]]:
+        """Search for the best of all records that the caller sees and the filter keeps; read them when called.
+
+        Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
+        same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
+
+        Args:
+            wanted: The filter; it never changes a score.
+            limit: Maximum number of results.
+            min_score: The least score.
+            beside: Returns further rows that will be read for some results; a store that is far is asked for both at
+                once.
+
+        Returns:
+            A function that returns the results, best first.
+        """
+        corpus, diversity = self.corpus, self.query.settings.diversity
+        if limit > _FEW_RESULTS or diversity:
+            may_wait()
+        beside = beside if corpus.documents.far else None
+        keep = kept_rows(corpus, self.query.sight, wanted)
+        first = None if diversity else self._best(keep, limit, min_score)
+
+        def read(limit: int, best: Scored | None) -> _Ranking | None:
+            return self._read(keep, limit, min_score, best, beside)
+
+        def matches() -> list[RecallMatch]:
+            if diversity:
+                ranking = _diverse(corpus, lambda size: read(size, self._best(keep, size, min_score)), limit, diversity)
+            else:
+                ranking = read(limit, first)
+            return [] if ranking is None else _matches(ranking, self.concepts)
+
+        return matches
+
+    def _best(self, keep: Rows | None, limit: int, min_score: float) -> Scored | None:
+        """Search for the best rows, in order, with all that equal the last of them; None if there are none."""
+        scored = self.search(keep, limit)
+        best = None if scored is None else scored.at(_top(scored, limit, min_score))
+        return best if best is not None and len(best.rows) else None
+
+    def _read(
+        self,
+        keep: Rows | None,
+        limit: int,
+        min_score: float,
+        best: Scored | None,
+        beside: Callable[[Rows], Sequence[int]] | None,
+    ) -> _Ranking | None:
+        """Read the best rows that a search has found; None if there are none."""
+        corpus = self.corpus
+        while best is not None:
+            found = CurrentRows(best.rows, best.rows, counts=best.counts)
+            read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
+            currents = [current for current in read if current is not None]
+            if len(currents) == len(read):
+                return _in_order(best, currents, limit)
+            # Some were erased since the corpus was made: others take their places.
+            left = corpus.seen(self.query.sight).rows if keep is None else keep
+            keep = left[~among(left, best.rows[[current is None for current in read]])]
+            best = self._best(keep, limit, min_score)
+        return None
+
+    def search(self, keep: Rows | None, limit: int) -> Scored | None:
+        """Return the best rows and all that equal the last of them, in no order; None if there are none.
+
+        A statement that overtakes others scores like the best of them, and they score just below it, whatever the
+        filter. If the query names a time, what was said then is asked for, and every statement keeps its own score.
+
+        Args:
+            keep: The rows that a filter keeps, ascending; None for all that the caller sees.
+            limit: Number of best rows.
+        """
+        corpus, query = self.corpus, self.query
+        seen = corpus.seen(query.sight)
+        keep = seen.few if keep is None else keep
+        groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
+        if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
+            chosen, scored = keep, groups.whole(keep)
+            asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))
         else:
-            ranking = read(limit, first)
-        return [] if ranking is None else _matches(ranking, concepts)
-
-    return matches
-
-
-def _best(corpus: Corpus, query: Query, min_score: float, keep: Rows | None, limit: int) -> Scored | None:
-    """Search for the best rows, in order, with all that equal the last of them; None if there are none."""
-    scored = search(corpus, query, keep, limit)
-    best = None if scored is None else scored.at(_top(scored, limit, min_score))
-    return best if best is not None and len(best.rows) else None
-
-
-def _read(
-    corpus: Corpus,
-    query: Query,
-    keep: Rows | None,
-    again: Callable[[Rows | None, int], Scored | None],
-    beside: Callable[[Rows], Sequence[int]] | None,
-    limit: int,
-    best: Scored | None,
-) -> _Ranking | None:
-    """Read the best rows that a search has found; None if there are none."""
-    while best is not None:
-        found = CurrentRows(best.rows, best.rows, counts=best.counts)
-        read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
-        currents = [current for current in read if current is not None]
-        if len(currents) == len(read):
-            return _in_order(best, currents, limit)
-        # Some were erased since the corpus was made: others take their places.
-        left = corpus.seen(query.sight).rows if keep is None else keep
-        keep = left[~among(left, best.rows[[current is None for current in read]])]
-        best = again(keep, limit)
-    return None
+            asked = self._weighed
+            (scores, error), mask = self._approximate, seen.mask
+            best = scores[groups.older]
+            if keep is not None:
+                mask = np.zeros(len(scores), np.bool_)
+                mask[keep] = True
+            if mask is not None:
+                scores = np.where(mask, scores, np.float32(_HIDDEN))
+            cut, chosen = _candidates(scores, limit, 2 * error)
+            raised = groups.newest[best >= cut]
+            chosen = united(chosen, raised if mask is None else raised[mask[raised]])
+            scored = groups.whole(chosen)
+        if not len(scored):
+            return None
+        found = _second_pass(corpus, asked, scored)
+        return _newest_first(found, groups, chosen) if len(groups) else found
 
 
 def _top(scored: Scored, limit: int, min_score: float) -> Rows:

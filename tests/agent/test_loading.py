@@ -111,6 +111,17 @@ async def test_the_budget_bounds_the_facts_about_a_named_subject_and_given_subje
     assert "Lena" not in block["content"]
 
 
+async def test_facts_statements_and_replies_are_reranked_at_once() -> None:
+    reranker = Noting()
+    async with memory_over(reranker=reranker) as memory:
+        await about_lena(memory)
+        await memory.remember(Message(content="Lena wears size 31 now.", role="assistant"))
+        with plugin(memory).run() as run:
+            block = await run.load([Message(content="What is Lena's shoe size?")])
+    assert len(block.records) > 2
+    assert len(reranker.queries) == 1
+
+
 async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None:
     asked, reranker = [Message(content="What is Lena's shoe size?")], Noting()
     async with memory_over(reranker=reranker, access_statistics=True) as memory:
@@ -120,7 +131,7 @@ async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None
             searches = len(reranker.queries)
             await run.load(asked, concepts=[SIZE], subjects=[USER])
             await run.load(asked, concepts=[SIZE], subjects=[MemorySubject("Lena")])
-        assert searches == len(reranker.queries) - searches == 2
+        assert (searches, len(reranker.queries)) == (1, 3)
         records = await memory.list_records()
         counts = {record.id for record in records if (await memory.admin.accesses(record.id))[record.id].count}
     assert [record.subject.name for record in block.records] == ["Lena", "user"]

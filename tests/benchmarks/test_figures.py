@@ -61,6 +61,7 @@ def test_the_table_of_mechanisms_is_that_of_the_results_and_names_them_all(dated
     result = json.loads((ROOT / "benchmarks" / "results" / "ablation.json").read_text(encoding="utf-8"))
     assert ablation.markdown(result) in (ROOT / "docs/pages/explanation/benchmarks.md").read_text(encoding="utf-8")
     assert result["lines"].keys() == ablation.MECHANISMS.keys()
+    assert all(bool(mechanism.lines) == bool(mechanism.code) for mechanism in ablation.MECHANISMS.values())
 
 
 def test_the_metrics_are_those_of_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ from factmem.abc.capabilities import EmbedderIdentity
 from factmem.abc.detector import DropReason
 from factmem.abc.observer import Effect, Operation
 from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.details import FactDetails, Origin
 from factmem.memory.admin import Admin
 from factmem.memory.dead_letters import DeadLetters
@@ -223,6 +224,17 @@ async def test_what_deep_recall_finds_is_counted(watcher: Watcher) -> None:
         found = await deeply(memory, "Which city does somebody live in, and since when do they live there now?")
     (recalled,) = watcher.completed(Operation.RECALL)
     assert recalled.records_out == len(found.matches) == 1
+
+
+async def test_what_an_agent_loads_is_one_recall_of_facts_and_statements(watcher: Watcher) -> None:
+    async with watched(watcher) as memory:
+        await memory.save(SingleFact(CITY, "Lima"), subject=USER)
+        await memory.remember("Lima is foggy.", subject=USER)
+        async with AgentMemory(AgentMemoryConfig(store=memory, users="shared")) as plugin:
+            with plugin.run() as run:
+                await run.load([Message(content="What about Lima?")])
+    (recalled,) = watcher.completed(Operation.RECALL)
+    assert recalled.records_out == 2
 
 
 async def test_an_embedding_has_its_embedder(watcher: Watcher) -> None:

@@ -15,7 +15,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.index.selection import selected
 from factmem.recall.queries import Query, read_query
-from factmem.recall.ranking import ranked
+from factmem.recall.ranking import Ranker
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight
@@ -57,7 +57,7 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
     def best(diversity: float) -> list[str]:
         settings = RecallSettings(diversity=diversity)
         query = Query(terms=terms, vector=None, sight=Sight(), now=NOW.timestamp(), settings=settings)
-        matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})()
+        matches = Ranker.of(corpus, query, {}).ranked(RecallFilter(), 2)()
         return [match.record.value for match in matches]
 
     expected = best(1.0)

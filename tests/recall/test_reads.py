@@ -23,9 +23,7 @@ from factmem.abc.capabilities import KeepsLog
 from factmem.errors import EmbedderMismatchError, StoreUnavailableError
 from factmem.recall import queries, ranking
 from factmem.recall.index import mirror, postings, vector_slots
-from factmem.recall.index.corpus import Corpus
-from factmem.recall.queries import Query
-from factmem.recall.ranking import _candidates
+from factmem.recall.ranking import Ranker, _candidates
 from factmem.records import Recorded
 from factmem.short_work import at_once, may_wait
 from factmem.subjects import MemorySubject
@@ -119,13 +117,13 @@ async def test_a_recall_reads_records_in_a_thread_and_searches_once(
     async with Memory(SqliteVecMemoryProvider(tmp_path / "facts.db"), embedder=HashEmbedder()) as memory:
         await memory.remember_many([f"{word} {number}" for word in ("amber", "basil") for number in range(15)])
     searches: list[int] = []
-    search = ranking.search
+    search = Ranker.search
 
-    def counted(corpus: Corpus, query: Query, keep: Any, limit: int) -> Any:
-        searches.append(query.terms[0].number)
-        return search(corpus, query, keep, limit)
+    def counted(ranker: Ranker, keep: Any, limit: int) -> Any:
+        searches.append(ranker.query.terms[0].number)
+        return search(ranker, keep, limit)
 
-    monkeypatch.setattr(ranking, "search", counted)
+    monkeypatch.setattr(Ranker, "search", counted)
     async with Memory(provider, embedder=HashEmbedder()) as memory:
         await memory.recall("amber")
         threads.clear()
