@@ -8,6 +8,9 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
+SHORT: Final = 100
+"""Number of characters of a text up to which it is read, and its words are found, in a fraction of a millisecond."""
+
 _AT_ONCE: Final = ContextVar("_AT_ONCE", default=False)
 
 

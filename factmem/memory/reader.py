@@ -41,7 +41,7 @@ from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, Tombstone, shown_record
 from factmem.scopes import MemoryScope
-from factmem.short_work import at_once
+from factmem.short_work import SHORT, at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
 
@@ -211,7 +211,7 @@ class Reader(Part):
             taken, next_page = listing.of(corpus, found)
             return RecordPage(hydrated(_in_full(corpus, taken), self._context.concepts), next_page=next_page)
 
-        return await self.of_visible(self.wanted(filters, strongest=strongest), listed)
+        return await self.of_visible(self.wanted(filters, strongest=strongest), listed, small=True)
 
     async def info(
         self,
@@ -241,20 +241,33 @@ class Reader(Part):
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:
         """Return the current, visible records that pass a filter."""
-        return await self.of_visible(wanted, _in_full)
+        return await self.of_visible(wanted, _in_full, small=True)
 
-    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, CurrentRows], T]) -> T:
-        """Derive something from the current, visible records that pass a filter, in a worker thread."""
+    async def of_visible(
+        self, wanted: RecallFilter, derive: Callable[[Corpus, CurrentRows], T], *, small: bool = False
+    ) -> T:
+        """Derive something from the current, visible records that pass a filter.
+
+        Args:
+            wanted: The filter.
+            derive: Derives it.
+            small: See `found_in_corpus`.
+        """
         sight = self._context.sight_of(wanted)
         self.look_in(wanted)
-        return await self.of_corpus(lambda corpus: derive(corpus, selected(corpus, sight, wanted)))
+        return await self.of_corpus(lambda corpus: derive(corpus, selected(corpus, sight, wanted)), small=small)
 
-    async def of_corpus(self, derive: Callable[[Corpus], T]) -> T:
-        """Return what a function derives from the records that are current at the context's moment."""
-        return await self.found_in_corpus(lambda corpus: functools.partial(derive, corpus), small=False)
+    async def of_corpus(self, derive: Callable[[Corpus], T], *, small: bool = False) -> T:
+        """Return what a function derives from the records that are current at the context's moment.
+
+        Args:
+            derive: Derives it.
+            small: See `found_in_corpus`.
+        """
+        return await self.found_in_corpus(lambda corpus: functools.partial(derive, corpus), small=small)
 
     async def found_in_corpus(
-        self, search: Callable[[Corpus], Callable[[], T]], *, embedded: bool = False, small: bool = True
+        self, search: Callable[[Corpus], Callable[[], T]], *, embedded: bool = False, small: bool = False
     ) -> T:
         """Return what a search finds in the records that are current at the context's moment.
 
@@ -312,11 +325,13 @@ class Reader(Part):
         sight = self._context.sight
 
         def named(corpus: Corpus) -> list[MemorySubject]:
+            if len(text) > SHORT:
+                may_wait()
             shown = corpus.shown(sight)
             numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), shown.seen(sight), speakers=False)
             return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
 
-        return await self.of_corpus(named)
+        return await self.of_corpus(named, small=True)
 
     def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant.
@@ -471,6 +486,8 @@ async def _in_time(read: Callable[[], T], count: int) -> T:
 
 def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:
     """Return current records read from the store."""
+    if len(found.rows) > _FEW:
+        may_wait()
     return [row for row in corpus.currents(found) if row is not None]
 
 

@@ -39,7 +39,7 @@ from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.sentences import language_code
-from factmem.short_work import may_wait
+from factmem.short_work import SHORT, may_wait
 from factmem.validators import check_instance
 from factmem.views import Sight
 
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("factmem")
 _EVERYTHING: Final = Filters()
-
-_SHORT: Final = 100
-"""Number of characters of a query up to which it is read, and its words are found, in a fraction of a millisecond."""
 
 
 class RecallDepth(enum.Enum):
@@ -207,7 +204,7 @@ class Recaller(ReadingPart):
             begun = [asked[search.sight].begin(search) for search in searches]
             return lambda: [finish() for finish in begun]
 
-        return await self._reader.found_in_corpus(begin, embedded=embedded)
+        return await self._reader.found_in_corpus(begin, embedded=embedded, small=True)
 
     def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
@@ -468,7 +465,7 @@ class Search:
 
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. Slow for a long one; see `factmem.short_work`."""
-        if len(text) > _SHORT:
+        if len(text) > SHORT:
             may_wait()
         query = Query(
             **(read_query(text) if self.lexical else {}),
