@@ -409,8 +409,8 @@ def _line(
         "from": began,
         "until": ended,
     }
-    attributes = "".join(f' {name}="{escaped(value)}"' for name, value in optional.items() if value is not None)
-    return f"<{tag}{attributes}>{content}</{tag}>"
+    attributes = [f' {name}="{escaped(value)}"' for name, value in optional.items() if value is not None]
+    return f"<{tag}{''.join(attributes)}>{content}</{tag}>"
 
 
 def _position(record: FactRecord[Any]) -> tuple[int, str, bool, str, dt.datetime, int]:

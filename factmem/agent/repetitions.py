@@ -190,7 +190,7 @@ class _Clause:
             for first, last in places
         )
 
-    @property
+    @functools.cached_property
     def is_plain(self) -> bool:
         """Whether no word of it denies anything, tells of an end ("no longer"), or is about the past or others."""
         return all(cue not in _TURNS for cue, _ in self.marks)
@@ -441,7 +441,7 @@ class Coverage:
 
 def means_more(record: FactRecord[Any]) -> bool:
     """Return whether a statement is a short answer or correction, to which other words give its meaning."""
-    return any(item.before is not None for item in record.evidence[:1])
+    return bool(record.evidence) and record.evidence[0].before is not None
 
 
 def _value(record: FactRecord[Any], *, former: bool) -> _Value:
@@ -453,11 +453,12 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
 
 
 def _whose(record: FactRecord[Any]) -> _Whose:
-    return record.subject.key, next((item.speaker for item in record.evidence), None)
+    return record.subject.key, record.evidence[0].speaker if record.evidence else None
 
 
 def _manner(clause: _Clause, record: FactRecord[Any]) -> _Manner:
-    return clause.marks, _whose(record)[1], next((item.day for item in record.evidence), None)
+    speaker, day = ((item := record.evidence[0]).speaker, item.day) if record.evidence else (None, None)
+    return clause.marks, speaker, day
 
 
 def _individual(record: FactRecord[Any]) -> _Individual:

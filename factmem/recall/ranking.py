@@ -52,7 +52,7 @@ _BLOCK: Final = 128
 _HIDDEN: Final = -1.0
 """Approximate score of a row that the caller does not see or that a filter leaves out."""
 
-_FEW_RESULTS: Final = 50
+_FEW_RESULTS: Final = 64
 """Number of results that are made in a fraction of a millisecond."""
 
 _POOL: Final = 8
