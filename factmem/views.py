@@ -13,7 +13,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class View:
     """The scopes, anchored at the tenant, and the subjects that a memory is confined to.
 
@@ -93,7 +93,7 @@ UNCONFINED: Final = View()
 """The view that is not confined."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class Sight:
     """The assertions that a caller may see, of one tenant.
 

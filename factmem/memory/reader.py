@@ -84,7 +84,7 @@ class Reader(Part):
             _check_one_individual(found)
             return fact_of(concept, found) if found else None
 
-        return await _in_time(strongest, len(rows))
+        return await in_time(strongest, len(rows))
 
     def _at(
         self, keywords: Collection[str], subject: MemorySubject | str | None, scope: MemoryScope | str | None
@@ -128,7 +128,7 @@ class Reader(Part):
             rows = fold(seen, context.moment)
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
 
-        return await _in_time(current, len(log))
+        return await in_time(current, len(log))
 
     async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
         """Return the log of one concept at one place: of its keyword, or else of alike ones."""
@@ -175,7 +175,7 @@ class Reader(Part):
             facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
             return [schema.partial(facts) for schema in schemas]
 
-        return await _in_time(filled, len(visible))
+        return await in_time(filled, len(visible))
 
     async def history(
         self,
@@ -381,12 +381,7 @@ class Reader(Part):
         if self._context.all_users:
             return list(await self._backend.mirror.log(part))
         sight = self._context.sight_of(part.kept)
-        log = await self._backend.mirror.log(attrs.evolve(part, sight=sight))
-
-        def select() -> list[LogEntry]:
-            return [entry for entry in log if not isinstance(entry, Recorded) or sight.sees(entry.assertion)]
-
-        return await to_thread.run_sync(select)
+        return list(await self._backend.mirror.log(attrs.evolve(part, sight=sight), sight.sees))
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
@@ -453,7 +448,7 @@ class Reader(Part):
             ]
             return self._revisions(here, declared)
 
-        return await _in_time(seen, len(log))
+        return await in_time(seen, len(log))
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
@@ -479,7 +474,7 @@ class ReadingPart(Part):
         return self._reader.everybody
 
 
-async def _in_time(read: Callable[[], T], count: int) -> T:
+async def in_time(read: Callable[[], T], count: int) -> T:
     """Return what a function reads from a number of facts or log entries: of many, in a worker thread."""
     return read() if count <= _FEW else await to_thread.run_sync(read)
 

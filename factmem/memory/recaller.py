@@ -127,12 +127,13 @@ class Recaller(ReadingPart):
         except EmbedderError as error:
             failure = search.without_meaning(error)
             found = await self._ranked(searches, query, {}, happened, embedded=False)
-        scored: dict[Sight, _Reranked] = {}
+        reranked: dict[Sight, _Reranked] = {}
         results: list[RecallMatches] = []
         for search, each in zip(searches, found, strict=True):
-            if search.sight not in scored:
-                scored[search.sight] = await self._reranked(query, each.pool, strict=strict)
-            results.append(await self._results(query, each, search.limit, scored[search.sight], failure))
+            order = reranked.get(search.sight) if each.pool else _Reranked()
+            if order is None:
+                order = reranked[search.sight] = await self._reranked(query, each.pool, strict=strict)
+            results.append(await self._results(query, each, search.limit, order, failure))
         return results
 
     async def _results(
@@ -145,13 +146,9 @@ class Recaller(ReadingPart):
         return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
 
     async def _reranked(self, query: str, pool: Sequence[RecallMatch], *, strict: bool) -> _Reranked:
-        """Ask the reranker, if there is one, about the best of all that the caller sees.
-
-        No filter changes an order: those that a filter keeps stand in the order of all.
-        """
+        """Ask the reranker about the best of all that the caller sees; those that a filter keeps stand in its order."""
         reranker, bounds = self._backend.reranker, self._backend.reranking
-        if reranker is None or not pool:
-            return _Reranked()
+        assert reranker is not None, "without one, there is no pool"
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -197,11 +194,11 @@ class Recaller(ReadingPart):
             return _Asked(ranker=ranker, linked=followed(corpus, asking), search=search, top=top)
 
         def begin(corpus: Corpus) -> Callable[[], list[_Found]]:
-            asked: dict[Sight, _Asked] = {}
+            asked: list[_Asked] = []
             for search in searches:
-                if search.sight not in asked:
-                    asked[search.sight] = asked_by(corpus, search)
-            begun = [asked[search.sight].begin(search) for search in searches]
+                alike = next((it for it in asked if it.search.sight == search.sight), None)
+                asked.append(alike or asked_by(corpus, search))
+            begun = [of.begin(search) for of, search in zip(asked, searches, strict=True)]
             return lambda: [finish() for finish in begun]
 
         return await self._reader.found_in_corpus(begin, embedded=embedded, small=True)
@@ -238,9 +235,9 @@ class Recaller(ReadingPart):
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
         matches = await to_thread.run_sync(search.marked, corpus, matches)
-        pool = matches[: self._backend.reranking.top]
-        compared = await to_thread.run_sync(lambda: Compared.of(corpus, search.query(corpus, question, None)))
-        reranked = await self._reranked(question, pool, strict=strict)
+        pool = matches[: self._backend.reranking.top] if self._backend.reranker is not None else ()
+        compared = await to_thread.run_sync(search.compared, corpus, question)
+        reranked = await self._reranked(question, pool, strict=strict) if pool else _Reranked()
         found_at_all = _Found(matches=matches, pool=pool, compared=compared)
         ordered = await self._results(question, found_at_all, search.limit, reranked, searches.failure)
         own = (await searches.found([Look(question)]))[Look(question)]
@@ -358,7 +355,8 @@ class _Asked:
 
     def begin(self, search: Search) -> Callable[[], _Found]:
         """Begin a search, and return a function that reads what it finds. Both block; see `factmem.short_work`."""
-        read = self._begin(attrs.evolve(search, limit=max(search.limit, self.top, FIRST_RESULTS)))
+        limit = max(search.limit, self.top, FIRST_RESULTS)
+        read = self._begin(search if limit == search.limit else attrs.evolve(search, limit=limit))
 
         def finish() -> _Found:
             matches = search.marked(self.ranker.corpus, read())
@@ -387,7 +385,7 @@ class _Asked:
 
     @functools.cached_property
     def _compared(self) -> Compared:
-        return Compared.of(self.ranker.corpus, self.ranker.query)
+        return Compared.of(self.ranker.corpus, self.ranker.query, self.ranker.seen)
 
 
 @attrs.frozen(kw_only=True)
@@ -462,6 +460,11 @@ class Search:
     def marked(self, corpus: Corpus, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Mark matches that were overtaken or retracted. Blocks; see `factmem.short_work`."""
         return marked(corpus, matches, sight=self.sight, wanted=self.wanted, concepts=self.concepts)
+
+    def compared(self, corpus: Corpus, text: str) -> Compared:
+        """Return the records that a text is compared with. Blocks; see `factmem.short_work`."""
+        ranker = Ranker.of(corpus, self.query(corpus, text, None), self.concepts)
+        return Compared.of(ranker.corpus, ranker.query, ranker.seen)
 
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. Slow for a long one; see `factmem.short_work`."""

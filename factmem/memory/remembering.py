@@ -67,6 +67,9 @@ _log = logging.getLogger("factmem")
 _OFTEN: Final = 200
 """Number of characters up to which a text may be said again in the same words."""
 
+_FEW_MESSAGES: Final = 10
+"""Number of messages whose characters are counted."""
+
 _LEVELS: Final = 4
 """Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
 
@@ -675,7 +678,7 @@ class Rememberer(PipelinePart):
         origins = order.origins or policies.origins
         listened = partial(heard_as, origins=origins, flagged=policies.flagged)
         talk = [*map(_heard_before, earlier), *map(listened, messages.values())]
-        repeated = await to_thread.run_sync(repetitions, talk)
+        repeated = await off_loop(partial(repetitions, talk), sum(len(said.text) for said in talk))
         cited = [item.assertion.details.evidence[0] for item in earlier]
         ids = [*(words.message_id or "" for words in cited), *messages]
         speakers = [*(words.speaker for words in cited), *(message.name for message in messages.values())]
@@ -804,12 +807,10 @@ def _ids_of(stored: Sequence[Taken]) -> list[str]:
 
 
 def _length_of(items: Sequence[Taken]) -> int | None:
-    """Return the number of characters of a single text or message; None for anything longer to count."""
-    match items:
-        case [Taken(conversation=Conversation(messages=[Message(content=text)]))]:
-            return len(text)
-        case _:
-            return None
+    """Return the number of characters of a few texts or messages; None for more, which take long to count."""
+    messages = itertools.chain.from_iterable(item.conversation.messages for item in items)
+    few = list(itertools.islice(messages, _FEW_MESSAGES + 1))
+    return sum(len(message.content) for message in few) if len(few) <= _FEW_MESSAGES else None
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | None) -> Unit | None:

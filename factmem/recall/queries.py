@@ -153,10 +153,8 @@ class Compared(NamedTuple):
     held: float
 
     @classmethod
-    def of(cls, corpus: Corpus, query: Query) -> Compared:
-        """Return the records that a query is compared with in a corpus."""
-        corpus = corpus.shown(query.sight)
-        seen = corpus.seen(query.sight)
+    def of(cls, corpus: Corpus, query: Query, seen: Seen) -> Compared:
+        """Return the records that a query is compared with in a corpus, of which its caller sees a part."""
         terms = [term for term in query.terms if term.number in query.content]
         held = [min(of.documents[0], 1.0) for of in corpus.figures(terms, seen)] if terms else [1.0]
         return cls(seen.counts[0], sum(held) / len(held))

@@ -26,7 +26,7 @@ from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, RowWeights
+from factmem.recall.index.corpus import Corpus, RowWeights, Seen
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
@@ -355,9 +355,14 @@ class Ranker:
         return cls(corpus.shown(query.sight), query, concepts)
 
     @functools.cached_property
+    def seen(self) -> Seen:
+        """What the caller sees of the corpus."""
+        return self.corpus.seen(self.query.sight)
+
+    @functools.cached_property
     def _weighed(self) -> CorpusQuery:
         """The query, weighed for all rows."""
-        return CorpusQuery.of(self.corpus, self.query, self.corpus.seen(self.query.sight), among=None)
+        return CorpusQuery.of(self.corpus, self.query, self.seen, among=None)
 
     @functools.cached_property
     def _approximate(self) -> tuple[NDArray[np.float32], float]:
@@ -429,7 +434,7 @@ class Ranker:
             if len(currents) == len(read):
                 return _in_order(best, currents, limit)
             # Some were erased since the corpus was made: others take their places.
-            left = corpus.seen(self.query.sight).rows if keep is None else keep
+            left = self.seen.rows if keep is None else keep
             keep = left[~among(left, best.rows[[current is None for current in read]])]
             best = self._best(keep, limit, min_score)
         return None
@@ -444,8 +449,7 @@ class Ranker:
             keep: The rows that a filter keeps, ascending; None for all that the caller sees.
             limit: Number of best rows.
         """
-        corpus, query = self.corpus, self.query
-        seen = corpus.seen(query.sight)
+        corpus, query, seen = self.corpus, self.query, self.seen
         keep = seen.few if keep is None else keep
         groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
         if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):

@@ -41,7 +41,7 @@ from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import indexed_text
-from factmem.records import Assertion, LogEntry, Tombstone
+from factmem.records import Assertion, LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import PROBE
@@ -201,13 +201,23 @@ class Mirror:
         self._cache.was_read(self, self._mirror_limit)
         return Glance(corpus, holds)
 
-    async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
+    async def log(
+        self, part: LogPart | None = None, sees: Callable[[Assertion], bool] | None = None
+    ) -> Sequence[LogEntry]:
         """Return the tenant's log, in step with the store.
 
         Args:
             part: The part; None for all of it.
+            sees: Whether an assertion is returned; None for all of them.
         """
-        return await self._of_log(lambda log: log.log(part))
+
+        def visible(log: TenantLog) -> Sequence[LogEntry]:
+            entries = log.log(part)
+            if sees is None:
+                return entries
+            return [entry for entry in entries if not isinstance(entry, Recorded) or sees(entry.assertion)]
+
+        return await self._of_log(visible)
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
