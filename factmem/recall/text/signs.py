@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final, assert_never
@@ -143,16 +144,19 @@ def people_asked(query: str) -> list[str]:
 
     A role, such as a teacher, is somebody else where it does something. Capitalized words are a name unless they are an
     abbreviation, the speaker asks in the first person, or the language writes nouns so. The words that ask of whom
-    something holds stand for nobody: "which of my friends".
+    something holds stand for nobody: "which of my friends". Where somebody is named or is the speaker's, other
+    relations are what is asked of them: "Who is Zoe's husband?", "Does my sister have children?".
     """
     look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
     doing = _DOING.search(look)
     acts = "" if doing is None else doing[1].lower()
     people = [word for word in words if (related := relation(word)) and (related not in _ROLES or word == acts)]
+    own = {word for before, word in itertools.pairwise(words) if before in _MINE}
+    whose = [word for word in people if word in own]
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
-        people += _names(look)
-    return people
+        whose += _names(look)
+    return whose or people
 
 
 def _names(query: str) -> list[str]:
