@@ -39,6 +39,7 @@ from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
+from factmem.recall.text.signs import is_relative
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, Tombstone, shown_record
 from factmem.scopes import MemoryScope
 from factmem.short_work import SHORT, at_once, may_wait
@@ -96,7 +97,8 @@ class Reader(Part):
     def _competing(self, rows: Sequence[Current], wanted: RecallFilter) -> Sequence[Current]:
         """Return the facts that may be chosen: where no subject is named and the view is for a user, none of others.
 
-        Others are subjects that are neither declared nor have a priority, such as another person.
+        Others are subjects that are neither declared nor have a priority, such as another person, and those that are
+        called by a word for one, such as ``boss``.
         """
         view = self._context.view
         if wanted.subject is not None or view.individuals is None:
@@ -107,7 +109,9 @@ class Reader(Part):
         return [
             row
             for row, subject in zip(rows, subjects, strict=True)
-            if view.shows(subject) and (subject.name in known or subject.priority_level < _NO_PRIORITY)
+            if view.shows(subject)
+            and (subject.name in known or subject.priority_level < _NO_PRIORITY)
+            and (subject.name in own or not is_relative(subject.name))
         ]
 
     def _exact_place(self, wanted: RecallFilter) -> Place | None:

@@ -119,6 +119,17 @@ async def test_a_relative_of_the_viewer_is_not_that_of_somebody_else(query: str,
         assert (await memory.recall(query)).answers is answers
 
 
+async def test_a_subject_called_boss_is_another_person_than_the_viewer() -> None:
+    allergy = Concept.single("allergy", "Food that the person is allergic to")
+    async with Memory("memory:", viewer="Ann") as memory:
+        await memory.save(SingleFact(allergy, "milk"), subject=MemorySubject("boss", priority_level=2))
+        answers = [
+            (await memory.recall(question)).answers
+            for question in ("What am I allergic to?", "What is my boss allergic to?")
+        ]
+    assert answers == [False, True]
+
+
 @pytest.mark.parametrize(
     ("query", "first"),
     [

@@ -30,6 +30,7 @@ from factmem.recall.index.outline_codec import (
     read_tail,
 )
 from factmem.recall.index.sizes import OBJECT
+from factmem.recall.text.signs import is_relative
 from factmem.scopes import MemoryScope
 from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
@@ -152,7 +153,7 @@ class Columns:
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, Finder] = {name: Finder() for name in _KEYS}
         self._reached: dict[Hashable, NDArray[np.bool_]] = {}
-        self._individuals = self._capitalized = np.empty(0, np.bool_)
+        self._individuals = self._capitalized = self._relatives = np.empty(0, np.bool_)
         self._called: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -222,12 +223,15 @@ class Columns:
         """Return which subjects, by their numbers, are individuals."""
         known, size = self._individuals, len(self.subjects)
         if len(known) < size:
-            names = [text.partition(_INDIVIDUAL)[2] for text in self.subjects.texts[len(known) : size]]
+            texts = self.subjects.texts[len(known) : size]
+            names = [text.partition(_INDIVIDUAL)[2] for text in texts]
             for number, name in enumerate(names, start=len(known)):
                 if name:
                     self._called.setdefault(name, []).append(number)
-            capitals = [text[:1].isupper() for text in self.subjects.texts[len(known) : size]]
+            capitals = [text[:1].isupper() for text in texts]
             self._capitalized = np.concatenate([self._capitalized[: len(known)], np.array(capitals, np.bool_)])
+            relatives = [is_relative(text.partition(_INDIVIDUAL)[0]) for text in texts]
+            self._relatives = np.concatenate([self._relatives[: len(known)], np.array(relatives, np.bool_)])
             self._individuals = known = np.concatenate([known, np.array(names) != ""])
         return known
 
@@ -236,13 +240,15 @@ class Columns:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which subjects, by their numbers, are a viewer's own, and which are other people.
 
-        Everything, the user and what is called like the viewer are the viewer's own; individuals are people.
+        Everything, the user and what is called like the viewer are the viewer's own; individuals are people, and so is
+        a subject such as ``boss``.
 
         Args:
             viewer: The viewer.
             capitalized: Whether a capitalized name is a person's, too.
         """
         people = self.individuals()
+        people = people | self._relatives[: len(people)]
         names = (MemorySubject.EVERYTHING.name, Origin.USER.value, *([viewer] if viewer else ()))
         numbers = [*self.numbers_of((name, None) for name in names), *self._called.get(viewer or "", ())]
         own = np.zeros(len(people), np.bool_)

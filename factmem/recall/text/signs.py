@@ -101,6 +101,11 @@ def relation(word: str) -> str:
     return str(_RELATIONS.get(word) or _RELATIONS.get(word.rstrip("s").rstrip("'’"), ""))
 
 
+def is_relative(name: str) -> bool:
+    """Return whether the name of a subject is a word for a relative, a friend or the like: "boss", "Mutter"."""
+    return name.lower() in _PEOPLE
+
+
 def widened(relation: str) -> str:
     """Return the English name of a relation, and of those that it is a kind of: "daughter child"."""
     return " ".join([relation, *[wider for wider, kinds in _KINDS_OF.items() if relation in kinds]])
