@@ -214,8 +214,7 @@ class _Marks:
             return []
         near = np.isin(columns["conversation"][retired], columns["conversation"][rows])
         near &= np.isin(columns["position"][retired], columns["position"][rows])
-        found: list[int] = retired[near].tolist()
-        return found
+        return retired[near].tolist()
 
     def _beside(self, row: int) -> list[int]:
         """Return the other rows that count, from the same place in the conversation."""
@@ -224,8 +223,7 @@ class _Marks:
         same &= columns["position"][:size] == columns["position"][row]
         same &= self.corpus.counts
         same[row] = False
-        found: list[int] = np.flatnonzero(same).tolist()
-        return found
+        return np.flatnonzero(same).tolist()
 
     def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
         """Return whether a fact found in one of a statement's messages is current."""
@@ -266,8 +264,7 @@ class _Marks:
         columns = self.corpus.columns
         rivals = columns.find("fold", columns["fold"][row : row + 1])
         rivals = rivals[rivals < len(self.corpus.counts)]
-        same: NDArray[np.intp] = rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
-        return same
+        return rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
 
     def _taken_back(self, row: int) -> bool:
         """Return whether a fact that does not count did so once, and has not expired."""

@@ -106,8 +106,7 @@ def _misfit(corpus: Corpus, query: Query, of: Rows | slice) -> NDArray[np.bool_]
     """Return whether rows are of a role that the query does not ask for; None if none are."""
     if corpus.assistant is None:
         return np.ones(1, np.bool_) if query.asks_assistant else None
-    misfit: NDArray[np.bool_] = corpus.assistant[of] != query.asks_assistant
-    return misfit
+    return corpus.assistant[of] != query.asks_assistant
 
 
 class _Words(NamedTuple):

@@ -133,14 +133,12 @@ def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment:
     rows = rows[rows < len(counts)]
     rows = rows[counts[rows] & (columns.of_rows("track", rows) == columns.of_rows("track", np.array([row])))]
     same = rows[~_ended(columns, moment, rows) & (columns["value"][rows] == columns["value"][row])]
-    ordered: NDArray[np.intp] = same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
-    return ordered
+    return same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
 
 
 def _ended(columns: Columns, moment: Moment, rows: Any) -> NDArray[np.bool_]:
     removed = (columns["flags"][rows] & REMOVED) != 0
-    ended: NDArray[np.bool_] = ends(removed, columns["expires_at"][rows], microseconds(moment.present))
-    return ended
+    return ends(removed, columns["expires_at"][rows], microseconds(moment.present))
 
 
 def _states_known(columns: Columns, moment: Moment, changes: Changes) -> NDArray[np.uint8]:

@@ -176,8 +176,7 @@ class Columns:
 
     def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Return a column of `of_heads` for some rows."""
-        found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
-        return found
+        return self.of_heads(name)[self["head"][rows]]
 
     @property
     def terms(self) -> NDArray[np.uint64]:
@@ -321,8 +320,7 @@ class Columns:
         return new, left
 
     def _ends(self) -> NDArray[np.int64]:
-        ends: NDArray[np.int64] = self["terms_start"] + self["terms_count"]
-        return ends
+        return self["terms_start"] + self["terms_count"]
 
     def _renumber(self, new: Columns, name: str, left: NDArray[np.intp]) -> None:
         column = {"heads": "head", "labels": "labels", "conversations": "conversation"}[name]
@@ -605,10 +603,7 @@ def among(numbers: NDArray[Any], others: Sequence[int] | NDArray[Any]) -> NDArra
         return np.zeros(len(numbers), np.bool_)
     known = np.array(others)
     known.sort()
-    found: NDArray[np.bool_] = (
-        numbers == known[0] if len(known) == 1 else known.take(known.searchsorted(numbers), mode="clip") == numbers
-    )
-    return found
+    return numbers == known[0] if len(known) == 1 else known.take(known.searchsorted(numbers), mode="clip") == numbers
 
 
 def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:

@@ -490,8 +490,7 @@ class Corpus:
     @functools.cached_property
     def grouped(self) -> Mask:
         """Whether each row is in a conversation with others."""
-        grouped: Mask = (self.layout.before >= 0) | (self.layout.after >= 0)
-        return grouped
+        return (self.layout.before >= 0) | (self.layout.after >= 0)
 
     @functools.cached_property
     def heads(self) -> NDArray[np.int32]:
@@ -501,8 +500,7 @@ class Corpus:
     @functools.cached_property
     def points_back(self) -> Mask:
         """Whether each row names a time before its own."""
-        points: Mask = self._column("tells") & POINTS_BACK != 0
-        return points
+        return self._column("tells") & POINTS_BACK != 0
 
     @functools.cached_property
     def kinds(self) -> NDArray[np.uint8]:
@@ -523,8 +521,7 @@ class Corpus:
     @functools.cached_property
     def said_at(self) -> NDArray[np.float64]:
         """When each row was said, in seconds since 1970."""
-        said_at: NDArray[np.float64] = self._column("said_at") / 1e6
-        return said_at
+        return self._column("said_at") / 1e6
 
     @functools.cached_property
     def lengths(self) -> Lengths:
@@ -595,8 +592,7 @@ class Corpus:
             self._recencies.clear()
             self._recencies[half_life_days] = recency((self._newest - self.said_at).astype(np.float32), half_life_days)
         lowered = recency(np.array([now - self._newest], np.float32), half_life_days)
-        found: NDArray[np.float32] = self._recencies[half_life_days] * lowered
-        return found
+        return self._recencies[half_life_days] * lowered
 
     def cosines(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the inner products of the rows, from those of all slots; a copy."""
@@ -623,8 +619,7 @@ class Corpus:
     @functools.cached_property
     def _shares_of_neighbours(self) -> NDArray[np.float32]:
         together = 1 + (self.layout.before >= 0).astype(np.float32) + (self.layout.after >= 0)
-        shares: NDArray[np.float32] = (1 / together).astype(np.float32)
-        return shares
+        return (1 / together).astype(np.float32)
 
     def around(self, rows: Rows) -> Mask:
         """Return a mask of some records and of the conversations that they are in."""

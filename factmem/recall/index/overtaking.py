@@ -180,5 +180,4 @@ def united(rows: Rows, others: Rows) -> Rows:
         return rows
     both = np.concatenate([rows, others])
     both.sort()
-    found: Rows = both[np.append(True, both[1:] != both[:-1])]
-    return found
+    return both[np.append(True, both[1:] != both[:-1])]

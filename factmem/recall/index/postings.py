@@ -67,13 +67,11 @@ class Hits:
     @functools.cached_property
     def rows(self) -> NDArray[np.intp]:
         """The rows, ascending for each term: of the columns, or of a conversation its first one."""
-        rows: NDArray[np.intp] = self.keys - self.of_terms(np.arange(len(self.bounds) - 1) * self.size)
-        return rows
+        return self.keys - self.of_terms(np.arange(len(self.bounds) - 1) * self.size)
 
     def of_terms(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of the term of each occurrence, by those of the terms."""
-        repeated: NDArray[Any] = values.repeat(self.bounds[1:] - self.bounds[:-1])
-        return repeated
+        return values.repeat(self.bounds[1:] - self.bounds[:-1])
 
     def documents(self) -> NDArray[np.float64]:
         """Return the document frequency of each term; one that holds a part of an occurrence counts as that part."""

@@ -206,8 +206,7 @@ def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
     typed = rows[~free]
     firsts = corpus.layout.firsts[typed]
     typed = typed[np.lexsort((columns["seq"][firsts], columns["said_at"][firsts]))]
-    kept: Rows = rows[free | among(rows, typed[strongest(_contenders(columns, typed, view))])]
-    return kept
+    return rows[free | among(rows, typed[strongest(_contenders(columns, typed, view))])]
 
 
 def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:

@@ -314,8 +314,7 @@ class TenantLog:
         vectors = self._vectors  # another thread may drop them
         if vectors is None or not (slots > 0).any():
             return None
-        vector: NDArray[np.float32] = vectors.view().take(slots[slots > 0])[0]
-        return vector
+        return vectors.view().take(slots[slots > 0])[0]
 
     def _view(self) -> VectorsView:
         return NO_VECTORS if self._vectors is None else self._vectors.view()

@@ -67,8 +67,7 @@ class VectorsView(abc.ABC):
             may_wait()
         rows = self.take(slots).astype(np.float64)
         rows *= query
-        products: NDArray[np.float64] = np.add.reduce(rows, axis=1)
-        return products
+        return np.add.reduce(rows, axis=1)
 
 
 class Vectors(abc.ABC):
