@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -12,8 +13,8 @@ import numpy as np
 from factmem.abc.capabilities import ScansVectors
 from factmem.abc.outlines import number_of_id
 from factmem.fold import Moment
-from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, takes_part
-from factmem.recall.index.columns import Columns, Rows, among
+from factmem.recall.index.column_fold import CurrentRows, affected, counting, current_rows, takes_part
+from factmem.recall.index.columns import Columns, Growing, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
 from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
 from factmem.recall.index.overtaking import Updates
@@ -21,7 +22,7 @@ from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.sizes import nbytes
 from factmem.recall.index.source import Held, Library, rows_in_outline
-from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
+from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, VectorsView
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.views import Sight
 
@@ -35,6 +36,9 @@ _NOWHERE = -1
 _WAITING = [
     STATES.index(state) for state in (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 ]
+
+_CHANGED: Final = {"row": np.intp, "state": np.uint8, "seq": np.int64, "recorded_at": np.int64}
+"""What is kept of changes of state in arrays."""
 
 _CHANGE = 600
 """Typical bytes of a change of state; more than an erasure takes."""
@@ -71,9 +75,9 @@ class TenantLog:
         self.documents: Library = documents or Held()
         self.erasures: list[Tombstone] = []
         self._changes: list[StateChange] = []
-        self._changed_rows: list[int] = []
+        self._changed = Growing(_CHANGED)
         self._touched: list[NDArray[np.intp]] = []
-        self._vectors: Vectors | None = None
+        self._vectors: HeldVectors | StoredVectors | None = None
         self._now: Corpus | None = None
         self._updates = Updates()
         self._postings: tuple[Block, ...] = ()
@@ -115,7 +119,7 @@ class TenantLog:
             return [*self._in_full(range(len(self._columns))), *self._changes]
         rows = rows_of(self._columns, part, self.documents).tolist()
         inside = set(rows)
-        pairs = zip(self._changes, self._changed_rows, strict=True)
+        pairs = zip(self._changes, self._changed["row"].tolist(), strict=True)
         return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]
 
     def actions(self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None) -> dict[int, int]:
@@ -126,11 +130,11 @@ class TenantLog:
             since: Only actions recorded at this time or later.
             until: Only actions recorded before this time.
         """
-        rows, changes, columns = rows_of(self._columns, part, self.documents), self._changes_as_arrays(), self._columns
-        inside = among(changes.rows, rows)
-        on = np.concatenate([rows, changes.rows[inside]])
-        numbers = np.concatenate([columns["seq"][rows], changes.seqs[inside]])
-        at = np.concatenate([columns["recorded_at"][rows], changes.recorded_at[inside]])
+        rows, changes, columns = rows_of(self._columns, part, self.documents), self._changed, self._columns
+        inside = among(changes["row"], rows)
+        on = np.concatenate([rows, changes["row"][inside]])
+        numbers = np.concatenate([columns["seq"][rows], changes["seq"][inside]])
+        at = np.concatenate([columns["recorded_at"][rows], changes["recorded_at"][inside]])
         meant = np.ones(len(on), np.bool_) if since is None else at >= microseconds(since)
         meant &= True if until is None else at < microseconds(until)
         return dict(zip(numbers[meant].tolist(), columns["seq"][on[meant]].tolist(), strict=True))
@@ -208,7 +212,7 @@ class TenantLog:
 
     def _built(self, moment: Moment) -> Corpus:
         """Fold all rows."""
-        counts: NDArray[np.bool_] = counting(self._columns, moment, self._changes_as_arrays())
+        counts: NDArray[np.bool_] = counting(self._columns, moment, self._changed)
         current = current_rows(self._columns, moment, np.flatnonzero(counts))
         return self._laid_out(moment, counts, Layout.none(), np.arange(len(self._columns)), current)
 
@@ -218,7 +222,7 @@ class TenantLog:
         rows = affected(self._columns, np.unique(np.concatenate(touched)))
         counts = np.zeros(len(self._columns), np.bool_)
         counts[: len(before.counts)] = before.counts
-        counts[rows] = counting(self._columns, moment, self._changes_as_arrays(), rows)
+        counts[rows] = counting(self._columns, moment, self._changed, rows)
         current = current_rows(self._columns, moment, rows[counts[rows]])
         return self._laid_out(moment, counts, before.layout, rows, current)
 
@@ -332,12 +336,21 @@ class TenantLog:
             self.documents.seqs = self._columns["seq"]
 
     def _change(self, changed: Sequence[StateChange]) -> None:
-        for change in changed:
-            for row in self._columns.find("id", [number_of_id(change.assertion_id)]).tolist():
-                self._columns["state"][row] = STATES.index(change.state)
-                self._changes.append(change)
-                self._changed_rows.append(row)
-                self._touched.append(np.array([row]))
+        if not changed:
+            return
+        found = self._rows_of([number_of_id(change.assertion_id) for change in changed])
+        changes = [change for change, row in zip(changed, found, strict=True) if row is not None]
+        rows = np.array([row for row in found if row is not None], np.intp)
+        states = [STATES.index(change.state) for change in changes]
+        self._columns["state"][rows] = states  # of several for one row the last one
+        self._changes += changes
+        self._changed.append(
+            row=rows,
+            state=states,
+            seq=[change.seq for change in changes],
+            recorded_at=[microseconds(change.recorded_at) for change in changes],
+        )
+        self._touched.append(rows)
 
     def _erase(self, ids: Sequence[str]) -> None:
         """Erase assertions from the columns and from all caches of words."""
@@ -352,20 +365,13 @@ class TenantLog:
         self._columns, left = self._columns.without(rows)
         self.documents = self.documents.without(left)
         self.documents.seqs = self._columns["seq"]
-        now = {old: new for new, old in enumerate(left.tolist())}
-        kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
-        self._changes = [change for change, _ in kept]
-        self._changed_rows = [now[row] for _, row in kept]
+        changed, self._changed = self._changed, Growing(_CHANGED)
+        kept = among(changed["row"], left)
+        self._changes = [*itertools.compress(self._changes, kept)]
+        arrays = {name: changed[name][kept] for name in _CHANGED}
+        self._changed.append(**arrays | {"row": left.searchsorted(arrays["row"])})
         self._now, self._touched, self._updates, self._postings = None, [], Updates(), ()
         drop_known_words()
-
-    def _changes_as_arrays(self) -> Changes:
-        return Changes(
-            rows=np.array(self._changed_rows, np.intp),
-            states=np.array([STATES.index(change.state) for change in self._changes], np.uint8),
-            seqs=np.array([change.seq for change in self._changes], np.int64),
-            recorded_at=np.array([microseconds(change.recorded_at) for change in self._changes], np.int64),
-        )
 
     def _place(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         assert self._vectors is not None
