@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from factmem.details import Origin
+from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
@@ -177,6 +178,11 @@ class Columns:
     def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Return a column of `of_heads` for some rows."""
         return self.of_heads(name)[self["head"][rows]]
+
+    def are_statements(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which of some rows are statements."""
+        statement = self.keywords.find(STATEMENT.keyword)
+        return self.of_rows("keyword", rows) == (-1 if statement is None else statement)
 
     @property
     def terms(self) -> NDArray[np.uint64]:

@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
-from factmem.facts import STATEMENT
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
@@ -199,8 +198,7 @@ def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
     """Keep the strongest of the typed facts; see `factmem.recall.strongest.strongest`."""
     may_wait()
     columns = corpus.columns
-    statement = columns.keywords.find(STATEMENT.keyword)
-    free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)
+    free = columns.are_statements(rows)
     if free.all():
         return rows
     typed = rows[~free]
