@@ -32,7 +32,7 @@ from factmem.recall.index.outline_codec import (
     microseconds,
     read_head,
 )
-from factmem.recall.strongest import Contenders, Standing, levels, strongest
+from factmem.recall.strongest import Contenders, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
@@ -212,18 +212,17 @@ def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
     names = ("keyword", "subject", "priority", "scope")
     keywords, subjects, priorities, scopes = (columns.of_heads(name)[heads] for name in names)
     concepts, own = np.array(columns.keywords.kinds, np.intp)[keywords], columns.numbers_of(view.individuals or ())
-    of_heads = zip(
+    level = levels(
         concepts.tolist(),
         among(subjects, own).tolist(),
         [name_in(columns.subjects.texts[subject]) for subject in subjects.tolist()],
         priorities.tolist(),
         [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes.tolist()],
-        strict=True,
     )
     subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
     return Contenders(
         concept=concepts[of_rows],
-        level=levels([Standing(*of_one) for of_one in of_heads])[of_rows],
+        level=level[of_rows],
         subject=subject,
         individual=columns.individuals()[subject],
         trust=flags >> TRUST_FROM,
