@@ -262,7 +262,7 @@ class _OutlineFeed(LogSource):
         if self._steady:
             return functools.partial(self._stood, self._until, self._reads.moment())
         self._steady = self._reads.newest() == self._until
-        return _certain if self._steady else None
+        return (lambda: True) if self._steady else None
 
     def _stood(self, seq: int, since: int) -> bool:
         """Return whether a number was the newest at a moment."""
@@ -272,10 +272,6 @@ class _OutlineFeed(LogSource):
     def library(self) -> Stored:
         """See `LogSource.library`."""
         return Stored(self._reads)
-
-
-def _certain() -> bool:
-    return True
 
 
 def _nothing() -> None:
