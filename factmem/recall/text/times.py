@@ -82,11 +82,8 @@ def easter(year: int) -> dt.date:
 
 def _weekday_of(weekday: int, number: int, month: int, year: int) -> dt.date:
     """Return the numbered weekday of a month, counted from 1; from its end if the number is negative."""
-    if number > 0:
-        first = dt.date(year, month, 1)
-        return first + dt.timedelta(days=(weekday - first.weekday()) % 7 + 7 * (number - 1))
-    last = dt.date(year, month, calendar.monthrange(year, month)[1])
-    return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-number - 1))
+    days = [week[weekday] for week in calendar.monthcalendar(year, month) if week[weekday]]
+    return dt.date(year, month, days[number - 1 if number > 0 else number])
 
 
 _HOLIDAYS: Final[Mapping[str, tuple[Sequence[int], int]]] = _TABLE["holidays"]
@@ -507,10 +504,6 @@ class TimeSpan:
     def seconds(self) -> tuple[float, float]:
         """Beginning and end in seconds since 1970; an open beginning is minus infinity."""
         return -math.inf if self.start is None else self.start.timestamp(), self.end.timestamp()
-
-    def holds(self, moment: dt.datetime) -> bool:
-        """Whether a moment lies in it."""
-        return (self.start is None or self.start <= moment) and moment < self.end
 
 
 def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
