@@ -206,8 +206,9 @@ class TenantLog:
         before = self._now if present and self._later(moment) else None
         corpus = self._built(moment) if before is None else self._brought_up_to_date(before, moment)
         if present:
+            expires = self._columns["expires_at"]
             self._now, self._touched = corpus, []
-            self._expires = self._next_expiry(moment)
+            self._expires = int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
         return corpus
 
     def _built(self, moment: Moment) -> Corpus:
@@ -218,8 +219,10 @@ class TenantLog:
 
     def _brought_up_to_date(self, before: Corpus, moment: Moment) -> Corpus:
         """Fold the rows that changed since a corpus, or expired."""
-        touched = [*self._touched, self._expired_since(before.moment, moment)]
-        rows = affected(self._columns, np.unique(np.concatenate(touched)))
+        since, until = microseconds(before.moment.now), microseconds(moment.now)
+        expires = self._columns["expires_at"]
+        expired = np.flatnonzero((expires > since) & (expires <= until))
+        rows = affected(self._columns, np.unique(np.concatenate([*self._touched, expired])))
         counts = np.zeros(len(self._columns), np.bool_)
         counts[: len(before.counts)] = before.counts
         counts[rows] = counting(self._columns, moment, self._changed, rows)
@@ -284,13 +287,12 @@ class TenantLog:
             seqs: The sequence numbers of their assertions, ascending.
             rows: The vectors, one a row; of width 0 if they stay in the store.
         """
-        numbers = np.asarray(seqs, np.int64)
-        known = self._columns["seq"]
-        at = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
-        there = known[at] == numbers if len(known) else np.zeros(len(numbers), np.bool_)
-        there &= self._columns["slot"][at] == _NOWHERE if len(known) else there
-        taken = rows if there.all() else rows[there]
-        self._columns["slot"][at[there]] = self._place(numbers[there], taken)
+        numbers, known, slots = np.asarray(seqs, np.int64), self._columns["seq"], self._columns["slot"]
+        if not len(known):
+            return
+        at = np.minimum(known.searchsorted(numbers), len(known) - 1)
+        there = (known[at] == numbers) & (slots[at] == _NOWHERE)
+        slots[at[there]] = self._place(numbers[there], rows if there.all() else rows[there])
 
     def take_vectors(self, made: Mapping[int, NDArray[np.float32] | None]) -> None:
         """Add vectors by the numbers of their assertions' ids; None for a text without anything to embed.
@@ -382,11 +384,3 @@ class TenantLog:
 
     def _in_time(self, moment: Moment) -> bool:
         return self._later(moment) and microseconds(moment.now) < self._expires
-
-    def _expired_since(self, before: Moment, moment: Moment) -> NDArray[np.intp]:
-        expires = self._columns["expires_at"]
-        return np.flatnonzero((expires > microseconds(before.now)) & (expires <= microseconds(moment.now)))
-
-    def _next_expiry(self, moment: Moment) -> int:
-        expires = self._columns["expires_at"]
-        return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
