@@ -293,20 +293,17 @@ class HeldVectors:
         start = sum(block.filled for block in self._blocks)
         done = 0
         while done < len(rows):
-            last = self._blocks[-1]
-            if not last.room and len(rows) - done >= _ROOM:
+            if not self._blocks[-1].room and len(rows) - done >= _ROOM:
                 # Parts of a large batch become blocks of their own, without a copy.
                 taken = rows[done : done + _MOST_ROOM]
                 self._blocks.append(_Block(taken, len(taken)))
-                done += len(taken)
-                continue
-            if not last.room:
-                # As many as there are, so that a small tenant takes little memory, and a large one has few blocks.
-                room = min(_ROOM, max(_LEAST_ROOM, start + done, len(rows) - done))
-                last = _Block(np.empty((room, self.dimension), np.float32), 0)
-                self._blocks.append(last)
-            taken = rows[done : done + last.room]
-            last.add(taken)
+            else:
+                if not self._blocks[-1].room:
+                    # As many as there are, so that a small tenant takes little memory, and a large one has few blocks.
+                    room = min(_ROOM, max(_LEAST_ROOM, start + done, len(rows) - done))
+                    self._blocks.append(_Block(np.empty((room, self.dimension), np.float32), 0))
+                taken = rows[done : done + self._blocks[-1].room]
+                self._blocks[-1].add(taken)
             done += len(taken)
         return np.arange(start, start + len(rows), dtype=np.int32)
 
