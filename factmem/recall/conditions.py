@@ -265,9 +265,10 @@ class RecallFilter:
         if self.assistant is not None:
             yield Between(Facet.OF_ASSISTANT, self.assistant, most=self.assistant)
         if self.metadata:
-            yield Satisfies(Facet.METADATA, self._has_metadata)
+            equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
+            yield Satisfies(Facet.METADATA, functools.partial(_meets, [equal]))
         if self.where:
-            yield Satisfies(Facet.METADATA, self._meets_where)
+            yield Satisfies(Facet.METADATA, functools.partial(_meets, self.where))
         if self.pattern is not None:
             yield Satisfies(Facet.TEXT, linear_search(self.pattern))
 
@@ -285,11 +286,10 @@ class RecallFilter:
         """Whether an assertion passes."""
         return all(condition.holds(_FACETS[condition.facet](recorded)) for condition in self.conditions)
 
-    def _has_metadata(self, metadata: Mapping[str, Json]) -> bool:
-        return all(MetadataCondition(key, value).holds(metadata) for key, value in self.metadata.items())
 
-    def _meets_where(self, metadata: Mapping[str, Json]) -> bool:
-        return any(all(condition.holds(metadata) for condition in group) for group in self.where)
+def _meets(groups: Sequence[Sequence[MetadataCondition]], metadata: Mapping[str, Json]) -> bool:
+    """Return whether metadata meets all conditions of one group."""
+    return any(all(condition.holds(metadata) for condition in group) for group in groups)
 
 
 class Facet(enum.Enum):

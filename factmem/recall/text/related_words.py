@@ -52,20 +52,13 @@ def term_of(number: int, equals: Sequence[int] = ()) -> Term:
         number: Its number.
         equals: The numbers of others that count as much as itself.
     """
-    term = _known(number)
+    terms, own = _table().terms, np.array([number], np.uint64)
+    at = int(terms.searchsorted(own[0]))
+    term = _related(at) if at < len(terms) and terms[at] == own[0] else Term(number, own, _ONE)
     if not equals:
         return term
     numbers = dict(zip(term.numbers.tolist(), term.weights.tolist(), strict=True)) | dict.fromkeys(equals, 1.0)
-    return Term(term.number, np.array([*numbers], np.uint64), np.array([*numbers.values()], np.float32))
-
-
-def _known(number: int) -> Term:
-    terms = _table().terms
-    own = np.array([number], np.uint64)
-    at = int(terms.searchsorted(own[0]))
-    if at == len(terms) or terms[at] != own[0]:
-        return Term(number, own, _ONE)
-    return _related(at)
+    return Term(number, np.array([*numbers], np.uint64), np.array([*numbers.values()], np.float32))
 
 
 @attrs.frozen(kw_only=True, eq=False)

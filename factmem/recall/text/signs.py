@@ -11,7 +11,7 @@ import enum
 import functools
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
@@ -33,10 +33,11 @@ _TABLE: Final = table("recall/text/questions")
 _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
-_PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+"""The English names of relations by all words for them."""
 _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
-_RELATIONS: Final = _ROLES | _PEOPLE
+_RELATIONS: Final = _ROLES | PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
@@ -133,11 +134,6 @@ def names_one_of_several(words: Collection[str], *, named: bool) -> bool:
     return several and (named or not _CALLED.isdisjoint(words))
 
 
-def relations() -> Mapping[str, str]:
-    """Return the English names of relations by all words for them."""
-    return _PEOPLE
-
-
 def people_asked(query: str) -> list[str]:
     """Return the words of a query that stand for somebody else than its speaker: relations, such as kin, and names.
 
@@ -227,7 +223,8 @@ def kinds_held(said: Assertion) -> Kind:
     if said.keyword == STATEMENT.keyword:
         return Kind.NUMBER if _holds_number(plain(said.data)) else Kind.NONE
     kinds = Kind.NONE
-    for shape in _shapes(said.shape):
+    union = said.shape.get("union") if isinstance(said.shape, dict) else None
+    for shape in union or [said.shape]:
         scalar = scalar_of_shape(shape)
         kind = ScalarKind.TEXT if scalar is None else scalar.kind
         match kind:
@@ -278,11 +275,6 @@ def _kinds_in(text: str, name: str) -> Kind:
 @functools.cache
 def _patterns(name: str) -> dict[Kind, re.Pattern[str]]:
     return {Kind[kind]: lazy_pattern(pattern, re.IGNORECASE) for kind, pattern in _TABLE[name].items()}
-
-
-def _shapes(shape: Any) -> list[Any]:
-    union = shape.get("union") if isinstance(shape, dict) else None
-    return union or [shape]
 
 
 @functools.lru_cache(maxsize=1024)
