@@ -149,7 +149,8 @@ class _Judge:
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
         if self.is_statement(value) and not ended:
-            reason = self._reason_of_statement(value, reading)
+            unsaid = len(value) > _LONGEST_STATEMENT or reading.unsaid(value, self.sentence)
+            reason = NOT_SAID if unsaid else reading.reason_of_statement(self.sentence, words_of(value))
         elif isinstance(value, bool) and not ended:
             reason = self._reason_of_truth(value, reading)
         else:
@@ -207,11 +208,6 @@ class _Judge:
         others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
         said = self._member_places(set(others) - set(_forms_of(value)))
         return SEVERAL if any(clause[0] <= one <= clause[1] for one, _ in said if one != place[0]) else None
-
-    def _reason_of_statement(self, text: str, reading: Reading) -> str | None:
-        if len(text) > _LONGEST_STATEMENT or reading.unsaid(text, self.sentence):
-            return NOT_SAID
-        return reading.reason_of_statement(self.sentence, words_of(text))
 
     def _reason_of_truth(self, value: bool, reading: Reading) -> str | None:
         """Return why a truth is not plainly said: at least half of its keyword's words have to stand in the clause."""

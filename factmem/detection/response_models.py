@@ -369,7 +369,7 @@ def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = No
         listed = limit or (_MOST_LISTED if several else _MOST_CHANGES)
         fields[f"concept_{number}"] = _list_of(item, name, most, listed, mend)
     if task.open:
-        mend = functools.partial(_facts_in, vocabulary=task.vocabulary())
+        mend = functools.partial(_facts_in, vocabulary=Vocabulary.of(task.known))
         fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", most, limit, mend)
     if task.topics:
         memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(task))

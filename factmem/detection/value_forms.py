@@ -7,7 +7,6 @@ the rules of the Unicode CLDR, months and units from the tables of languages.
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import functools
 import itertools
 import re
@@ -82,10 +81,7 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
             all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0].lstrip("-")) <= 3
         )
         if len(parts) <= 2 and grouped and not (len(parts) == 2 and thousands in parts[1]):
-            try:
-                found.append(Decimal("".join(groups) + ("." + parts[1] if len(parts) == 2 else "")))
-            except decimal.InvalidOperation:
-                continue
+            found.append(Decimal("".join(groups) + ("." + parts[1] if len(parts) == 2 else "")))
     return list(dict.fromkeys(found))
 
 
@@ -195,7 +191,20 @@ def _amounts(name: str, group: str) -> Mapping[str, Decimal]:
 @functools.lru_cache(maxsize=1_024)
 def _spelled(name: str, value: int, *, ordinal: bool = False) -> re.Pattern[str] | None:
     """Return a pattern of a number in words: of its cardinals in each gender, and of years; or of its ordinals."""
-    return _pattern_of(_rules(name, value, ordinal=ordinal), name)
+    forms, language = _rules(name, value, ordinal=ordinal), language_named(name)
+    joiner = words_of(str(language.table.get("and", "")))
+    between = rf"(?: {joiner[0].text})? " if joiner else " "
+    spelled = {
+        between.join(re.escape(word.text) for word in words_of(form) if not word.is_mark)
+        for form in forms
+        if not any(map(str.isdigit, form))
+    } - {""}
+    inner = "|".join(sorted(spelled, key=len, reverse=True))
+    behind = ""
+    if language.is_unspaced:  # the characters of a number also stand in other words: what it counts has to follow
+        counters = "|".join(map(re.escape, sorted(language.words("counters"))))
+        behind = rf"(?= (?:{counters})(?!\S))"
+    return re.compile(rf"(?<!\S)(?:{inner})(?!\S){behind}") if spelled else None
 
 
 def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
@@ -218,23 +227,6 @@ def _engine(name: str) -> RbnfEngine:
     from unicode_rbnf import RbnfEngine
 
     return RbnfEngine.for_language(name)
-
-
-def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
-    language = language_named(name)
-    joiner = words_of(str(language.table.get("and", "")))
-    between = rf"(?: {joiner[0].text})? " if joiner else " "
-    spelled = {
-        between.join(re.escape(word.text) for word in words_of(form) if not word.is_mark)
-        for form in forms
-        if not any(map(str.isdigit, form))
-    } - {""}
-    inner = "|".join(sorted(spelled, key=len, reverse=True))
-    behind = ""
-    if language.is_unspaced:  # the characters of a number also stand in other words: what it counts has to follow
-        counters = "|".join(map(re.escape, sorted(language.words("counters"))))
-        behind = rf"(?= (?:{counters})(?!\S))"
-    return re.compile(rf"(?<!\S)(?:{inner})(?!\S){behind}") if spelled else None
 
 
 # Days, times, lengths
