@@ -156,7 +156,7 @@ class _Judge:
         else:
             dated = isinstance(value, dt.date) and not self._is_to_come(value)
             granted = _ENDED if ended else ("past",) if dated else ()
-            manner = Manner(text=isinstance(value, str), granted=granted, whole=bool(_parts_of(value)))
+            manner = Manner(granted=granted, whole=bool(_parts_of(value)))
             reason = self._best(self.places(value), reading, lambda at: self._reason_at(at, value, reading, manner))
         return Doubt(reason, askable=True) if reason else None
 

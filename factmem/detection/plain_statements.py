@@ -233,13 +233,11 @@ class Manner:
     """Manner in which a value is said.
 
     Attributes:
-        text: whether it is a text, beside which a word may be unknown.
         truth: the truth that the words say of the concept; None for a value of their own.
         granted: lists of cues that do not speak against it: "past" for the day on which something happened.
         whole: whether other words stand between its parts, which may hold cues.
     """
 
-    text: bool = False
     truth: bool | None = None
     granted: Collection[str] = ()
     whole: bool = False
@@ -550,10 +548,8 @@ class Reading:
     def _goes_on(self, clause: Found, sentence: Found) -> bool:
         """Return whether another clause is joined to one by "and" or "but", and tells of something else."""
         following = self._said(clause[1] + 1, sentence[1])[:1]
-        joints = self.entries("further", clause[1] + 1, sentence[1]) | self.entries(
-            "contrast", clause[1] + 1, sentence[1]
-        )
-        return bool(joints.intersection(following))
+        joints = (self.entries(name, clause[1] + 1, sentence[1]) for name in ("further", "contrast"))
+        return any(not found.isdisjoint(following) for found in joints)
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""

@@ -256,10 +256,8 @@ def day_places(
     The question before it may have its month or its year. Without either, the date is the first one from the day on
     which it is said.
     """
-    found: list[Found] = []
-    for match in _WRITTEN_DAY.finditer(text, *_span(words)):
-        if _days_of(match[1], match[2], match[3], language) == {day}:
-            found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
+    dates = _WRITTEN_DAY.finditer(text, *_span(words))
+    found = [_covering(words, *date.span()) for date in dates if _days_of(date, language) == {day}]
     if language is None:
         return found
     to_come = said_on is not None and said_on <= day < said_on + _YEAR
@@ -341,8 +339,9 @@ def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found
             yield (first, last), int(known[said])
 
 
-def _days_of(one: str, two: str, three: str, language: Language | None) -> set[dt.date]:
+def _days_of(date: re.Match[str], language: Language | None) -> set[dt.date]:
     """Return the days that three numbers may stand for; both, where month and day can be exchanged in a language."""
+    one, two, three = date.groups()
     orders = [(one, two, three)] if len(one) == 4 else [(three, two, one)]
     if len(one) != 4 and (language is None or language.name == "en"):
         orders.append((three, one, two))
@@ -391,10 +390,9 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
         whole, rest = divmod(seconds, _UNITS[unit])
         ones = _units(whole, unit, words, language) if whole and rest else []
         found += _with_part(ones, rest / _UNITS[unit], words, language)  # "an hour and a half"
-        for smaller in [
-            name for name in language.group("units") if ones and _UNITS[name] < _UNITS[unit]
-        ]:  # "3 hours 52 minutes"
-            others = _units(rest / _UNITS[smaller], smaller, words, language)
+        smaller = [name for name in language.group("units") if ones and _UNITS[name] < _UNITS[unit]]
+        for name in smaller:  # "3 hours 52 minutes"
+            others = _units(rest / _UNITS[name], name, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))
     return [place for place in found if not behind_place(parts, place[1], words)]
