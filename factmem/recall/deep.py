@@ -416,7 +416,8 @@ def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
         for item in answer.questions
         if isinstance(item, SubQuestion) and _is_question(item.text)
     ]
-    since, until = (moment if _is_aware(moment) else None for moment in (answer.since, answer.until))
+    times = (of if isinstance(of, dt.datetime) and of.tzinfo else None for of in (answer.since, answer.until))
+    since, until = times
     return attrs.evolve(
         answer,
         questions=tuple(questions[: request.max_questions]),
@@ -424,10 +425,6 @@ def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
         since=since,
         until=until,
     )
-
-
-def _is_aware(moment: object) -> bool:
-    return isinstance(moment, dt.datetime) and moment.tzinfo is not None
 
 
 def _is_question(text: object) -> bool:

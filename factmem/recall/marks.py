@@ -20,7 +20,7 @@ import numpy as np
 from factmem.details import Evidence
 from factmem.facts import STATEMENT, Concept
 from factmem.recall.conditions import RecallFilter
-from factmem.recall.index.column_fold import takes_part
+from factmem.recall.index.column_fold import of_one_record, takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import REMOVED, microseconds
@@ -138,7 +138,8 @@ class _Marks:
         gone = self.retired_near(np.array([*said, *later], np.intp))
         if not gone:
             return later
-        present = [row for row in (self._standing(self._rivals(row)) for row in gone) if row is not None]
+        records = (of_one_record(columns, row, len(self.corpus.counts)) for row in gone)
+        present = [row for row in map(self._standing, records) if row is not None]
         spoken = [row for row in (*said, *later) if columns["conversation"][row]]
         beside = [row for statement in spoken for row in self._beside(statement)]
         return list(dict.fromkeys([*later, *gone, *present, *beside]))
@@ -220,7 +221,7 @@ class _Marks:
     def _fate(self, row: int, messages: Collection[_Message], result: int) -> tuple[int | None, bool]:
         """Return the row that replaced a fact, if it may be shown, and whether the fact was retracted."""
         columns, counts = self.corpus.columns, self.corpus.counts
-        rivals = self._rivals(row)
+        rivals = of_one_record(columns, row, len(counts))
         standing = self._standing(rivals)
         now = None if standing is None else self.corpus.documents.read([standing])[0]
         if standing is not None and (
@@ -233,13 +234,6 @@ class _Marks:
             return (standing if standing != result and self._sees(now) else None), False
         removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
         return None, bool(removed.any())
-
-    def _rivals(self, row: int) -> NDArray[np.intp]:
-        """Return all rows of the record of a row."""
-        columns = self.corpus.columns
-        rivals = columns.find("fold", columns["fold"][row : row + 1])
-        rivals = rivals[rivals < len(self.corpus.counts)]
-        return rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
 
     def _taken_back(self, row: int) -> bool:
         """Return whether a fact that does not count did so once, and has not expired."""

@@ -103,6 +103,13 @@ def affected(columns: Columns, changed: NDArray[np.intp]) -> NDArray[np.intp]:
     return columns.find("fold", columns["fold"][rivals])
 
 
+def of_one_record(columns: Columns, row: int, size: int) -> NDArray[np.intp]:
+    """Return all rows of the record of a row, among the first ones."""
+    rows = columns.find("fold", columns["fold"][row : row + 1])
+    rows = rows[rows < size]
+    return rows[columns.of_rows("track", rows) == columns.of_rows("track", np.array([row]))]
+
+
 def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment: Moment) -> NDArray[np.intp]:
     """Return the rows that count and have the value of a record's winner, oldest first.
 
@@ -112,9 +119,8 @@ def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment:
         counts: Which rows count; later rows are left out.
         moment: The moment.
     """
-    rows = columns.find("fold", columns["fold"][row : row + 1])
-    rows = rows[rows < len(counts)]
-    rows = rows[counts[rows] & (columns.of_rows("track", rows) == columns.of_rows("track", np.array([row])))]
+    rows = of_one_record(columns, row, len(counts))
+    rows = rows[counts[rows]]
     same = rows[~_ended(columns, moment, rows) & (columns["value"][rows] == columns["value"][row])]
     return same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
 

@@ -47,15 +47,6 @@ _MOST_REUSED: Final = 64
 """Number of times that a size is reused before it is measured anew: that walks all that is held, and each read asks."""
 
 
-@attrs.define
-class _Measured:
-    """A size in bytes, the newest number in the log when it was measured, and how often it was used since."""
-
-    size: int = 0
-    newest: int = 0
-    reused: int = 0
-
-
 class TenantLog:
     """The log of a tenant as columns, with its current records.
 
@@ -82,7 +73,7 @@ class TenantLog:
         self._updates = Updates()
         self._postings: tuple[Block, ...] = ()
         self._expires = NEVER
-        self._measured = _Measured()
+        self._nbytes = self._measured_at = self._reused = 0
         self.newest: int = 0
 
     def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
@@ -156,12 +147,12 @@ class TenantLog:
     @property
     def nbytes(self) -> int:
         """The size in memory, with all caches, in bytes, as it was measured a little earlier."""
-        found = self._measured
-        found.reused += 1
-        if found.reused > _MOST_REUSED or self.newest > found.newest + found.newest // 16:
+        self._reused += 1
+        if self._reused > _MOST_REUSED or self.newest > self._measured_at + self._measured_at // 16:
             held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
-            found = self._measured = _Measured(held + _CHANGE * (len(self._changes) + len(self.erasures)), self.newest)
-        return found.size
+            self._nbytes = held + _CHANGE * (len(self._changes) + len(self.erasures))
+            self._measured_at, self._reused = self.newest, 0
+        return self._nbytes
 
     @property
     def size(self) -> int:
