@@ -148,9 +148,8 @@ class InstructorDetector:
             return _Reading(task, "", (), quarantined)
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(task, most // 3)
-        return _Reading(
-            task, header, windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW)), quarantined
-        )
+        room = max(most - len(header), most // 3, SMALLEST_WINDOW)
+        return _Reading(task, header, windows_of(spoken, room), quarantined)
 
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answered: Sequence[_Answered]

@@ -234,18 +234,14 @@ class Manner:
 
     Attributes:
         truth: the truth that the words say of the concept; None for a value of their own.
-        granted: lists of cues that do not speak against it: "past" for the day on which something happened.
+        granted: lists of cues that do not speak against it: "past" for the day on which something happened; with
+            "ended", the value is said to be over.
         whole: whether other words stand between its parts, which may hold cues.
     """
 
     truth: bool | None = None
     granted: Collection[str] = ()
     whole: bool = False
-
-    @property
-    def ends(self) -> bool:
-        """Whether the value is said to be over."""
-        return "ended" in self.granted
 
 
 @attrs.frozen
@@ -350,7 +346,7 @@ class Reading:
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
         unknown = self._unknown(first, last, *(("negate",) if manner.truth is False else manner.granted)) - subject
-        speaks = self._speaks(place, clause, bool(unknown) or manner.ends, subject)
+        speaks = self._speaks(place, clause, bool(unknown) or "ended" in manner.granted, subject)
         if manner.truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
             return
         oneself = (
@@ -502,7 +498,7 @@ class Reading:
     # Cues
 
     def _of_clause(self, clause: Found, inner: set[int], manner: Manner) -> Iterator[str]:
-        if manner.ends and not self._is_over(clause, inner):
+        if "ended" in manner.granted and not self._is_over(clause, inner):
             yield _STANDS
         for name in (name for name in _IN_CLAUSE if name not in manner.granted):
             reach = clause
