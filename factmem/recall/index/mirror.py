@@ -400,17 +400,15 @@ class Mirror:
     def _step(self, read: Callable[[], Pulled | None], work: Callable[[], T]) -> tuple[Pulled | None, tuple[T, ...]]:
         """Take in what is new, and return it, with the result of a function unless there is more."""
         pulled = read()
-        if pulled is not None:
-            self._take_in(pulled)
-        return pulled, () if pulled is not None and pulled.more else (work(),)
-
-    def _take_in(self, pulled: Pulled) -> None:
+        if pulled is None:
+            return None, (work(),)
         if pulled.whole:
             self._log = TenantLog(self._tenant, self._source.library())
             self._vectors_until = 0
             self._bound = self._compared = False
         self._log.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
+        return pulled, () if pulled.more else (work(),)
 
     async def _embed(self, ids: Sequence[int], identity: EmbedderIdentity, *, must_keep: bool) -> None:
         """Embed some assertions, and store their vectors."""

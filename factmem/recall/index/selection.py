@@ -19,7 +19,7 @@ from factmem.abc.outlines import number_of_id
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
-from factmem.recall.index.corpus import Corpus, Documents
+from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
@@ -42,9 +42,10 @@ from factmem.views import Sight, View
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factmem.recall.index.source import Library
+
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
-    from factmem.recall.index.columns import Columns
 
 
 def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
@@ -130,7 +131,7 @@ def _parsed(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Documents) -> Mask:
+def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Mask:
     """Return which rows of the columns pass the conditions that are not on tracks.
 
     Only a condition on texts reads documents, some at a time.
@@ -147,7 +148,7 @@ def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Docu
 _TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
 
 
-def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents: Documents) -> Mask | None:
+def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents: Library) -> Mask | None:
     """Return which rows meet a condition; None if it is on tracks."""
     held: Any
     match condition.facet:
@@ -179,7 +180,7 @@ def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents
     return np.asarray(held, np.bool_)
 
 
-def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Documents) -> list[bool]:
+def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Library) -> list[bool]:
     passed: list[bool] = []
     for start in range(0, len(rows), _AT_A_TIME):
         read = documents.read(rows[start : start + _AT_A_TIME])
@@ -265,7 +266,7 @@ class LogPart:
     sight: Sight | None = None
 
 
-def rows_of(columns: Columns, part: LogPart, documents: Documents) -> NDArray[np.intp]:
+def rows_of(columns: Columns, part: LogPart, documents: Library) -> NDArray[np.intp]:
     """Return the rows of a part of a log, ascending."""
     rows = _named(columns, part)
     if part.states is not None:
@@ -301,7 +302,7 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     return rows
 
 
-def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Documents) -> Mask:
+def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Library) -> Mask:
     heads = _heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
     left = np.flatnonzero(keep)

@@ -386,7 +386,7 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def read(self, rows: Sequence[int]) -> list[Recorded | None]:
-        """See `factmem.recall.index.corpus.Documents.read`."""
+        """Return assertions; None for those erased meanwhile. Blocks; see `factmem.short_work`."""
 
     @abc.abstractmethod
     def add(self, recorded: Sequence[Recorded]) -> None:

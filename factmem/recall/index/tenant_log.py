@@ -161,7 +161,7 @@ class TenantLog:
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""
-        if self._now is None or self._touched or not self._in_time(moment):
+        if self._touched or not self._later(moment) or microseconds(moment.now) >= self._expires:
             return None
         return self._now
 
@@ -372,6 +372,3 @@ class TenantLog:
 
     def _later(self, moment: Moment) -> bool:
         return self._now is not None and self._now.moment.now <= moment.now
-
-    def _in_time(self, moment: Moment) -> bool:
-        return self._later(moment) and microseconds(moment.now) < self._expires
