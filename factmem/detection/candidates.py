@@ -14,7 +14,7 @@ from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.evidence import doubt_of, doubt_of_request, is_said, speaks_of_forgetting
-from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.extractions import Described, Extraction, Forgotten, Sentence, Targeted, says_nothing
 from factmem.detection.plain_statements import Citation
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
@@ -95,14 +95,13 @@ class _Room:
 
     def take(self, finding: Extraction) -> None:
         """Take the room of a finding, which is dropped if there is not enough."""
-        found = _texts(finding.said)
-        size = len(repr(found))
-        size += len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
-        if isinstance(finding.said, Described):
-            size += len(finding.said.keyword) + len(finding.said.description)
-        if len(found) > self.findings or size > self.chars:
+        said = finding.said
+        found = said.values if isinstance(said, Targeted) else attrs.astuple(said, recurse=False)
+        count = len(found) if isinstance(said, Targeted) else 1
+        size = len(repr(found)) + len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
+        if count > self.findings or size > self.chars:
             raise _DroppedError(DropReason.TOO_MANY)
-        self.findings -= max(1, len(found))
+        self.findings -= max(1, count)
         self.chars -= size
         self._quotes.add(finding.quote)
 
@@ -345,18 +344,6 @@ def _is_secret(data: Json, concept: Concept[Any, Any]) -> bool:
         if any(found.end > len(announced) - len(data) for found in redact(announced).findings):
             return True
     return any(redact(text).findings for text in texts_in(data, numbers=False))
-
-
-def _texts(said: Said) -> Sequence[Json]:
-    match said:
-        case Targeted(values=values):
-            return values
-        case Described(value=value):
-            return (value,)
-        case Sentence(text=text) | Forgotten(text=text):
-            return (text,)
-        case _:
-            assert_never(said)
 
 
 def _is_instruction(finding: Extraction) -> bool:
