@@ -250,10 +250,7 @@ class MiniLMEmbedder:
             "attention_mask": mask,
             "token_type_ids": np.zeros_like(mask),
         }
-        names = {item.name for item in session.get_inputs()}
-        (tokens, *_) = session.run(None, {name: value for name, value in feed.items() if name in names})
-        if tokens.ndim == 2:  # the model pools by itself
-            return tokens
+        (tokens,) = session.run(None, feed)
         return (tokens * mask[..., None]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
 
 

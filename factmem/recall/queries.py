@@ -19,6 +19,7 @@ from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
+    NAMING,
     Kind,
     asking_words,
     asks_for_assistant,
@@ -28,7 +29,6 @@ from factmem.recall.text.signs import (
     capitalized,
     content_terms,
     kinds_asked,
-    naming_words,
 )
 from factmem.recall.text.times import TimeSpan
 from factmem.sentences import forgettable
@@ -476,4 +476,4 @@ def _asking_terms() -> frozenset[int]:
 
 @functools.cache
 def _naming_terms() -> frozenset[int]:
-    return frozenset(term_numbers(naming_words()))
+    return frozenset(term_numbers(analyse(NAMING)))

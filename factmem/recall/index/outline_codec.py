@@ -150,9 +150,8 @@ def outline_of(said: Assertion) -> Outline:
         len(tail),
     )
     terms = term_numbers([*own, *_topics(said.keyword, said.description)])
-    described = ("", said.speaker) if said.keyword == STATEMENT.keyword else (said.description, None)
     return Outline(
-        shared=_written_head(said.place, said.keyword, details.owner, *described),
+        shared=_written_head(said.place, said.keyword, details.owner, *_described(said)),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
         version=OUTLINE_VERSION,
     )
@@ -173,6 +172,11 @@ def _written_head(place: Place, keyword: str, owner: str | None, description: st
         speaker,
     ]
     return _written(head).encode(errors=_LONE)
+
+
+def _described(said: Assertion) -> tuple[str, str | None]:
+    """Return the description of a fact's concept, or the name of the speaker of a statement."""
+    return ("", said.speaker) if said.keyword == STATEMENT.keyword else (said.description, None)
 
 
 def read_tail(tail: bytes) -> tuple[str, str, str]:

@@ -94,8 +94,7 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
             if len(columns.scopes) > FEW:
                 may_wait()
             scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
-            return held
+            return np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
         case Facet.PLACE:
             held = _at_places(columns, of, condition.values)
         case Facet.SUBJECT:
@@ -107,8 +106,7 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
             if len(columns.heads) > FEW:
                 may_wait()
             speakers = (condition.holds(read_head(text).speaker) for text in columns.heads.texts)
-            held = np.fromiter(speakers, np.bool_, len(of["scope"]))
-            return held
+            return np.fromiter(speakers, np.bool_, len(of["scope"]))
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE | Facet.METADATA | Facet.TEXT:
             return None
         case _:

@@ -41,6 +41,8 @@ _RELATIONS: Final = _ROLES | PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
+NAMING: Final[str] = _TABLE["naming"]
+"""Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
 _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
@@ -206,12 +208,6 @@ def content_terms(query: str) -> Collection[str]:
     lowered = folded(query[:_LONGEST_LOOK])
     content = content_words(lowered, language_of(lowered))
     return frozenset(analyse(" ".join(content))) - asking_words()
-
-
-@functools.cache
-def naming_words() -> frozenset[str]:
-    """Return the terms of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
-    return frozenset(analyse(_TABLE["naming"]))
 
 
 def kinds_held(said: Assertion) -> Kind:

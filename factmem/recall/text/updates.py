@@ -117,7 +117,6 @@ def matter_of(text: str) -> Matter[str] | None:
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
-    begins = WORD.search(lowered, language.start_of(lowered))
     frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
     frame = next((frame for frame in frames if frame.held or frame.counted), _NO_FRAME)
     alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
@@ -125,7 +124,7 @@ def matter_of(text: str) -> Matter[str] | None:
         held=frame.held,
         counted=frame.counted,
         content=_content(text, language) if alone else (),
-        mine=begins is not None and begins[0] in _first_person(language),
+        mine=_begins_with_first_person(lowered, language),
         value=frame.value,
     )
 
@@ -149,8 +148,7 @@ class _Frame:
     @classmethod
     def of(cls, text: str, sentence: str, language: Language) -> _Frame:
         """Return the frame of a sentence, which is given as written and folded."""
-        may_hold = language.may_hold(sentence, "numbers", *_PREDICATES) or _FIGURE.search(sentence)
-        if len(words_of(sentence)) > _MOST_WORDS or not may_hold:
+        if len(words_of(sentence)) > _MOST_WORDS or not _may_be_framed(sentence, language):
             return _NO_FRAME
         start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
         if sentence[:start].rstrip()[-1:].isalnum() and language.finds("forbids", sentence[:start]):
@@ -164,6 +162,11 @@ class _Frame:
 
 
 _NO_FRAME: Final = _Frame()
+
+
+def _may_be_framed(sentence: str, language: Language) -> bool:
+    """Return whether a sentence may hold what has one value at a time, or an amount; if not, it does neither."""
+    return language.may_hold(sentence, "numbers", *_PREDICATES) or _FIGURE.search(sentence) is not None
 
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
@@ -189,6 +192,11 @@ def _everyday(language: Language) -> frozenset[str]:
 @functools.cache
 def _first_person(language: Language) -> frozenset[str]:
     return frozenset(language.lists.get("self", ())) - frozenset(language.lists.get("definite", ()))
+
+
+def _begins_with_first_person(sentence: str, language: Language) -> bool:
+    found = WORD.search(sentence, language.start_of(sentence))
+    return found is not None and found[0] in _first_person(language)
 
 
 def _lasting(sentence: str, language: Language) -> str:
