@@ -26,8 +26,6 @@ from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
 
-_UNNAMED: Final = Doubt("not named", askable=True)
-
 
 class _DroppedError(Exception):
     """Raised to drop an extraction, with the reason."""
@@ -274,7 +272,8 @@ class _Check:
     def _ended(self, value: Json, concept: Concept[Any, Any], citation: Citation, dropped: _Drops) -> _Meaning:
         """Return the value that ended; with a doubt, every value of the concept if none is named."""
         if value is None:
-            return _Meaning(STATEMENT, {_UNNAMED: [citation.quoted]}, ended=True, cleared=concept)
+            unnamed = Doubt("not named", askable=True)
+            return _Meaning(STATEMENT, {unnamed: [citation.quoted]}, ended=True, cleared=concept)
         values = _values([value], concept, citation.quoted, dropped)
         return _Meaning(concept, {doubt_of(it, concept, citation, ended=True): [it] for it in values}, ended=True)
 

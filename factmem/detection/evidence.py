@@ -44,9 +44,7 @@ from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
 _UNREAD: Final = "said in a language that is not recognized"
-_NOWHERE: Final = "a name, a number or a date that nobody said"
 _BY_ANOTHER: Final = "said by somebody else"
-_NOT_A_REQUEST: Final = "not a plain request to forget"
 _ENDED: Final = ("ended", "longer", "past", "deny")
 """Lists of cues that say that something is over."""
 _LONG: Final = 6
@@ -82,7 +80,9 @@ def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT)
     if structure := reading.structure(judge.quoted):
         return Doubt(structure, askable=True)
     named = concept == STATEMENT or reading.topic.places(reading.words, *judge.sentence)
-    return None if named and reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
+    if named and reading.asks_to_forget(judge.sentence):
+        return None
+    return Doubt("not a plain request to forget", askable=True)
 
 
 def speaks_of_forgetting(citation: Citation) -> bool:
@@ -143,7 +143,7 @@ class _Judge:
         if not self.citation.passage.words:
             return Doubt(NOT_SAID, askable=True)
         if not ended and self._is_nowhere(value):
-            return Doubt(_NOWHERE, askable=False)
+            return Doubt("a name, a number or a date that nobody said", askable=False)
         if self.citation.of_another:
             return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
