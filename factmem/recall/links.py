@@ -160,11 +160,6 @@ class _Path:
         """Numbers of the words that cannot lead further."""
         return frozenset(itertools.chain(self.name, *self.used))
 
-    @property
-    def steps(self) -> Iterator[tuple[float, Current]]:
-        """The links, each with how well it fits."""
-        return zip(self.fits, self.links, strict=True)
-
     def begins_with(self, other: _Path) -> bool:
         """Return whether this path goes on from where another one ends."""
         count = len(other.links)
@@ -333,7 +328,8 @@ class _Links:
             if to.key in (path.subject.key, *path.passed):
                 continue
             fit, used = self._fit(path, link)
-            if fit and all(fit >= before for before, other in path.steps if _keyword(other) == _keyword(link)):
+            before = zip(path.fits, path.links, strict=True)
+            if fit and all(fit >= of for of, other in before if _keyword(other) == _keyword(link)):
                 yield attrs.evolve(
                     path,
                     subject=to,
