@@ -232,6 +232,8 @@ CALIBRATIONS: Final[Mapping[str, Calibration]] = {
 }
 """The embedders that were measured, by the name of their identity; others get the defaults of `Calibration`."""
 
+_UNMEASURED: Final = Calibration()
+
 
 @hinted
 @attrs.frozen(kw_only=True)
@@ -268,7 +270,7 @@ class RecallSettings:
         Args:
             embedder: Name of the embedder's identity.
         """
-        own = CALIBRATIONS.get(embedder, Calibration())
+        own = CALIBRATIONS.get(embedder, _UNMEASURED)
         if self.lexical_weight is self.unrelated is None:
             return own
         return Calibration(
