@@ -24,7 +24,7 @@ from factmem.llm.asking import bounded_gather
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
 from factmem.recall import DeepSettings, RecallFilter
-from factmem.recall.deep import Hint, Look, Results, explored
+from factmem.recall.deep import Exploration, Hint, Look, Results
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import selected
@@ -229,9 +229,9 @@ class Recaller(ReadingPart):
             embed=self._backend.embed_queries if search.semantic else None,
             concurrency=deep.concurrency,
         )
-        found = await explored(
+        found = await Exploration(
             question, searches, analyst, limit=search.limit, now=search.now, settings=deep, strict=strict
-        )
+        ).result()
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
         matches = await to_thread.run_sync(search.marked, corpus, matches)

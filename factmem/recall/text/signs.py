@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
@@ -34,13 +34,16 @@ _TABLE: Final = table("recall/text/questions")
 _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
-_PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+"""The English names of relations by all words for them."""
 _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
-_RELATIONS: Final = _ROLES | _PEOPLE
+_RELATIONS: Final = _ROLES | PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
+NAMING: Final[str] = _TABLE["naming"]
+"""Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
 _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
@@ -139,11 +142,6 @@ def names_one_of_several(words: Collection[str], *, named: bool) -> bool:
     return several and (named or not _CALLED.isdisjoint(words))
 
 
-def relations() -> Mapping[str, str]:
-    """Return the English names of relations by all words for them."""
-    return _PEOPLE
-
-
 def people_asked(query: str) -> list[str]:
     """Return the words of a query that stand for somebody else than its speaker: relations, such as kin, and names.
 
@@ -221,12 +219,6 @@ def content_terms(query: str) -> Collection[str]:
     return frozenset(analyse(" ".join(content))) - asking_words()
 
 
-@functools.cache
-def naming_words() -> frozenset[str]:
-    """Return the terms of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
-    return frozenset(analyse(_TABLE["naming"]))
-
-
 def kinds_held(said: Assertion) -> Kind:
     """Return the kinds of values that an assertion holds.
 
@@ -236,7 +228,8 @@ def kinds_held(said: Assertion) -> Kind:
     if said.keyword == STATEMENT.keyword:
         return Kind.NUMBER if _holds_number(plain(said.data)) else Kind.NONE
     kinds = Kind.NONE
-    for shape in _shapes(said.shape):
+    union = said.shape.get("union") if isinstance(said.shape, dict) else None
+    for shape in union or [said.shape]:
         scalar = scalar_of_shape(shape)
         kind = ScalarKind.TEXT if scalar is None else scalar.kind
         match kind:
@@ -287,11 +280,6 @@ def _kinds_in(text: str, name: str) -> Kind:
 @functools.cache
 def _patterns(name: str) -> dict[Kind, re.Pattern[str]]:
     return {Kind[kind]: lazy_pattern(pattern, re.IGNORECASE) for kind, pattern in _TABLE[name].items()}
-
-
-def _shapes(shape: Any) -> list[Any]:
-    union = shape.get("union") if isinstance(shape, dict) else None
-    return union or [shape]
 
 
 @functools.lru_cache(maxsize=1024)
