@@ -106,7 +106,7 @@ def relation(word: str) -> str:
 
 def is_relative(name: str) -> bool:
     """Return whether the name of a subject is a word for a relative, a friend or the like: "boss", "Mutter"."""
-    return name.lower() in _PEOPLE
+    return name.lower() in PEOPLE
 
 
 def widened(relation: str) -> str:
