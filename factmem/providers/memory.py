@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -25,6 +25,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.facts import Concept, Fact, FactT
+from factmem.progress import Progress
 from factmem.providers.log_verbs import HistoryProvider
 from factmem.providers.sql_rows import binds_anew, part_of
 from factmem.providers.write_plans import Planner, SteadyClock, TrackIndex, check_part
@@ -257,7 +258,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
         self._copies.difference_update(tenants)
 
     @override
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+    async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
         self._check_open()
         tenants = sorted(self._logs, key=lambda tenant: tenant or "")
         found = [unfinished_copy(tenant) for tenant in self._copies]

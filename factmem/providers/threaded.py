@@ -42,10 +42,11 @@ from factmem.abc.clock import Clock
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.event_loops import OneLoop
+from factmem.progress import Progress, no_report
 from factmem.providers.log_verbs import HistoryProvider
 from factmem.providers.sql_rows import PreparedRow, prepared
 from factmem.records import LogEntry, Place, Recorded
-from factmem.store_findings import Finding, FindingKind, finding_of, findings_in, named, unfinished_copy
+from factmem.store_findings import Finding, finding_of, findings_in, named, remakeable_vectors, unfinished_copy
 from factmem.validators import check_number
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class Engine(Protocol):
         """See `KeepsLog.put_log_part`."""
         ...
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """See `KeepsLog.check`."""
         ...
 
@@ -200,7 +201,7 @@ class DatabaseEngine(Engine, Protocol):
         """See `UpgradesFormat.format_versions`."""
         ...
 
-    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+    def upgrade(self, progress: Progress, *, create: bool) -> None:
         """See `UpgradesFormat.upgrade`."""
         ...
 
@@ -389,8 +390,8 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
         await self._write(lambda engine: engine.mark_copies(tenants, unfinished=False))
 
     @override
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
-        return await self._read(lambda engine: engine.check(progress or (lambda done, of: None)))
+    async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
+        return await self._read(lambda engine: engine.check(progress or no_report))
 
     @override
     async def aclose(self) -> None:
@@ -490,8 +491,8 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
         return await self._read(lambda engine: engine.format_versions())
 
     @override
-    async def upgrade(self, *, create: bool = False, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None), create=create))
+    async def upgrade(self, *, create: bool = False, progress: Progress | None = None) -> None:
+        await self._write(lambda engine: engine.upgrade(progress or no_report, create=create))
 
 
 def _commit(engine: Engine, requests: Sequence[Request]) -> None:
@@ -570,9 +571,7 @@ def foreign_rows(name: str) -> Iterator[None]:
         ) from error
 
 
-def checked_tenants(
-    engine: DatabaseEngine, tenants: Sequence[str | None], progress: Callable[[int, int], None]
-) -> Iterator[Finding]:
+def checked_tenants(engine: DatabaseEngine, tenants: Sequence[str | None], progress: Progress) -> Iterator[Finding]:
     """Yield the findings in the logs of tenants, and in their vectors.
 
     Args:
@@ -589,12 +588,7 @@ def checked_tenants(
         try:
             engine.vectors(tenant, 0)
         except CorruptStoreError:
-            yield Finding(
-                kind=FindingKind.REMAKEABLE,
-                part=named(tenant),
-                problem="the vectors were changed",
-                advice="run `factmem reembed`",
-            )
+            yield remakeable_vectors(named(tenant), "the vectors were changed")
         progress(done, len(tenants))
 
 

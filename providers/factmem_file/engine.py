@@ -22,12 +22,23 @@ from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.private_files import create_file, make_folders, write_all
+from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import part_of
 from factmem.providers.threaded import Request
 from factmem.providers.write_plans import Planner, SteadyClock, check_part, misfit, unknown_assertion
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.store_findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
+from factmem.store_findings import (
+    Finding,
+    FindingKind,
+    Severity,
+    finding_of,
+    findings_in,
+    no_store,
+    pending_erasure,
+    remakeable_vectors,
+    unfinished_copy,
+)
 from factmem.vectors import storable_vector
 from factmem_file.log_storage import LOCK_NAME
 from factmem_file.logs import (
@@ -149,8 +160,6 @@ _PAUSE: Final = 0.1
 
 _COPIED_BYTES: Final = 1 << 20
 """Number of bytes of a file that are copied at once."""
-
-_NO_STORE: Final = "check the path: a store is made by the first write"
 
 
 class FileEngine:
@@ -567,7 +576,7 @@ class FileEngine:
             except StoreUnavailableError:
                 raise damage from None
 
-    def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
+    def copy_to(self, path: Path, progress: Progress) -> None:
         """Copy all files while nobody writes; see `factmem.abc.capabilities.KeepsFiles.copy_to`.
 
         Raises:
@@ -607,7 +616,7 @@ class FileEngine:
         """Return all files in the folder, of any origin."""
         return sorted(path for path in self._root.rglob("*") if path.is_file())
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the files, then the logs of each tenant; look again before reporting damage, which may be a write."""
         found = self._checked(progress)
         for _ in range(_LOOKS - 1):
@@ -617,13 +626,11 @@ class FileEngine:
             found = self._checked(progress)
         return found
 
-    def _checked(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
-        if not self._root.is_dir():
-            return [Finding(kind=FindingKind.MISSING, part=str(self._root), problem="no store", advice=_NO_STORE)]
+    def _checked(self, progress: Progress) -> Sequence[Finding]:
         found: list[Finding] = []
         try:
-            if not self._storage.exists():
-                return [Finding(kind=FindingKind.MISSING, part=str(self._root), problem="no store", advice=_NO_STORE)]
+            if not self._root.is_dir() or not self._storage.exists():
+                return [no_store(str(self._root))]
             found += self._storage.check(progress)
             if all(finding.severity is not Severity.ERROR for finding in found):
                 found += self._checked_logs()
@@ -652,12 +659,7 @@ class FileEngine:
         with self._guard:
             astray = sum(not copy.holds(seq) for seq in self._sidecars.rows(log, identity))
         if astray:
-            yield Finding(
-                kind=FindingKind.REMAKEABLE,
-                part=_shown(log),
-                problem=f"{astray} vector(s) belong to no assertion",
-                advice="run `factmem reembed`",
-            )
+            yield remakeable_vectors(_shown(log), f"{astray} vector(s) belong to no assertion")
 
     def close(self) -> None:
         """Close the storage."""
@@ -682,12 +684,7 @@ def _has_vector(request: Request) -> bool:
 def _of_log(log: LogName, copy: LogCopy, hidden: Collection[str]) -> Iterator[Finding]:
     said = list(copy.recorded.values())
     if left := sum(recorded.id in hidden for recorded in said):
-        yield Finding(
-            kind=FindingKind.PENDING_ERASURE,
-            part=_shown(log),
-            problem=f"{left} erased assertion(s) are still in the file",
-            advice="run `factmem erase`",
-        )
+        yield pending_erasure(_shown(log), f"{left} erased assertion(s) are still in the file")
     if astray := sum(place_log(recorded.assertion.place) != log for recorded in said):
         yield Finding(
             kind=FindingKind.MISPLACED,

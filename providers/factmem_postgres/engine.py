@@ -22,6 +22,7 @@ from factmem.abc.outlines import Outline, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError, ProviderError
 from factmem.facts import FactType
+from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import (
     NewRow,
@@ -51,7 +52,7 @@ from factmem.providers.sql_rows import (
 from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared, foreign_rows
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.store_findings import Finding, FindingKind, finding_of
+from factmem.store_findings import Finding, finding_of, no_store, pending_erasure, remakeable_vectors
 from factmem.store_findings import named as named_tenant
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES
@@ -1164,22 +1165,21 @@ class PostgresEngine:
         """Return the version of the tables, and the newest one."""
         return self._server.format_version(), len(MIGRATIONS)
 
-    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+    def upgrade(self, progress: Progress, *, create: bool) -> None:
         """Bring the tables to the newest format, in one transaction."""
         progress(0, 1)
         self._server.upgrade(create=create)
         progress(1, 1)
 
     @_guarded
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the rows of every tenant."""
         try:
             found = self._server.read(None, of_all(), (_TENANTS, ()))
         except NewerVersionError as error:
             return [finding_of(error, self._server.name)]
         if found is None:
-            advice = "check the address and its schema: a store is made by the first write"
-            return [Finding(kind=FindingKind.MISSING, part=self._server.name, problem="no store", advice=advice)]
+            return [no_store(self._server.name, "check the address and its schema")]
         tenants = [name.decode() or None for (name,) in found[1]]
         findings = list(checked_tenants(self, tenants, progress))
         for tenant in tenants:
@@ -1191,15 +1191,13 @@ class PostgresEngine:
         part = named_tenant(tenant)
         stray = self._server.read(tenant, (_STRAY, [_bytes_of(tenant)])) or [[(0,)]]
         if count := stray[0][0][0]:
-            problem = f"{count} vector(s) belong to no assertion"
-            yield Finding(kind=FindingKind.REMAKEABLE, part=part, problem=problem, advice="run `factmem reembed`")
+            yield remakeable_vectors(part, f"{count} vector(s) belong to no assertion")
         if count := len(self._notes(tenant)):
-            yield Finding(
-                kind=FindingKind.PENDING_ERASURE,
-                part=part,
-                problem=f"bytes of {count} erasure(s) may be left in pages and in the write-ahead log; backups, "
-                "archived logs and replicas are out of reach",
-                advice="run `factmem erase` once the log has turned; for a large store, VACUUM FULL its tables before",
+            yield pending_erasure(
+                part,
+                f"bytes of {count} erasure(s) may be left in pages and in the write-ahead log; backups, archived logs "
+                "and replicas are out of reach",
+                " once the log has turned; for a large store, VACUUM FULL its tables before",
             )
 
     def close(self) -> None:

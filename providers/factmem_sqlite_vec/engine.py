@@ -24,7 +24,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, assert_never
 
 import apsw
@@ -36,6 +35,7 @@ from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.facts import FactType
 from factmem.private_files import is_exposed
+from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import (
     SEQ_BITS,
@@ -71,7 +71,7 @@ from factmem.providers.threaded import AppendEach, Request, checked_tenants, com
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.shapes import Shape
-from factmem.store_findings import Finding, FindingKind, finding_of
+from factmem.store_findings import Finding, FindingKind, exposed, finding_of, no_store, pending_erasure
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.schema import (
     FORMAT,
@@ -1256,7 +1256,7 @@ class SqliteEngine:
         found = self.store.read(format_version, as_it_is=True) if self.store.is_there() else 0
         return found, FORMAT
 
-    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+    def upgrade(self, progress: Progress, *, create: bool) -> None:
         """Bring the file to the newest format, and compact it."""
         if create or self.store.is_there():
             progress(0, 2)
@@ -1265,20 +1265,20 @@ class SqliteEngine:
             self.store.write(_scrub)
         progress(2, 2)
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the database and the modes of its files."""
         name = self.store.name
         found: list[Finding] = []
         try:
             if not self.store.is_there():
-                advice = "check the path: a store is made by the first write"
-                return [Finding(kind=FindingKind.MISSING, part=name, problem="no store", advice=advice)]
+                return [no_store(name)]
             found += self.store.read(lambda connection: list(_of_file(connection, name)), as_it_is=True)
             found += self.store.read(lambda connection: list(_astray(connection, name)))
             found += checked_tenants(self, self.store.read(_all_tenants), progress)
         except (CorruptStoreError, NewerVersionError) as error:
             found.append(finding_of(error, name))
-        return [*found, *map(_exposed, filter(is_exposed, self.store.files()))]
+        open_files = filter(is_exposed, self.store.files())
+        return [*found, *(exposed(path.name, f"chmod go= {path}") for path in open_files)]
 
     def close(self) -> None:
         """Finish pending erasures, unless another process is in the way, and close the file."""
@@ -1535,21 +1535,7 @@ def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:
             advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
         )
     if _scrub_is_due(connection):
-        yield Finding(
-            kind=FindingKind.PENDING_ERASURE,
-            part=name,
-            problem="bytes of erased facts, or of an older format, may be left in the file",
-            advice="run `factmem erase`",
-        )
-
-
-def _exposed(path: Path) -> Finding:
-    return Finding(
-        kind=FindingKind.EXPOSED,
-        part=path.name,
-        problem="others than its owner may use it",
-        advice=f"run  chmod go= {path}",
-    )
+        yield pending_erasure(name, "bytes of erased facts, or of an older format, may be left in the file")
 
 
 def _tidy(connection: apsw.Connection) -> None:

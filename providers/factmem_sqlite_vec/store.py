@@ -24,6 +24,7 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
+from factmem.progress import Progress
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
 from factmem.short_work import may_wait
@@ -214,7 +215,7 @@ class Store:
         paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.codec.beside)]
         return [path for path in paths if path.exists()] + [left for path in paths for left in leftovers(path)]
 
-    def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
+    def copy_to(self, path: Path, progress: Progress) -> None:
         """Copy the database, as it is at one moment, with the files beside it; others may write meanwhile.
 
         Raises:
