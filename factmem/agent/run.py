@@ -465,7 +465,7 @@ class MemoryRun:
             return Found(records=tuple(match.record for match in matches), earlier=earlier)
         held = [match for match in matches if not match.retracted]
         later = {match.record.id: match.newer for match in held if match.newer is not None}
-        newer = {id: record for id, record in later.items() if record.concept.keyword == STATEMENT.keyword}
+        newer = {id: record for id, record in later.items() if record.is_statement}
         pairs = ((newer.get(match.record.id, match.record), match.record) for match in held)
         records = {record.id: record for pair in pairs for record in pair}
         replacing = tuple(record for id, record in later.items() if id not in newer)
@@ -574,9 +574,7 @@ def _is_stated_in(
     current: Collection[tuple[str | None, str | None]], told: Collection[str], record: FactRecord[Any]
 ) -> bool:
     """Return whether a record is a statement from the current conversation: by its messages, or by their words."""
-    return record.concept.keyword == STATEMENT.keyword and (
-        record.value in told or any(item.message in current for item in record.evidence)
-    )
+    return record.is_statement and (record.value in told or any(item.message in current for item in record.evidence))
 
 
 _SAVED: Final = "save_memory"

@@ -31,7 +31,7 @@ from factmem.abc.detector import MEMORY_ROLE, Message
 from factmem.agent.chat_history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
 from factmem.agent.plugin import AgentMemory, HostIntegration
-from factmem.agent.rendering import MemoryBlock, written
+from factmem.agent.rendering import MemoryBlock, as_text
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
@@ -363,8 +363,6 @@ async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_
 def _entry(found: _Found) -> MemoryEntry:
     record, score = found
     origin, keyword = record.details.origin, record.concept.keyword
-    value = written(record.value, record.concept.value_type)
-    text = value if keyword == STATEMENT.keyword else f"{keyword}: {value}"
     shown = {"about": str(record.subject), "scope": str(record.scope), "concept": keyword}
     if score is not None:
         shown["score"] = f"{score:.3f}"
@@ -372,7 +370,7 @@ def _entry(found: _Found) -> MemoryEntry:
         id=record.id,
         content=types.Content(
             role="user" if origin is Origin.USER else "model",
-            parts=[types.Part(text=text.replace("<", "&lt;").replace(">", "&gt;"))],
+            parts=[types.Part(text=as_text(record).replace("<", "&lt;").replace(">", "&gt;"))],
         ),
         author=origin.value,
         timestamp=record.timestamp.isoformat(),

@@ -119,7 +119,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
             and entry.assertion.place.key == place.key
             and keyword in (None, entry.assertion.keyword)
         }
-        return [entry for entry in log if _assertion_id(entry) in here]
+        return [entry for entry in log if entry.assertion_id in here]
 
     @override
     async def version(self, tenant: str | None) -> int:
@@ -196,7 +196,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
     def _bury(self, tenant: str | None, gone: Sequence[Recorded], tombstones: Sequence[Tombstone]) -> None:
         """Replace assertions, and all that belongs to them, with tombstones."""
         ids = {recorded.id for recorded in gone}
-        log = [entry for entry in self._logs[tenant] if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
+        log = [entry for entry in self._logs[tenant] if isinstance(entry, Tombstone) or entry.assertion_id not in ids]
         self._logs[tenant] = [*log, *tombstones]
         for recorded in gone:
             self._vectors.pop((tenant, recorded.seq), None)
@@ -283,7 +283,3 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
     def _check_open(self) -> None:
         if self._closed:
             raise ProviderClosedError("the provider was closed: make a new one, or a new Memory")
-
-
-def _assertion_id(entry: LogEntry) -> str:
-    return entry.id if isinstance(entry, Recorded) else entry.assertion_id

@@ -301,7 +301,7 @@ class TrackIndex:
         Raises:
             InvalidDataError: it does not fit: it is there already, names an unknown assertion, or is of another type.
         """
-        id = entry.id if isinstance(entry, Recorded) else entry.assertion_id
+        id = entry.assertion_id
         joined = self.has_joined(id)
         try:
             if isinstance(entry, Recorded):

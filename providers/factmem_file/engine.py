@@ -49,7 +49,6 @@ from factmem_file.logs import (
     LogCopy,
     Sidecars,
     arrival_log,
-    assertion_id,
     erased_log,
     payload_of,
     place_log,
@@ -271,7 +270,7 @@ class FileEngine:
             return [
                 entry
                 for entry in copy.entries
-                if (id := assertion_id(entry)) in recorded
+                if (id := entry.assertion_id) in recorded
                 and id not in hidden
                 and keyword in (None, recorded[id].assertion.keyword)
             ]
@@ -313,7 +312,7 @@ class FileEngine:
 
         def visible(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
             for entry in entries:
-                if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden):
+                if entry.seq <= committed and (isinstance(entry, Tombstone) or entry.assertion_id not in hidden):
                     yield entry
 
         if limit is None:
@@ -447,7 +446,7 @@ class FileEngine:
         self._storage.seal()
 
     def _rewrite(self, log: LogName, copy: LogCopy, hidden: set[str]) -> None:
-        kept = [entry for entry in copy.entries if assertion_id(entry) not in hidden]
+        kept = [entry for entry in copy.entries if entry.assertion_id not in hidden]
         graves = erased_log(log.folder[0] or None)
         # Whoever wrote the tombstones may have died before they were durable, and nothing else will hold these ids.
         self._storage.settle(graves, self._copies.caught_up(graves).position)
@@ -648,7 +647,7 @@ class FileEngine:
             logs = copies.of_tenant(tenant or None)
             hidden = copies.erased(tenant or None)
             entries = [entry for _, copy in logs for entry in copy.entries]
-            kept = [item for item in entries if isinstance(item, Tombstone) or assertion_id(item) not in hidden]
+            kept = [item for item in entries if isinstance(item, Tombstone) or item.assertion_id not in hidden]
             yield from findings_in(sorted(kept, key=lambda entry: entry.seq), tenant or None)
             for log, copy in logs:
                 yield from _of_log(log, copy, hidden)

@@ -91,11 +91,6 @@ def entries_of(payload: bytes) -> list[LogEntry]:
         raise CorruptStoreError(f"a frame of the store cannot be read, {reason}: restore it from a backup") from None
 
 
-def assertion_id(entry: LogEntry) -> str:
-    """Return the id of the assertion that an entry is about."""
-    return entry.id if isinstance(entry, Recorded) else entry.assertion_id
-
-
 @attrs.define
 class LogCopy:
     """A copy of one log in memory.

@@ -259,9 +259,9 @@ def page_of(
         more: Number of facts beside these, which count as left out.
     """
     records = list(records)
-    places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
+    places = _headings([*homes, *sorted({record.place for record in records}, key=_order)])
     headings = {place.key: heading for heading, place in places.items()}
-    made = ((record, bullet_of(record, headings[_place(record).key])) for record in records)
+    made = ((record, bullet_of(record, headings[record.place.key])) for record in records)
     fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= LONGEST_BULLET), limit))
     fitting.sort(key=lambda pair: _position(pair[0]))
     shown = tuple((record.id, bullet) for record, bullet in fitting)
@@ -353,17 +353,13 @@ def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_ou
         yield f"_{left_out} more are too long, too many, flagged or small talk, and not shown here._"
 
 
-def _place(record: FactRecord[Any]) -> Place:
-    return Place(record.subject, record.scope)
-
-
 def _order(place: Place) -> tuple[int, str, tuple[int, int], str]:
     return (place.subject.priority_level, str(place.subject), place.scope.narrowness, str(place.scope))
 
 
 def _position(record: FactRecord[Any]) -> tuple[object, ...]:
-    free = record.concept.keyword == STATEMENT.keyword
-    return (*_order(_place(record)), free, record.concept.keyword, record.timestamp, record.revision)
+    free = record.is_statement
+    return (*_order(record.place), free, record.concept.keyword, record.timestamp, record.revision)
 
 
 _MOST_COMPARED: Final = 2_500
@@ -454,7 +450,7 @@ class _Reconciliation:
         return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
 
     def _heading(self, record: FactRecord[Any]) -> str:
-        return self.headings[Place(record.subject, record.scope).key]
+        return self.headings[record.place.key]
 
     def _is_same(self, old: tuple[str, str], said: _Said) -> bool:
         record = self.records[old[0]]
@@ -504,9 +500,7 @@ class _Reconciliation:
         values = [
             record.value
             for record in self.records.values()
-            if record.id not in gone
-            and record.concept.keyword == concept.keyword
-            and Place(record.subject, record.scope).key == place.key
+            if record.id not in gone and record.concept.keyword == concept.keyword and record.place.key == place.key
         ]
         values += [
             other.value for there, other in added if there.key == place.key and other.concept.keyword == concept.keyword

@@ -21,7 +21,7 @@ from anyio import to_thread
 
 from factmem.agent.config import AgentMemoryConfig, RunIdentity, Store
 from factmem.agent.plugin import AgentMemory
-from factmem.agent.rendering import written
+from factmem.agent.rendering import as_text
 from factmem.agent.run import MemoryRun
 from factmem.details import FactDetails, MetadataMerge, Origin
 from factmem.detection.redaction import redact
@@ -231,12 +231,11 @@ def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[_Shown]:
     inside = fact.scope.kind is home.kind and home.contains(fact.scope)
     named = segments[len(home.segments) :] if inside else segments
     path = tuple(segment.replace("/", "%2F") for segment in named)
-    details, keyword = fact.details, fact.concept.keyword
+    details = fact.details
     own = inside and fact.subject.key == run.user.key and _OURS in details.metadata
-    value = written(fact.value, fact.concept.value_type)
     of_fact = _Entry(
         ids=(),
-        content=value if keyword == STATEMENT.keyword else f"{keyword}: {value}",
+        content=as_text(fact),
         categories=details.categories,
         metadata={key: value for key, value in details.metadata.items() if key != _OURS},
         importance=details.importance,
