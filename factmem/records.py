@@ -320,7 +320,7 @@ class FactRecord(Generic[T]):
 
     @property
     def place(self) -> Place:
-        """Where it lies."""
+        """The place where it lies."""
         return Place(self.subject, self.scope)
 
     @property
