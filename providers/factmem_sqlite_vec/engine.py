@@ -86,6 +86,7 @@ from factmem_sqlite_vec.schema import (
     newest_seq,
     select,
     sum_of_vectors,
+    transaction,
 )
 from factmem_sqlite_vec.sqlite_errors import is_failed_flush
 from factmem_sqlite_vec.store import Store
@@ -1075,18 +1076,12 @@ class SqliteEngine:
             apsw.Error: nothing was written.
         """
         self._known = None
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             if known is None or not known.holds(connection):
                 known = _Known.read(connection)
             batch = _Batch(known, self._clock, self._bound, outlines=self._outlines)
             work(batch)
             batch.finish()
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         return known.committed()
 
     def commit(self, requests: Sequence[Request]) -> None:

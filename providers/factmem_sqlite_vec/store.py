@@ -28,7 +28,7 @@ from factmem.progress import Progress
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
 from factmem.short_work import may_wait
-from factmem_sqlite_vec.codecs import PageCodec, connected, is_unchanging
+from factmem_sqlite_vec.codecs import PageCodec, closing_on_error, connected, is_unchanging
 from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
 from factmem_sqlite_vec.sqlite_errors import (
     ReadError,
@@ -438,12 +438,8 @@ class Store:
         """Open the file for reading; return None if it is being created and still empty."""
         try:
             connection = self._another()
-            try:
-                with detecting_failed_reads(connection, self._another):
-                    made = found_version(connection, self.name) > 0
-            except BaseException:
-                connection.close()
-                raise
+            with closing_on_error(connection), detecting_failed_reads(connection, self._another):
+                made = found_version(connection, self.name) > 0
         except apsw.ReadOnlyError:
             if not self.codec.is_only_begun(self._path):
                 raise
