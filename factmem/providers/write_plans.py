@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
 import attrs
 
@@ -128,8 +128,13 @@ def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactTyp
     )
 
 
-_Life: TypeAlias = tuple[Assertion, AssertionState, bool]
-"""An assertion, its current state, and whether it has ever counted: then it conforms to the type of its track."""
+class _Life(NamedTuple):
+    """An assertion, its current state, and whether it has ever counted: then it conforms to the type of its track."""
+
+    said: Assertion
+    state: AssertionState
+    joined: bool
+
 
 _MISSING: Final = object()
 
@@ -148,7 +153,7 @@ class TrackIndex:
     _types: dict[tuple[object, ...], tuple[FactType, tuple[Shape, ...]]] = attrs.field(factory=dict)
     _lives: dict[str, Recorded | _Life] = attrs.field(factory=dict)
     _seqs: dict[str | None, dict[int, None]] = attrs.field(factory=lambda: defaultdict(dict))
-    _changes: list[Any] | None = None
+    _changes: list[tuple[dict[Any, Any], Any, Any]] | None = None
 
     def begin(self) -> None:
         """Remember the additions from now on, until `commit` or `roll_back`."""
@@ -160,8 +165,7 @@ class TrackIndex:
 
     def roll_back(self) -> None:
         """Take back the additions since `begin`."""
-        changes = iter(reversed(self._changes or ()))
-        for before, key, place in zip(changes, changes, changes, strict=True):
+        for place, key, before in reversed(self._changes or ()):
             if before is _MISSING:
                 del place[key]
             else:
@@ -182,7 +186,7 @@ class TrackIndex:
     def knows(self, assertion_id: str, tenant: str | None) -> bool:
         """Return whether a tenant has an assertion of this id."""
         life = self._life(assertion_id)
-        return life is not None and life[0].place.scope.tenant == tenant
+        return life is not None and life.said.place.scope.tenant == tenant
 
     def check_followed(self, item: Append | NewRow) -> None:
         """Raise unless the assertion that another one follows exists.
@@ -223,7 +227,7 @@ class TrackIndex:
             ConceptConflictError: it would accept what cannot join its track. The error names the assertion.
         """
         life = self._life(request.assertion_id)
-        if life is None or life[0].place.scope.tenant != request.tenant:
+        if life is None or life.said.place.scope.tenant != request.tenant:
             raise unknown_assertion()
         said, state, joined = life
         if request.expected not in (None, state):
@@ -263,7 +267,7 @@ class TrackIndex:
 
     def found_state(self, recorded: Recorded, state: AssertionState, *, joined: bool) -> None:
         """Note an assertion with its state, and whether it has ever counted, for `change`."""
-        self._lives[recorded.id] = recorded.assertion, state, joined
+        self._lives[recorded.id] = _Life(recorded.assertion, state, joined)
 
     def found_seq(self, tenant: str | None, seq: int) -> None:
         """Note that an assertion exists, for `check_followed`."""
@@ -276,7 +280,7 @@ class TrackIndex:
     def has_joined(self, assertion_id: str) -> bool:
         """Return whether an assertion has ever counted."""
         life = self._life(assertion_id)
-        return life is not None and life[2]
+        return life is not None and life.joined
 
     def add(self, entry: LogEntry) -> None:
         """Add an entry of the log. After an erasure, build a new index instead."""
@@ -287,7 +291,7 @@ class TrackIndex:
                 if (life := self._life(id)) is not None:
                     said, _, joined = life
                     counts = said.counts(state)
-                    self._put((self._lives, id, (said, state, joined or counts)))
+                    self._put((self._lives, id, _Life(said, state, joined or counts)))
                     if counts and not joined:
                         self._join(said)
             case Tombstone():
@@ -308,8 +312,8 @@ class TrackIndex:
                 fits = self.known(entry.assertion) is None
             else:
                 fits = self.knows(id, tenant)
-                if (life := self._life(id)) is not None and not joined and life[0].counts(entry.state):
-                    self._check_type(life[0])
+                if (life := self._life(id)) is not None and not joined and life.said.counts(entry.state):
+                    self._check_type(life.said)
         except ConceptConflictError:
             fits = False
         if not fits:
@@ -338,7 +342,7 @@ class TrackIndex:
         found = self._lives.get(id)
         if isinstance(found, Recorded):
             said = found.assertion
-            return said, said.state, said.counts(said.state)
+            return _Life(said, said.state, said.counts(said.state))
         return found
 
     def _join(self, said: Assertion) -> None:
@@ -350,7 +354,7 @@ class TrackIndex:
     def _put(self, *additions: tuple[dict[Any, Any], Any, Any]) -> None:
         for place, key, value in additions:
             if self._changes is not None:
-                self._changes += (place, key, place.get(key, _MISSING))
+                self._changes.append((place, key, place.get(key, _MISSING)))
             place[key] = value
 
     def _check_type(self, said: Assertion) -> None:
