@@ -49,6 +49,7 @@ from factmem_file.logs import (
     LogCopy,
     Sidecars,
     arrival_log,
+    by_seq,
     erased_log,
     payload_of,
     place_log,
@@ -316,9 +317,9 @@ class FileEngine:
                     yield entry
 
         if limit is None:
-            return sorted((entry for _, copy in copies for entry in visible(copy.after(since))), key=_seq)
+            return sorted((entry for _, copy in copies for entry in visible(copy.after(since))), key=by_seq)
         logs = (copy.following(since) for _, copy in copies)
-        return list(itertools.islice(visible(heapq.merge(*logs, key=_seq)), limit))
+        return list(itertools.islice(visible(heapq.merge(*logs, key=by_seq)), limit))
 
     def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, LogCopy]]:
         """Return the copies of a tenant's logs, read only if something was written since the last time."""
@@ -648,7 +649,7 @@ class FileEngine:
             hidden = copies.erased(tenant or None)
             entries = [entry for _, copy in logs for entry in copy.entries]
             kept = [item for item in entries if isinstance(item, Tombstone) or item.assertion_id not in hidden]
-            yield from findings_in(sorted(kept, key=lambda entry: entry.seq), tenant or None)
+            yield from findings_in(sorted(kept, key=by_seq), tenant or None)
             for log, copy in logs:
                 yield from _of_log(log, copy, hidden)
                 if identity is not None and log.kind == "facts":
@@ -663,10 +664,6 @@ class FileEngine:
     def close(self) -> None:
         """Close the storage."""
         self._storage.close()
-
-
-def _seq(entry: LogEntry) -> int:
-    return entry.seq
 
 
 def _storable(

@@ -40,6 +40,10 @@ HISTORY_KINDS: Final = ("facts", "erased")
 ARRIVAL_KIND: Final = "arriving"
 
 
+by_seq: Final = operator.attrgetter("seq")
+"""Key that sorts entries by their numbers."""
+
+
 def place_log(place: Place) -> LogName:
     """Return the log of a place."""
     tenant, segments, (subject, individual) = place.key
@@ -49,12 +53,12 @@ def place_log(place: Place) -> LogName:
 
 def vector_log(facts: LogName) -> LogName:
     """Return the log of the vectors of a place's assertions."""
-    return LogName(folder=facts.folder, name=facts.name, kind="vectors")
+    return attrs.evolve(facts, kind="vectors")
 
 
 def access_log(facts: LogName) -> LogName:
     """Return the log of the access counts of a place's records."""
-    return LogName(folder=facts.folder, name=facts.name, kind="accesses")
+    return attrs.evolve(facts, kind="accesses")
 
 
 def erased_log(tenant: str | None) -> LogName:
@@ -129,7 +133,7 @@ class LogCopy:
         return (self.entries[index] for index in range(self._behind(seq), len(self.entries)))
 
     def _behind(self, seq: int) -> int:
-        return bisect.bisect_right(self.entries, seq, key=_seq)
+        return bisect.bisect_right(self.entries, seq, key=by_seq)
 
     def holds(self, seq: int) -> bool:
         """Return whether an assertion has this number."""
@@ -196,10 +200,6 @@ class LogCopies:
         """Drop the plan of a log that was not written."""
         if (copy := self._copies.get(log)) is not None:
             copy.index = None
-
-
-def _seq(entry: LogEntry) -> int:
-    return entry.seq
 
 
 _NOTE = "embedder"
