@@ -67,7 +67,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
-        clock: gives the time of recording, and decides what has expired.
+        clock: Gives the time of recording, and decides what has expired.
     """
 
     @override

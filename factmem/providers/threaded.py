@@ -72,10 +72,10 @@ class Request:
     """One call of `append` on its way through a group commit.
 
     Attributes:
-        statements: what to write.
-        receipts: the receipts of its assertions, once it is done.
-        error: why nothing of it was written, if nothing was.
-        done: whether it is decided. It is set in the worker thread, so that no cancellation can lose it.
+        statements: What to write.
+        receipts: The receipts of its assertions, once it is done.
+        error: Why nothing of it was written, if nothing was.
+        done: Whether it is decided. It is set in the worker thread, so that no cancellation can lose it.
     """
 
     statements: Sequence[Statement]
@@ -212,8 +212,8 @@ class GroupCommit:
     It serves one event loop; another one needs another instance over the same lock.
 
     Args:
-        commit: writes some requests and settles each; called in a worker thread, one call at a time.
-        deciding: held during each call.
+        commit: Writes some requests and settles each; called in a worker thread, one call at a time.
+        deciding: Held during each call.
     """
 
     def __init__(self, commit: Callable[[list[Request]], None], deciding: threading.Lock | None = None) -> None:
@@ -299,7 +299,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
     A subclass sets what `_open_engine` needs, and calls this constructor last.
 
     Args:
-        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+        clock: Gives the time of recording, and decides what has expired; called in a worker thread.
     """
 
     def __init__(self, *, clock: Clock = system_clock) -> None:
@@ -410,7 +410,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
         """The open engine.
 
         Raises:
-            ProviderClosedError: the provider was closed.
+            ProviderClosedError: The provider was closed.
         """
         return self._live().engine
 
@@ -426,8 +426,8 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
         """Return the open engine for the running event loop.
 
         Raises:
-            ProviderClosedError: the provider was closed.
-            WrongLoopError: another event loop uses it.
+            ProviderClosedError: The provider was closed.
+            WrongLoopError: Another event loop uses it.
         """
         self._live()
         return self._of_this_loop()
@@ -454,7 +454,7 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
     """A `ThreadedProvider` on top of a `DatabaseEngine`.
 
     Args:
-        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+        clock: Gives the time of recording, and decides what has expired; called in a worker thread.
 
     Attributes:
         far: See `KeepsOutlines.far`.
@@ -604,7 +604,7 @@ def flag_option(value: bool | str, name: str) -> bool:
     """Return an option that is true or false, from an address or from Python.
 
     Raises:
-        InvalidDataError: it is neither.
+        InvalidDataError: It is neither.
     """
     match value.strip().lower() if isinstance(value, str) else value:
         case True | "1" | "true" | "yes" | "on":
@@ -619,7 +619,7 @@ def seconds_option(value: float | str, name: str) -> float:
     """Return an option that is a number of seconds, from an address or from Python.
 
     Raises:
-        InvalidDataError: it is none, or not between 0 and a day.
+        InvalidDataError: It is none, or not between 0 and a day.
     """
     try:
         seconds = float(value)

@@ -90,7 +90,7 @@ def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:
     """Raise unless a stored value can be read as a concept's type.
 
     Raises:
-        ConceptConflictError: naming both types.
+        ConceptConflictError: Naming both types.
     """
     if stored.fact_type is not concept.fact_type:
         raise _conflict(stored, stored.fact_type, concept.fact_type)
@@ -102,7 +102,7 @@ def check_writable(new: Assertion, fact_type: FactType, shapes: Sequence[Shape])
     """Raise unless a track that holds these types can take a new assertion, and be read as its type.
 
     Raises:
-        ConceptConflictError: naming both types.
+        ConceptConflictError: Naming both types.
     """
     if new.fact_type is not fact_type:
         raise _conflict(new, fact_type, new.fact_type)
@@ -176,7 +176,7 @@ class TrackIndex:
         """Return the same assertion if it was recorded before.
 
         Raises:
-            ConceptConflictError: it cannot join its track.
+            ConceptConflictError: It cannot join its track.
         """
         known = self._recorded.get(assertion.fingerprint)
         if known is None and assertion.counts(assertion.state):
@@ -192,7 +192,7 @@ class TrackIndex:
         """Raise unless the assertion that another one follows exists.
 
         Raises:
-            RecordNotFoundError: it was erased.
+            RecordNotFoundError: It was erased.
         """
         if item.follows is not None and item.follows not in self._seqs[item.tenant]:
             raise RecordNotFoundError("what this would update was erased meanwhile, and nothing was written")
@@ -203,10 +203,10 @@ class TrackIndex:
         """Assign ids, a sequence number and a time to a new assertion, and add it.
 
         Args:
-            assertion: the assertion.
-            seq: its sequence number.
-            clock: gives the time of recording.
-            ids: gives an id for the assertion with a number, and one for a record that it begins.
+            assertion: The assertion.
+            seq: Its sequence number.
+            clock: Gives the time of recording.
+            ids: Gives an id for the assertion with a number, and one for a record that it begins.
         """
         id, own_record = ids(seq)
         record_id = self.joined_by(assertion) or own_record
@@ -222,9 +222,9 @@ class TrackIndex:
         """Assign a sequence number and a time to a change of state, and add it.
 
         Raises:
-            RecordNotFoundError: it names no assertion of its tenant in this log.
-            StateConflictError: the assertion is not in the state expected.
-            ConceptConflictError: it would accept what cannot join its track. The error names the assertion.
+            RecordNotFoundError: It names no assertion of its tenant in this log.
+            StateConflictError: The assertion is not in the state expected.
+            ConceptConflictError: It would accept what cannot join its track. The error names the assertion.
         """
         life = self._life(request.assertion_id)
         if life is None or life.said.place.scope.tenant != request.tenant:
@@ -303,7 +303,7 @@ class TrackIndex:
         """Add an entry as another store recorded it, and return whether an assertion counts for the first time with it.
 
         Raises:
-            InvalidDataError: it does not fit: it is there already, names an unknown assertion, or is of another type.
+            InvalidDataError: It does not fit: it is there already, names an unknown assertion, or is of another type.
         """
         id = entry.assertion_id
         joined = self.has_joined(id)
@@ -367,9 +367,9 @@ class Planned:
     """An entry to write.
 
     Attributes:
-        item: the statement that asks for it.
-        entry: the entry; its assertion may have another time than the statement's (see `SteadyClock.dated`).
-        joined: whether an assertion counts for the first time with it.
+        item: The statement that asks for it.
+        entry: The entry; its assertion may have another time than the statement's (see `SteadyClock.dated`).
+        joined: Whether an assertion counts for the first time with it.
     """
 
     item: _Item
@@ -381,13 +381,13 @@ class Planner:
     """Plans requests one after the other: each as a whole, or nothing of it.
 
     Args:
-        clock: gives the times of recording.
-        index_of: returns the index that a statement depends on.
-        last_of: returns the last sequence number of a tenant.
-        ids: see `TrackIndex.record`.
+        clock: Gives the times of recording.
+        index_of: Returns the index that a statement depends on.
+        last_of: Returns the last sequence number of a tenant.
+        ids: See `TrackIndex.record`.
 
     Attributes:
-        last: last sequence number of each tenant that something was planned of.
+        last: Last sequence number of each tenant that something was planned of.
     """
 
     def __init__(

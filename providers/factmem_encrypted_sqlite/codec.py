@@ -556,7 +556,7 @@ def rekey(connection: apsw.Connection, root: Root) -> None:
     """Seal every page with another key, in one transaction.
 
     Raises:
-        apsw.Error: nothing was changed.
+        apsw.Error: Nothing was changed.
     """
     connection.execute(f"PRAGMA rekey={_literal(root)}", can_cache=False).fetchall()
 

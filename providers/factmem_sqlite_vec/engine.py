@@ -1073,7 +1073,7 @@ class SqliteEngine:
             What is known of the store now, if ``work`` did nothing but append.
 
         Raises:
-            apsw.Error: nothing was written.
+            apsw.Error: Nothing was written.
         """
         self._known = None
         with transaction(connection):
