@@ -90,7 +90,7 @@ def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:
     """Raise unless a stored value can be read as a concept's type.
 
     Raises:
-        ConceptConflictError: Naming both types.
+        ConceptConflictError: The types differ; it names both.
     """
     if stored.fact_type is not concept.fact_type:
         raise _conflict(stored, stored.fact_type, concept.fact_type)
@@ -102,7 +102,7 @@ def check_writable(new: Assertion, fact_type: FactType, shapes: Sequence[Shape])
     """Raise unless a track that holds these types can take a new assertion, and be read as its type.
 
     Raises:
-        ConceptConflictError: Naming both types.
+        ConceptConflictError: The types differ; it names both.
     """
     if new.fact_type is not fact_type:
         raise _conflict(new, fact_type, new.fact_type)

@@ -439,7 +439,7 @@ class _New:
 
 @attrs.define
 class _Group:
-    """What is old and new of one concept at one place."""
+    """The old and the new bullets of one concept at one place."""
 
     olds: list[_Old] = attrs.field(factory=list)
     news: list[_New] = attrs.field(factory=list)
