@@ -24,7 +24,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, assert_never
 
 import apsw
 import attrs
@@ -445,6 +445,15 @@ class _Known:
         return self
 
 
+class _Doomed(NamedTuple):
+    """An assertion that is to be erased."""
+
+    key: int
+    id: str
+    record_id: str
+    track: int
+
+
 class _Batch:
     """One write transaction under way: plans each request, and collects its writes for the end.
 
@@ -809,24 +818,26 @@ class _Batch:
         named = {row for id in set(record_ids) for row in self._named(of_record, (*_record_key(id, base), *part))}
         named |= {row for id in set(assertion_ids) for row in self._by_id(id, base)}
         gone = sorted(named)
-        self._erase(gone, {id: self._plan.next_number(tenant) for _, id, _, _ in gone}, tenant)
+        self._erase(gone, {row.id: self._plan.next_number(tenant) for row in gone}, tenant)
         return len(gone)
 
-    def _by_id(self, id: str, base: int) -> list[Row]:
+    def _by_id(self, id: str, base: int) -> list[_Doomed]:
         return self._named("seq = ?", (_key_of_id(self.connection, base, id),))
 
-    def _named(self, where: str, arguments: Row) -> list[Row]:
-        """Return key, id, record id and track of some assertions."""
+    def _named(self, where: str, arguments: Row) -> list[_Doomed]:
         self._flush()
-        rows = select(self.connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
-        ids = [unpack_id(row[1], row[0] & SEQ_MASK) for row in rows]
-        return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
+        query = f"SELECT seq, id, record_id, track FROM assertions WHERE {where}"
+        doomed = []
+        for key, packed, record_id, track in select(self.connection, query, arguments):
+            id = unpack_id(packed, key & SEQ_MASK)
+            doomed.append(_Doomed(key, id, unpack_record_id(record_id, id), track))
+        return doomed
 
-    def _erase(self, gone: Sequence[Row], graves: Mapping[str, int], tenant: str | None) -> None:
+    def _erase(self, gone: Sequence[_Doomed], graves: Mapping[str, int], tenant: str | None) -> None:
         """Erase assertions, and write tombstones: the numbers of these by the ids of those."""
         name = tenant or ""
-        for key, _, _, number in gone:
-            self._overwrite(key, self._track_numbered(number).sums, name)
+        for row in gone:
+            self._overwrite(row.key, self._track_numbered(row.track).sums, name)
         for id, seq in graves.items():
             self.sums.add(row_sum(id, seq), name)
             self.connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (self.enter(tenant) + seq, id, name))
@@ -834,9 +845,9 @@ class _Batch:
         self._known.tracks.clear()
         self._known.heads.clear()
         if gone:
-            self._drop_accesses({row[2] for row in gone}, tenant)
+            self._drop_accesses({row.record_id for row in gone}, tenant)
             for statement in (_DROP_HEADS, _DROP_TRACK, _RETYPE):
-                self.connection.executemany(statement, {(row[3],) for row in gone})
+                self.connection.executemany(statement, {(row.track,) for row in gone})
             moved = select(self.connection, "SELECT 1 FROM meta WHERE key = 'moved' OR (key = 'scrub' AND value > 0)")
             last = self.enter(tenant) + max(graves.values())
             self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last if moved else -last,))
