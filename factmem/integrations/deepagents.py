@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from factmem.agent.agents_md import AgentsMd
@@ -94,47 +93,47 @@ class FactMemBackend(BackendProtocol):
 
     def ls(self, path: str) -> LsResult:
         """List a folder of memory."""
-        return self._looked(partial(_listed, path), LsResult)
+        return self._looked(lambda tree: _listed(tree, path), LsResult)
 
     async def als(self, path: str) -> LsResult:
         """List a folder of memory."""
-        return await self._alooked(partial(_listed, path), LsResult)
+        return await self._alooked(lambda tree: _listed(tree, path), LsResult)
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         """Read a file of memory."""
-        return self._looked(partial(_lines, file_path, offset, limit), ReadResult)
+        return self._looked(lambda tree: _lines(tree, file_path, offset, limit), ReadResult)
 
     async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         """Read a file of memory."""
-        return await self._alooked(partial(_lines, file_path, offset, limit), ReadResult)
+        return await self._alooked(lambda tree: _lines(tree, file_path, offset, limit), ReadResult)
 
     def grep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
         """Search the files of memory for a text."""
-        return self._looked(partial(_matches, pattern, path, glob, max_count), GrepResult)
+        return self._looked(lambda tree: _matches(tree, pattern, path, glob, max_count), GrepResult)
 
     async def agrep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
         """Search the files of memory for a text."""
-        return await self._alooked(partial(_matches, pattern, path, glob, max_count), GrepResult)
+        return await self._alooked(lambda tree: _matches(tree, pattern, path, glob, max_count), GrepResult)
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find files of memory by name."""
-        return self._looked(partial(_found, pattern, path), GlobResult)
+        return self._looked(lambda tree: _found(tree, pattern, path), GlobResult)
 
     async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find files of memory by name."""
-        return await self._alooked(partial(_found, pattern, path), GlobResult)
+        return await self._alooked(lambda tree: _found(tree, pattern, path), GlobResult)
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """Read whole files of memory."""
-        return self._looked(partial(_downloads, paths), partial(_failed_downloads, paths))
+        return self._looked(lambda tree: _downloads(tree, paths), lambda error: _failed_downloads(paths, error))
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """Read whole files of memory."""
-        return await self._alooked(partial(_downloads, paths), partial(_failed_downloads, paths))
+        return await self._alooked(lambda tree: _downloads(tree, paths), lambda error: _failed_downloads(paths, error))
 
     def write(self, file_path: str, content: str) -> WriteResult:
         """Add the facts of a file to memory."""
@@ -228,7 +227,7 @@ def _info(path: str, page: Page) -> FileInfo:
     return FileInfo(path=path, is_dir=False, size=len(page.text.encode()))
 
 
-def _listed(path: str, tree: MemoryTree) -> LsResult:
+def _listed(tree: MemoryTree, path: str) -> LsResult:
     folder = path.rstrip("/") + "/"
     below = {file[len(folder) :]: (file, page) for file, page in tree.files.items() if file.startswith(folder)}
     folders = dict.fromkeys(name.partition("/")[0] for name in below if "/" in name)
@@ -237,19 +236,19 @@ def _listed(path: str, tree: MemoryTree) -> LsResult:
     return LsResult(entries=sorted(entries, key=lambda entry: entry["path"]))
 
 
-def _lines(path: str, offset: int, limit: int, tree: MemoryTree) -> ReadResult:
+def _lines(tree: MemoryTree, path: str, offset: int, limit: int) -> ReadResult:
     page = tree.files.get(path)
     if page is None:
         return ReadResult(error=f"File '{path}' not found")
     return slice_read_response(_file(page), offset, limit)
 
 
-def _matches(pattern: str, path: str | None, glob: str | None, most: int | None, tree: MemoryTree) -> GrepResult:
+def _matches(tree: MemoryTree, pattern: str, path: str | None, glob: str | None, most: int | None) -> GrepResult:
     files = {file: _file(page) for file, page in tree.files.items()}
     return grep_matches_from_files(files, pattern, path, glob, max_count=most)
 
 
-def _found(pattern: str, path: str | None, tree: MemoryTree) -> GlobResult:
+def _found(tree: MemoryTree, pattern: str, path: str | None) -> GlobResult:
     matches = compile_grep_include_glob(pattern)
     folder = (path or "/").rstrip("/") + "/"
     found = [
@@ -260,7 +259,7 @@ def _found(pattern: str, path: str | None, tree: MemoryTree) -> GlobResult:
     return GlobResult(matches=found)
 
 
-def _downloads(paths: Sequence[str], tree: MemoryTree) -> list[FileDownloadResponse]:
+def _downloads(tree: MemoryTree, paths: Sequence[str]) -> list[FileDownloadResponse]:
     pages = [(path, tree.files.get(path)) for path in paths]
     return [
         FileDownloadResponse(path=path, error="file_not_found")
@@ -270,7 +269,7 @@ def _downloads(paths: Sequence[str], tree: MemoryTree) -> list[FileDownloadRespo
     ]
 
 
-def _failed_downloads(paths: Sequence[str], *, error: str) -> list[FileDownloadResponse]:
+def _failed_downloads(paths: Sequence[str], error: str) -> list[FileDownloadResponse]:
     return [FileDownloadResponse(path=path, error=error) for path in paths]
 
 
