@@ -465,7 +465,6 @@ class _Unpacked(io.RawIOBase):
         self._unpacked = 0
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:

@@ -59,7 +59,6 @@ class FrameKey:
 
 
 def _sealed(key: FrameKey, index: int, commit: int, payload: bytes) -> bytes:
-    """Return the sealed payload of a frame."""
     text = base64.b64encode(seal(key.key, payload, key.context(index, commit)))
     return b"%d %d %b" % (index, commit, text)
 

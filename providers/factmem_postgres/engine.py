@@ -102,7 +102,6 @@ def _bytes_of(text: str | None) -> bytes:
 
 
 def _text_of(stored: bytes | None) -> str | None:
-    """Return a text from its stored form."""
     return None if stored is None else stored.decode()
 
 
@@ -189,7 +188,6 @@ def _read_recorded(row: tuple[Any, ...]) -> Recorded:
 
 
 def _state_sum(tenant: bytes, change: StateChange, assertion: int) -> int:
-    """Return the checksum of a change of state."""
     columns = (change.seq, assertion, change.state.value, change.recorded_at.isoformat(), change.reason, change.actor)
     return row_sum(tenant, *columns)
 
@@ -218,7 +216,6 @@ def _read_state(tenant: bytes, row: tuple[Any, ...]) -> StateChange:
 
 
 def _tombstone_sum(tenant: bytes, tombstone: Tombstone) -> int:
-    """Return the checksum of a tombstone."""
     return row_sum(tenant, tombstone.seq, tombstone.assertion_id)
 
 

@@ -105,5 +105,4 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
         return SqliteEngine(store, self._clock)
 
     def _codec(self) -> PageCodec:
-        """Return the codec of the file."""
         return PageCodec()

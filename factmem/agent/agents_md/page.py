@@ -164,7 +164,6 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> _Said:
 
 
 def _same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
-    """Return whether two values of a concept are equal."""
     return _identity(concept, one) == _identity(concept, other)
 
 

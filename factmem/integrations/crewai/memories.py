@@ -53,7 +53,6 @@ class _Block(MemoryMatch):
     """The memory block as one match, which is rendered unchanged."""
 
     def format(self) -> str:
-        """Return the block."""
         return self.record.content
 
 

@@ -75,7 +75,6 @@ class _Entry:
 
     @classmethod
     def of(cls, record: MemoryRecord, *, private: bool) -> Self:
-        """Return the entry of a record."""
         import numpy as np
 
         vector = np.asarray(record.embedding, dtype="<f4").tobytes() if record.embedding else None
@@ -137,7 +136,6 @@ class _Shown:
 
     @property
     def vector(self) -> NDArray[np.float32] | None:
-        """Vector that CrewAI saved with the record."""
         import numpy as np
 
         packed = self.entry.vector

@@ -148,7 +148,6 @@ class _Layout:
         return scope
 
     def namespace(self, record: FactRecord[Any]) -> _Namespace:
-        """Return the namespace of an item."""
         return record.scope.path[len(self.root.path) :]
 
     def items_below(self, namespace: _Namespace) -> Filters:
@@ -213,7 +212,6 @@ class _Reader:
                 raise InvalidDataError(f"a store knows no operation {type(op).__name__}")
 
     async def record(self, namespace: _Namespace, key: str) -> FactRecord[Any] | None:
-        """Return the record of a key."""
         if namespace not in self._records:
             here: Filters = {
                 **self.layout.items_below(namespace),
