@@ -250,8 +250,9 @@ class Lessons:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
-        policy = run.config.loading.on_failure
-        return run.use_blocking(lambda run: self._recall(run, task, about), _NOT_LOADED, policy, MemoryBlock())
+        return run.use_blocking(
+            lambda run: self._recall(run, task, about), _NOT_LOADED, run.config.loading.on_failure, MemoryBlock()
+        )
 
     async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
         return await self._attempted(
@@ -276,8 +277,9 @@ class Lessons:
 
     def _apply_blocking(self, task: str, output: str) -> str:
         run = self._memory.for_run()
-        policy = run.config.loading.on_failure
-        return run.use_blocking(lambda run: self._apply(run, task, output), _NOT_APPLIED, policy, output)
+        return run.use_blocking(
+            lambda run: self._apply(run, task, output), _NOT_APPLIED, run.config.loading.on_failure, output
+        )
 
     async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
         if (model := self._model) is None:
@@ -335,8 +337,12 @@ class Lessons:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
-        policy = run.config.saving.on_failure
-        return run.use_blocking(lambda run: self._learn(run, task, output, feedback, taught), _NOT_SAVED, policy, ())
+        return run.use_blocking(
+            lambda run: self._learn(run, task, output, feedback, taught),
+            _NOT_SAVED,
+            run.config.saving.on_failure,
+            (),
+        )
 
     async def _learn(
         self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None

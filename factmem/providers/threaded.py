@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -57,9 +57,6 @@ T = TypeVar("T")
 EngineT = TypeVar("EngineT", bound="Engine")
 DatabaseEngineT = TypeVar("DatabaseEngineT", bound="DatabaseEngine")
 ErrorT = TypeVar("ErrorT", bound=BaseException)
-
-AppendEach: TypeAlias = Callable[[Callable[[list[PreparedRow]], Sequence[Receipt]]], None]
-"""Writes each request by means of a function that writes the rows of one."""
 
 _READERS: Final = 4
 """Number of reads of one provider that run at the same time."""
@@ -510,33 +507,39 @@ def _commit(engine: Engine, requests: Sequence[Request]) -> None:
             request.settle(StoreUnavailableError("the write broke off: open the store again"))
 
 
-def commit_prepared(requests: Sequence[Request], write: Callable[[list[list[PreparedRow]], AppendEach], None]) -> None:
-    """Write requests in one transaction, each whole or not at all, and settle each.
+class ReadyRequests:
+    """Requests for one transaction of a database, each written whole or not at all. One with a fault is settled.
 
     Args:
         requests: The requests.
-        write: Called with the rows of all requests that can be written, and with a function that writes them, by means
-            of another one that writes one of them; it may be called again if the transaction is repeated.
-    """
-    ready: list[tuple[Request, list[PreparedRow]]] = []
-    for request in requests:
-        try:
-            ready.append((request, prepared(request.statements)))
-        except Exception as error:  # this request alone is refused
-            request.settle(error)
 
-    def append_each(append: Callable[[list[PreparedRow]], Sequence[Receipt]]) -> None:
-        for request, rows in ready:
+    Attributes:
+        rows: The rows of each request to write.
+    """
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests: list[Request] = []
+        self.rows: list[list[PreparedRow]] = []
+        for request in requests:
+            try:
+                self.rows.append(prepared(request.statements))
+                self._requests.append(request)
+            except Exception as error:  # this request alone is refused
+                request.settle(error)
+
+    def append_by(self, append: Callable[[list[PreparedRow]], Sequence[Receipt]]) -> None:
+        """Write the rows of each request by a function; called again if the transaction is repeated."""
+        for request, rows in zip(self._requests, self.rows, strict=True):
             request.error = None
             try:
                 request.receipts = append(rows)
             except FactMemError as error:
                 request.error = error
 
-    if ready:
-        write([rows for _, rows in ready], append_each)
-    for request, _ in ready:
-        request.settle()
+    def settle(self) -> None:
+        """Decide the requests, after the transaction."""
+        for request in self._requests:
+            request.settle()
 
 
 _OF_FOREIGN_ROWS: Final = (

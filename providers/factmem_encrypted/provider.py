@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
@@ -105,7 +105,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             keyring = keyring_of(key)
             await self._locked(partial(self._sealed.begin_rotation, keyring))
             self._keyring = keyring
-        waiting = await self._locked(self._rotating)
+        waiting = await self._locked(lambda: self._sealed.rotating() if self._sealed.exists() else ())
         for done, log in enumerate(waiting):
             report(done, len(waiting))
             await self._locked(partial(self._sealed.rotate, log))
@@ -126,9 +126,6 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         return EncryptedMemoryProvider(
             path, self._keyring, key_per=self._key_per, clock=self._clock, lock_timeout=self._lock_timeout
         )
-
-    def _rotating(self) -> Sequence[LogName]:
-        return self._sealed.rotating() if self._sealed.exists() else ()
 
     def _scanned(self) -> int:
         if not self._sealed.exists():

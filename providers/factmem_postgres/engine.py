@@ -49,7 +49,7 @@ from factmem.providers.sql_rows import (
     unpack_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared, foreign_rows
+from factmem.providers.threaded import ReadyRequests, Request, checked_tenants, foreign_rows
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.store_findings import Finding, finding_of, no_store, pending_erasure, remakeable_vectors
@@ -971,16 +971,16 @@ class PostgresEngine:
     @_guarded
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
+        ready = ReadyRequests(requests)
 
-        def write(rows: Sequence[Sequence[PreparedRow]], append_each: AppendEach) -> None:
-            def append(session: Session) -> Ending[None]:
-                batch = _Batch(session, rows, self._clock, bound=self._bound, outlines=self._outlines)
-                append_each(batch.append)
-                return batch.ending()
+        def append(session: Session) -> Ending[None]:
+            batch = _Batch(session, ready.rows, self._clock, bound=self._bound, outlines=self._outlines)
+            ready.append_by(batch.append)
+            return batch.ending()
 
+        if ready.rows:
             self._server.write(append)
-
-        commit_prepared(requests, write)
+        ready.settle()
 
     def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant."""

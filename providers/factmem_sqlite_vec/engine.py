@@ -67,7 +67,7 @@ from factmem.providers.sql_rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared
+from factmem.providers.threaded import ReadyRequests, Request, checked_tenants
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.shapes import Shape
@@ -1097,11 +1097,14 @@ class SqliteEngine:
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
+        ready = ReadyRequests(requests)
 
-        def write(connection: apsw.Connection, append_each: AppendEach) -> None:
-            self._known = self._batch(connection, lambda batch: append_each(batch.append), self._known)
+        def write(connection: apsw.Connection) -> None:
+            self._known = self._batch(connection, lambda batch: ready.append_by(batch.append), self._known)
 
-        commit_prepared(requests, lambda _, each: self.store.write(partial(write, append_each=each)))
+        if ready.rows:
+            self.store.write(write)
+        ready.settle()
 
     @_reads
     def entries(self, connection: apsw.Connection, place: Place, keyword: str | None) -> Sequence[LogEntry]:
