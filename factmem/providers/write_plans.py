@@ -377,6 +377,7 @@ class Planned:
     joined: bool
 
 
+@attrs.define(eq=False)
 class Planner:
     """Plans requests one after the other: each as a whole, or nothing of it.
 
@@ -390,19 +391,12 @@ class Planner:
         last: Last sequence number of each tenant that something was planned of.
     """
 
-    def __init__(
-        self,
-        clock: SteadyClock,
-        index_of: Callable[[_Item], TrackIndex],
-        last_of: Callable[[str | None], int],
-        ids: Callable[[int], tuple[str, str]] = _random_ids,
-    ) -> None:
-        self._clock = clock
-        self._index_of = index_of
-        self._last_of = last_of
-        self._ids = ids
-        self._now: dt.datetime | None = None
-        self.last: dict[str | None, int] = {}
+    _clock: SteadyClock
+    _index_of: Callable[[_Item], TrackIndex]
+    _last_of: Callable[[str | None], int]
+    _ids: Callable[[int], tuple[str, str]] = _random_ids
+    _now: dt.datetime | None = attrs.field(default=None, init=False)
+    last: dict[str | None, int] = attrs.field(factory=dict, init=False)
 
     def plan(self, items: Sequence[_Item]) -> tuple[list[Receipt], list[Planned]]:
         """Return the receipts of a request, and what is to be written. All of it is recorded at one time.

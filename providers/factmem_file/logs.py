@@ -316,6 +316,7 @@ def _read(payload: bytes, identity: EmbedderIdentity) -> dict[int, NDArray[np.fl
 _MOST_FRAMES: Final = 32
 
 
+@attrs.frozen
 class Accesses:
     """The counts of each place. Methods that write need the storage's lock.
 
@@ -323,8 +324,7 @@ class Accesses:
         storage: Log storage of the logs.
     """
 
-    def __init__(self, storage: LogStorage) -> None:
-        self._storage = storage
+    _storage: LogStorage
 
     def add(self, facts: LogName, accesses: Mapping[str, Access]) -> bool:
         """Add to the counts of records of a place; return whether to `compact` once the storage is sealed."""
