@@ -371,7 +371,7 @@ class MemoryRun:
         query = query_of(history, self.config.loading.messages)
         named: tuple[MemorySubject, ...] = ()
         if subjects is None:
-            named = await self.named_in(view, query)
+            named = await _named_in(self, view, query)
             keys = {subject.key for subject in named}
             subjects = tuple(it for it in (self.user, *self.config.subjects) if it.key not in keys)
         search = Search(view=view, config=self.config, query=query, subjects=subjects, named=named)
@@ -380,12 +380,6 @@ class MemoryRun:
         found = await search.found(concepts, spare=len(current))
         unsaid = tuple(record for record in found.records if not _is_stated_in(current, told, record))
         return attrs.evolve(found, records=unsaid, zone=zone_of(memory))
-
-    async def named_in(self, view: Memory, query: str) -> tuple[MemorySubject, ...]:
-        """Return the subjects that a query names, other than the user and individuals."""
-        named = await subjects_named(view, query) if query else []
-        own = (self.user.key, self.config.user.key)
-        return tuple(it for it in named if it.individual_name is None and it.key not in own)[:_MOST_NAMED]
 
     def _as_submitted(self, message: Message) -> Message:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
@@ -405,6 +399,13 @@ class MemoryRun:
 
     def _narrowed(self, subject: MemorySubject) -> MemorySubject:
         return self.user if subject.key == self.config.user.key else subject
+
+
+async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySubject, ...]:
+    """Return the subjects that a query names, other than the user and individuals."""
+    named = await subjects_named(view, query) if query else []
+    own = (run.user.key, run.config.user.key)
+    return tuple(it for it in named if it.individual_name is None and it.key not in own)[:_MOST_NAMED]
 
 
 def _is_stated_in(
@@ -501,7 +502,7 @@ class MemoryTools:
     async def _recalled(self, memory: Memory, query: str, limit: int) -> tuple[RecallMatches, dt.tzinfo]:
         run = self.run
         view = run.view(memory).view(reviewed=True)
-        named = await run.named_in(view, query)
+        named = await _named_in(run, view, query)
         matches = await view.recall(
             query,
             limit=max(1, min(limit, _MOST)),
