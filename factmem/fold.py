@@ -186,7 +186,7 @@ def by_record(log: Iterable[LogEntry]) -> dict[str, list[Recorded | StateChange]
     records = {entry.id: entry.record_id for entry in entries if isinstance(entry, Recorded)}
     logs: dict[str, list[Recorded | StateChange]] = {id: [] for id in records.values()}
     for entry in entries:
-        id = records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)
+        id = records.get(entry.assertion_id)
         if id is not None:
             logs[id].append(entry)
     return logs

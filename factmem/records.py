@@ -233,6 +233,11 @@ class Recorded:
     seq: int
     recorded_at: dt.datetime
 
+    @property
+    def assertion_id(self) -> str:
+        """The assertion's id, under its name in the other entries of a log."""
+        return self.id
+
     @functools.cached_property
     def shared_record(self) -> FactRecord[Any] | None:
         """The record of this alone, read by its shape and made once for all callers; None if it can be changed."""
@@ -312,6 +317,16 @@ class FactRecord(Generic[T]):
     def value(self) -> T:
         """The one value."""
         return self.fact.values[0]
+
+    @property
+    def place(self) -> Place:
+        """The place where it lies."""
+        return Place(self.subject, self.scope)
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it is a statement in its own words, whose keyword says nothing."""
+        return self.concept.keyword == STATEMENT.keyword
 
     @property
     def timestamp(self) -> dt.datetime:

@@ -17,7 +17,6 @@ import contextlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
@@ -32,6 +31,7 @@ from factmem.errors import (
     TamperedStoreError,
     WrongKeyError,
 )
+from factmem.progress import Progress
 from factmem.store_findings import Finding, FindingKind
 
 KEY_FILE_VERSION: Final = 1
@@ -269,9 +269,7 @@ def _unreadable() -> CorruptStoreError:
 class RotatesKeys(Protocol):
     """Keeps its store under a key that can be changed."""
 
-    async def rotate(
-        self, key: Keyring | KeySource | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> bool:
+    async def rotate(self, key: Keyring | KeySource | None = None, *, progress: Progress | None = None) -> bool:
         """Change the key of the store, and seal everything again with fresh keys.
 
         Return whether a rotation was done or finished: False if there was none to continue.
