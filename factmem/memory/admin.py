@@ -430,7 +430,7 @@ class Admin(ReadingPart):
                 unrelated=calibration.unrelated,
             )
             recaller = Recaller(self._context, self._backend)
-            found = await recaller.recall(question, await recaller.search(question, settings=settings))
+            found = await recaller.recall(await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
         texts = {str(record.value) for record in await self._reader.list_records()}

@@ -639,7 +639,7 @@ class Memory:
             strongest=strongest,
             settings=settings,
         )
-        return await self._recaller.recall(query, search, depth=depth, history=history, deep=deep, strict=strict)
+        return await self._recaller.recall(search, depth=depth, history=history, deep=deep, strict=strict)
 
     @overload
     async def history(

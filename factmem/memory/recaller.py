@@ -9,7 +9,7 @@ import functools
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 from anyio import from_thread, to_thread
@@ -23,12 +23,13 @@ from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
+from factmem.memory.scope_tree import counted_texts
 from factmem.recall import DeepSettings, RecallFilter
 from factmem.recall.deep import Hint, Look, Results, explored
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import selected
-from factmem.recall.links import Asking, followed
+from factmem.recall.links import Asking, Linked, followed
 from factmem.recall.marks import marked, rows_of_marks
 from factmem.recall.queries import Compared, Query, less_named, read_query
 from factmem.recall.ranking import ranked
@@ -46,9 +47,6 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch], Compared]"
-"""The matches of a search, those that a reranker reads, and the records that the query was compared with."""
 
 _log = logging.getLogger("factmem")
 _EVERYTHING: Final = Filters()
@@ -69,12 +67,26 @@ class RecallDepth(enum.Enum):
     DEEP = "deep"
 
 
+@attrs.frozen
+class _Found:
+    """What a search has found.
+
+    Attributes:
+        matches: The matches, best first.
+        pool: Those that a reranker reads.
+        compared: The records that the query was compared with.
+    """
+
+    matches: list[RecallMatch]
+    pool: list[RecallMatch]
+    compared: Compared
+
+
 class Recaller(ReadingPart):
     """Finds the records that answer a question."""
 
     async def recall(
         self,
-        query: str,
         search: Search,
         *,
         depth: RecallDepth | Literal["shallow", "deep"] = RecallDepth.SHALLOW,
@@ -85,8 +97,7 @@ class Recaller(ReadingPart):
         """See `Memory.recall`.
 
         Args:
-            query: The query.
-            search: What `search` returned for it.
+            search: What `search` returned.
             depth: With or without the help of a language model.
             history: Add the earlier revisions of each record.
             deep: Settings of deep recall instead of this memory's.
@@ -95,9 +106,9 @@ class Recaller(ReadingPart):
         deep = self._context.deep if deep is None else deep
         check_instance(deep, "deep", DeepSettings)
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
-            matches = await self._deeply(query, search, deep, strict=strict)
+            matches = await self._deeply(search, deep, strict=strict)
         else:
-            matches = await self._shallowly(query, search, strict=strict)
+            matches = await self._shallowly(search, strict=strict)
         if history:
             matches[:] = await self._reader.with_earlier(matches)
             if matches.deep is not None:
@@ -106,36 +117,41 @@ class Recaller(ReadingPart):
             self._backend.accesses.count(match.record.id for match in matches)
         return matches
 
-    async def _shallowly(self, query: str, search: Search, *, strict: bool) -> RecallMatches:
+    async def _shallowly(self, search: Search, *, strict: bool) -> RecallMatches:
         """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
-        happened = search.events(query)
-        texts = list(search.texts(query, happened))
+        happened = search.events(search.text)
+        texts = list(search.texts(search.text, happened))
         failure = None
         try:
             found_for = await self._backend.embed_queries(texts) if search.semantic else ()
             vectors = dict(zip(texts, found_for, strict=search.semantic))
-            found = await self._ranked(search, query, vectors, happened, embedded=search.needs_vectors)
+            found = await self._ranked(search, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
-            found = await self._ranked(search, query, {}, happened, embedded=False)
-        return await self._reranked(query, found, search.limit, failure, strict=strict)
+            found = await self._ranked(search, {}, happened, embedded=False)
+        return await self._results(search, found, failure, strict=strict)
 
-    async def _reranked(
-        self, query: str, found: _Found, limit: int, failure: str | None, *, strict: bool
-    ) -> RecallMatches:
+    async def _results(self, search: Search, found: _Found, failure: str | None, *, strict: bool) -> RecallMatches:
+        """Return the matches in their final order, with the confidence in them and the reasons of failures."""
+        matches, why = await self._reranked(search.text, found, strict=strict)
+        return RecallMatches(
+            matches[: search.limit],
+            confidence=await self._confidence(search.text, matches, found.compared),
+            failure="; ".join(filter(None, (failure, why))) or None,
+        )
+
+    async def _reranked(self, query: str, found: _Found, *, strict: bool) -> tuple[list[RecallMatch], str | None]:
         """Put the matches that the reranker has read in its order, before the others; as they are if it fails.
 
         It reads the best of all that the caller sees, whatever the filter, so that no filter changes an order.
+
+        Returns:
+            The matches, and why they are not reranked if the reranker fails.
         """
         reranker, bounds = self._backend.reranker, self._backend.reranking
-        matches, pool, compared = found
-
-        async def results(ordered: Sequence[RecallMatch], failure: str | None) -> RecallMatches:
-            confidence = await self._confidence(query, ordered, compared)
-            return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
-
+        matches, pool = found.matches, found.pool
         if reranker is None or not pool:
-            return await results(matches, failure)
+            return matches, None
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -145,7 +161,7 @@ class Recaller(ReadingPart):
                 raise
             why = f"results are not reranked: {error}"
             _log.warning("%s", why)
-            return await results(matches, "; ".join(filter(None, (failure, why))))
+            return matches, why
         order = reordered(scores, bounds.weight)
         places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
         for row in order:  # what was overtaken stays below
@@ -154,7 +170,7 @@ class Recaller(ReadingPart):
                 places[match.record.id] = max(places[match.record.id], places[match.newer.id] + 0.5)
         read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
         ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))
-        return await results([_with_score(match, read.get(match.record.id)) for match in ordered], failure)
+        return [_with_score(match, read.get(match.record.id)) for match in ordered], None
 
     async def _confidence(self, query: str, matches: Sequence[RecallMatch], compared: Compared) -> float:
         known = True
@@ -168,7 +184,6 @@ class Recaller(ReadingPart):
     async def _ranked(
         self,
         search: Search,
-        query: str,
         vectors: Mapping[str, NDArray[np.float32] | None],
         happened: Sequence[EventTime],
         *,
@@ -178,60 +193,40 @@ class Recaller(ReadingPart):
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
         limit = max(search.limit, top, FIRST_RESULTS)
         wide = search if limit == search.limit else attrs.evolve(search, limit=limit)
-        whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
 
         def begin(corpus: Corpus) -> Callable[[], _Found]:
-            whole = search.whole_query(corpus, query, happened, vectors)
-            linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))
-
-            def ranking(search: Search, wanted: RecallFilter) -> Callable[[], list[RecallMatch]]:
-                return ranked(
-                    corpus,
-                    whole,
-                    wanted=wanted,
-                    limit=search.limit,
-                    min_score=search.min_score,
-                    concepts=search.concepts,
-                    beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
-                )
-
-            def best(search: Search) -> list[RecallMatch]:
-                return linked.among(
-                    corpus,
-                    lambda wanted: ranking(search, wanted)(),
-                    sight=search.sight,
-                    wanted=search.wanted,
-                    limit=search.limit,
-                    min_score=search.min_score,
-                )
-
-            begun = functools.partial(best, wide) if linked.matches else ranking(wide, wide.wanted)
+            query = search.whole_query(corpus, search.text, happened, vectors)
+            linked = followed(corpus, self._asking(corpus, search, embedded=vectors.get(search.text) is not None))
+            begun = None if linked.matches else wide.ranking(corpus, query, wide.wanted)
 
             def finish() -> _Found:
-                matches = search.marked(corpus, begun())
-                read = matches if not top or search.keeps_all else search.marked(corpus, best(whole_pool))
-                return matches, read[:top], Compared.of(corpus, whole)
+                found = wide.best(corpus, query, linked) if begun is None else begun()
+                matches = pool = search.marked(corpus, found)
+                if top and not search.keeps_all:
+                    whole = attrs.evolve(search, wanted=RecallFilter(), min_score=0.0, limit=top)
+                    pool = search.marked(corpus, whole.best(corpus, query, linked))
+                return _Found(matches, pool[:top], Compared.of(corpus, query))
 
             return finish
 
         return await self._reader.found_in_corpus(begin, embedded=embedded)
 
-    def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
+    def _asking(self, corpus: Corpus, search: Search, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
             if not embedded:
                 return [None] * len(texts)
             return from_thread.run(self._backend.embed_queries, texts)
 
         return Asking(
-            text=query,
+            text=search.text,
             sight=search.sight,
             query=functools.partial(search.query, corpus),
             embed=embed,
             concepts=self._context.concepts,
         )
 
-    async def _deeply(self, question: str, search: Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
-        analyst = self._backend.question_analyst
+    async def _deeply(self, search: Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
+        question, analyst = search.text, self._backend.question_analyst
         if analyst is None:
             raise CapabilityError(
                 "deep recall asks a language model: open the memory with model=language_model(...), or leave strict out"
@@ -248,11 +243,9 @@ class Recaller(ReadingPart):
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
         matches = await to_thread.run_sync(search.marked, corpus, matches)
-        pool = matches[: self._backend.reranking.top]
         compared = await to_thread.run_sync(lambda: Compared.of(corpus, search.query(corpus, question, None)))
-        ordered = await self._reranked(
-            question, (matches, pool, compared), search.limit, searches.failure, strict=strict
-        )
+        best = _Found(matches, matches[: self._backend.reranking.top], compared)
+        ordered = await self._results(search, best, searches.failure, strict=strict)
         own = (await searches.found([Look(question)]))[Look(question)]
         own = [match for match in own if match.score >= search.min_score]
         ordered.confidence = await self._confidence(question, own, compared)
@@ -287,6 +280,7 @@ class Recaller(ReadingPart):
         self._reader.look_in(wanted)
         calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
         return Search(
+            text=query,
             sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
             wanted=wanted,
@@ -311,6 +305,7 @@ class Recaller(ReadingPart):
 class Search:
     """A checked search, which shallow and deep recall make in the same way."""
 
+    text: str
     sight: Sight
     now: dt.datetime
     wanted: RecallFilter
@@ -380,6 +375,29 @@ class Search:
         """Mark matches that were overtaken or retracted. Blocks; see `factmem.short_work`."""
         return marked(corpus, matches, sight=self.sight, wanted=self.wanted, concepts=self.concepts)
 
+    def ranking(self, corpus: Corpus, query: Query, wanted: RecallFilter) -> Callable[[], list[RecallMatch]]:
+        """Rank the records that a filter keeps; return a function that reads the best. See `ranked`."""
+        return ranked(
+            corpus,
+            query,
+            wanted=wanted,
+            limit=self.limit,
+            min_score=self.min_score,
+            concepts=self.concepts,
+            beside=functools.partial(rows_of_marks, corpus, sight=self.sight, wanted=self.wanted),
+        )
+
+    def best(self, corpus: Corpus, query: Query, linked: Linked) -> list[RecallMatch]:
+        """Return the best of the records and of what links lead to."""
+        return linked.among(
+            corpus,
+            lambda wanted: self.ranking(corpus, query, wanted)(),
+            sight=self.sight,
+            wanted=self.wanted,
+            limit=self.limit,
+            min_score=self.min_score,
+        )
+
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. Slow for a long one; see `factmem.short_work`."""
         if len(text) > _SHORT:
@@ -445,18 +463,14 @@ class Searches:
     async def offered(self, now: dt.datetime, max_questions: int) -> QuestionRequest:
         """See `factmem.recall.deep.Searcher.offered`. The most frequent ones come first."""
         corpus = await self.corpus()
-
-        def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            rows = selected(corpus, self.search.sight, self.search.wanted).rows
-            names = {}
-            for name, texts in (("scope", corpus.columns.scopes.texts), ("keyword", corpus.columns.keywords.texts)):
-                numbers, counts = corpus.columns.counted(name, rows)
-                counted = sorted((-count, texts[number]) for number, count in zip(numbers, counts, strict=True))
-                names[name] = tuple(text for _, text in counted if text != STATEMENT.keyword)
-            return names["scope"], names["keyword"]
-
-        scopes, keywords = await to_thread.run_sync(in_use)
+        scopes, keywords = await to_thread.run_sync(lambda: [self._in_use(corpus, of) for of in ("scope", "keyword")])
         return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, max_questions=max_questions)
+
+    def _in_use(self, corpus: Corpus, name: str) -> tuple[str, ...]:
+        """Return the texts of a column, the most frequent first."""
+        counts = counted_texts(corpus.columns, name, selected(corpus, self.search.sight, self.search.wanted).rows)
+        ordered = sorted(counts, key=lambda text: (-counts[text], text))
+        return tuple(text for text in ordered if text != STATEMENT.keyword)
 
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.deep.Searcher.found`."""
@@ -483,13 +497,11 @@ class Searches:
         if self.search.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
             self._allowed = await to_thread.run_sync(self._strongest, corpus)
         shares = [looks[number :: self.concurrency] for number in range(min(self.concurrency, len(looks)))]
-
-        async def ranked_in_thread(share: Sequence[Look]) -> Results:
-            return await to_thread.run_sync(self._ranked, corpus, share)
-
-        work = [functools.partial(ranked_in_thread, share) for share in shares]
-        found = dict(item for some in await bounded_gather(work, self.concurrency) for item in some.items())
-        return {look: found[look] for look in looks}
+        work = [functools.partial(to_thread.run_sync, self._ranked, corpus, share) for share in shares]
+        found: Results = {}
+        for some in await bounded_gather(work, self.concurrency):
+            found |= some
+        return found
 
     def _ranked(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         return {look: self._matches(corpus, look) for look in looks}

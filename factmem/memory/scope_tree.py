@@ -86,8 +86,10 @@ def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None)
     return ScopeInfo(
         scope=scope,
         records=len(rows),
-        keywords=_sorted(_texts(columns, "keyword", rows)),
-        subjects=_sorted({text.replace("\0", ":"): count for text, count in _texts(columns, "subject", rows).items()}),
+        keywords=_sorted(counted_texts(columns, "keyword", rows)),
+        subjects=_sorted(
+            {text.replace("\0", ":"): count for text, count in counted_texts(columns, "subject", rows).items()}
+        ),
         categories=_categories(columns, rows),
         scopes=_sorted(scopes),
         children=tuple(sorted(_children(scopes, scope), key=str)),
@@ -100,7 +102,8 @@ def _sorted(counts: Mapping[KeyT, int]) -> dict[KeyT, int]:
     return dict(sorted(counts.items(), key=lambda item: str(item[0])))
 
 
-def _texts(columns: Columns, name: str, rows: NDArray[np.intp]) -> dict[str, int]:
+def counted_texts(columns: Columns, name: str, rows: NDArray[np.intp]) -> dict[str, int]:
+    """Return the texts of records in a column, such as ``keyword``, with the number of records of each."""
     numbers, counts = columns.counted(name, rows)
     texts = getattr(columns, f"{name}s").texts
     return {texts[number]: count for number, count in zip(numbers, counts, strict=True)}
