@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar, Unpack
 
 import attrs
-from anyio import to_thread
 
 from factmem.abc.capabilities import Access
 from factmem.details import Origin
-from factmem.errors import OutOfViewError, RecordNotFoundError
+from factmem.errors import OutOfViewError
 from factmem.facts import Concept
-from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, actions_from, is_one_of, page_of, trail
+from factmem.memory.audit import AuditAction, AuditConditions, AuditPage, AuditTrail
 from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.context import Context
@@ -29,12 +28,10 @@ from factmem.memory.recaller import Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, tree_of
 from factmem.memory.ttl import ExpiryReceipt
 from factmem.recall import RecallFilter
-from factmem.recall.index.selection import LogPart
 from factmem.recall.scoring import Calibration
-from factmem.records import LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, check_whole, listed
+from factmem.validators import listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -131,63 +128,18 @@ class Admin(ReadingPart):
             InvalidDataError: A filter cannot be met, or there is no such page.
             CapabilityError: The provider keeps no log.
         """
-        self._context.check_present()
-        self._backend.log()
-        for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
-            if moment is not None:
-                check_aware(moment, name)
-        actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
-        origins = listed("origins", origins, Origin)
-        if limit is not None:
-            check_whole(limit, "limit", least=1)
-        wanted = self._reader.wanted(filters)
-        part = LogPart(kept=None if wanted.empty else wanted)
-        log_of_ids = await self._log_of(ids) if ids else ()
-        visible = (entry for entry in log_of_ids if isinstance(entry, Recorded))
-        if missing := set(ids).difference(id for entry in visible for id in (entry.id, entry.record_id)):
-            raise RecordNotFoundError(
-                f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
-            )
-
-        def passes(recorded: Recorded) -> bool:
-            details = recorded.assertion.details
-            return (
-                (not ids or recorded.id in ids or recorded.record_id in ids)
-                and (not origins or details.origin in origins)
-                and (flagged is None or bool(details.flags) is flagged)
-                and wanted.keeps(recorded)
-            )
-
-        def happened(entry: AuditEntry) -> bool:
-            return (
-                (not actions or entry.action in actions)
-                and (not actors or is_one_of(entry.actor, actors))
-                and (happened_since is None or (entry.at is not None and entry.at >= happened_since))
-                and (happened_until is None or (entry.at is not None and entry.at < happened_until))
-            )
-
-        assertions, erased = {entry.seq: entry.seq for entry in log_of_ids}, list[Tombstone]()
-        if not ids:
-            assertions, erased = await self._reader.actions(part, happened_since, happened_until)
-        timed = happened_since is not None or happened_until is not None
-        if timed or origins or not wanted.empty or flagged is not None or self._context.view != UNCONFINED:
-            erased = []
-
-        async def entries(actions: Collection[int]) -> list[AuditEntry]:
-            seqs = {assertions[action] for action in actions if action in assertions}
-            log = log_of_ids or await self._reader.log(attrs.evolve(part, seqs=seqs))
-
-            def read() -> list[AuditEntry]:
-                meant = [entry for entry in log if isinstance(entry, Recorded) and passes(entry)]
-                tombstones = [entry for entry in erased if entry.seq in actions]
-                found = trail([*log, *tombstones], meant, self._context.concepts)
-                return [entry for entry in found if entry.seq in actions and happened(entry)]
-
-            return await to_thread.run_sync(read)
-
-        numbers = [*assertions, *(entry.seq for entry in erased)]
-        left = actions_from(page, numbers, descending=descending)
-        return await page_of(left, entries, limit=limit, at_once=bool(ids))
+        conditions = AuditConditions(
+            ids=ids,
+            actions=listed("actions", actions, AuditAction),
+            actors=listed("actors", actors, str),
+            origins=listed("origins", origins, Origin),
+            flagged=flagged,
+            happened_since=happened_since,
+            happened_until=happened_until,
+            assertions=self._reader.wanted(filters),
+        )
+        trail = AuditTrail(self._context, self._backend)
+        return await trail.page(conditions, page, limit=limit, descending=descending)
 
     async def accesses(self, *record_ids: str) -> dict[str, Access]:
         """Return how often records were recalled, and when last, by any viewer.
@@ -435,9 +387,3 @@ class Admin(ReadingPart):
 
         texts = {str(record.value) for record in await self._reader.list_records()}
         return await by_questions(embedder, questions, texts, find)
-
-    async def _log_of(self, ids: Collection[str]) -> Sequence[LogEntry]:
-        """Return what the visible log has on some records, which may be named by their ids in the quarantine."""
-        log = self._reader.everybody.log
-        found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
-        return list({(entry.seq, type(entry)): entry for entry in found}.values())
