@@ -21,7 +21,7 @@ from factmem.consolidation.candidates import (
     partition_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
-from factmem.consolidation.questions import Fellow, Question, Shown, ask_all, lawful, questions_about
+from factmem.consolidation.questions import Fellow, Question, Shown, answers_to, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.details import Evidence, FactDetails, merged_metadata
 from factmem.errors import ModelError
@@ -312,7 +312,7 @@ async def plan(
     survey = await to_thread.run_sync(Survey.of, candidates, known, log, leave_out)
     fresh = [candidate for candidate in candidates if candidate.assertion.fingerprint not in survey.heard]
     questions = await to_thread.run_sync(questions_about, fresh, survey, policy)
-    said = await ask_all(consolidator, questions, policy.concurrency) if consolidator is not None else {}
+    said = await answers_to(questions, consolidator, policy.concurrency) if consolidator is not None else {}
     for number, answer in said.items():
         if isinstance(answer, ModelError) and fresh[number].removal:
             raise answer

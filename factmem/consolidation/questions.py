@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -190,16 +191,12 @@ _STEM: Final = 5
 """Number of letters by which names are compared, for their endings differ."""
 
 
-async def ask_all(
-    consolidator: Consolidator, questions: Mapping[int, Question], concurrency: int
+async def answers_to(
+    questions: Mapping[int, Question], consolidator: Consolidator, concurrency: int
 ) -> dict[int, Verdicts | ModelError]:
     """Ask a consolidator about candidates, and return each answer or its failure by the candidate's number."""
-
-    def call(novelty: Novelty) -> Callable[[], Awaitable[Verdicts | ModelError]]:
-        return lambda: _asked(consolidator, novelty)
-
-    answers = await bounded_gather([call(question.novelty) for question in questions.values()], concurrency)
-    return dict(zip(questions, answers, strict=True))
+    asking = [partial(_asked, consolidator, question.novelty) for question in questions.values()]
+    return dict(zip(questions, await bounded_gather(asking, concurrency), strict=True))
 
 
 async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | ModelError:

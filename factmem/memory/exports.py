@@ -47,8 +47,8 @@ class ImportReceipt:
     Attributes:
         imported: Number of assertions that were new.
         quarantined: Number of assertions of the source that wait in quarantine, those of an earlier import included.
-            They are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
-            those that the file marks as believed.
+            They are neither loaded nor recalled. ``memory.inbox.quarantine`` lists and accepts them; ``trust=True``
+            accepts those that the file marks as believed.
         accepted: Number of assertions that an earlier import had quarantined and this one accepted.
         private: Number of assertions of the source that are private to others, and counted in no other number: whether
             they were new, and what waits, is for their owners to know.
@@ -78,11 +78,20 @@ class Exchange(WritingPart):
         trust: bool,
         progress: Callable[[int], None] | None,
         records: Mapping[str, str] | None = None,
-        converted: bool = False,
+        keep_actors: bool = False,
     ) -> ImportReceipt:
-        """See `Admin.import_`; facts that are converted keep their actors."""
+        """See `Admin.import_`.
+
+        Args:
+            source: The source.
+            trust: Keep the states of the source.
+            progress: Called with the number of entries read so far.
+            records: Ids of records of this memory, by the ids under which entries revise them.
+            keep_actors: Keep the actors of the source, as for facts that are converted.
+        """
         self._context.check_writable()
         from_file, reaches = _is_file(source), self._context.everybody.administers
+        actor = None if keep_actors else ":".join(filter(None, ("import", self._context.writer)))
         waiting: set[str] = set()
         record_ids = dict(records or {})
         number = imported = accepted = private = 0
@@ -90,12 +99,7 @@ class Exchange(WritingPart):
         with contextlib.closing(batches):
             while read := await to_thread.run_sync(next, batches, ()):
                 for entries in _in_parts(read):
-                    anchored = [self._anchored(entry.assertion, record_ids, trust=trust) for entry in entries]
-                    if converted:
-                        actors = [entry.assertion.actor for entry in entries]
-                        anchored = [
-                            attrs.evolve(each, actor=actor) for each, actor in zip(anchored, actors, strict=True)
-                        ]
+                    anchored = [self._anchored(entry.assertion, record_ids, actor, trust=trust) for entry in entries]
                     said = [self._admitted(each, trust=trust, from_file=from_file) for each in anchored]
                     receipts = await self._writer.receipts(said)
                     pairs = zip(entries, receipts, strict=True)
@@ -126,18 +130,18 @@ class Exchange(WritingPart):
             )
         return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted, private=private)
 
-    def _anchored(self, said: Assertion, record_ids: Mapping[str, str], *, trust: bool) -> Assertion:
+    def _anchored(self, said: Assertion, record_ids: Mapping[str, str], actor: str | None, *, trust: bool) -> Assertion:
         """Return an assertion of a source under this tenant.
 
         Args:
             said: The assertion.
             record_ids: Ids of the records here by those in the source.
+            actor: The importer; None for the actor in the source.
             trust: Let the source name records that it does not hold, such as those whose first revision was erased.
         """
         place = Place(said.place.subject, said.place.scope.within(self._context.tenant))
         revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
-        actor = ":".join(filter(None, ("import", self._context.writer)))
-        return attrs.evolve(said, place=place, revises=revises, actor=actor)
+        return attrs.evolve(said, place=place, revises=revises, actor=actor or said.actor)
 
     def _admitted(self, said: Assertion, *, trust: bool, from_file: bool) -> Assertion:
         """Return an assertion in the state in which it is imported; raise if it is another viewer's."""
