@@ -69,7 +69,7 @@ class RecallDepth(enum.Enum):
 
 @attrs.frozen
 class _Found:
-    """What a search has found.
+    """The outcome of a search.
 
     Attributes:
         matches: The matches, best first.
