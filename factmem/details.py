@@ -153,13 +153,13 @@ _TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "a
 """Fields of `Evidence` that are texts."""
 
 
-def _check_mapping(value: object) -> None:
+def _check_mapping(value: object, name: str) -> None:
     if type(value) is not dict and not isinstance(value, Mapping):
-        raise InvalidDataError(f"metadata is a mapping, not {kind_of(value)}", path="$.metadata")
+        raise InvalidDataError(f"{name} must be a mapping, not {kind_of(value)}", path=f"$.{name}")
 
 
 def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    _check_mapping(value)
+    _check_mapping(value, "metadata")
     if not (plain := dict(value)):
         return plain  # most facts have none, and details are built for every assertion read or written
     encoded = encode_value(plain, dict[str, Any])
@@ -184,7 +184,7 @@ def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 
 def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    _check_mapping(labels)
+    _check_mapping(labels, "labels")
     for pair in labels.items():
         for label in pair:
             checked_name(label, what="a revision's label")
@@ -282,7 +282,7 @@ def merged_metadata(
     Raises:
         InvalidDataError: the update's metadata is not a mapping.
     """
-    _check_mapping(brought)
+    _check_mapping(brought, "metadata")
     match how:
         case MetadataMerge.MERGE:
             return {**before, **brought}

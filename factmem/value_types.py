@@ -173,9 +173,8 @@ def _parse_decimal(text: str) -> decimal.Decimal:
 
 def _read_subject(text: str) -> MemorySubject:
     """Return the subject of a text such as ``user:alice``, without what is declared of it."""
-    name, colon, individual = text.partition(":")
-    subject = MemorySubject(name.replace("%3A", ":").replace("%25", "%"))
-    return subject.individual(individual) if colon else subject
+    subject = MemorySubject.parse(text)
+    return attrs.evolve(subject, name=subject.name.replace("%3A", ":").replace("%25", "%"))
 
 
 def _write_subject(subject: MemorySubject) -> str:

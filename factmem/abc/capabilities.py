@@ -65,7 +65,7 @@ class Append:
     assertion: Assertion
     vector: NDArray[np.float32] | None = attrs.field(default=None, eq=False, repr=False)
     outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
-    follows: int | None = attrs.field(default=None, kw_only=True)
+    follows: int | None = None
 
     @property
     def tenant(self) -> str | None:

@@ -71,7 +71,7 @@ class Message:
     timestamp: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
     media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
-    not_text: int = attrs.field(default=0, kw_only=True, validator=count)
+    not_text: int = attrs.field(default=0, validator=count)
     medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
 
     @property

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.crypto.keys import Keyring, KeySource, Recipe, named, recipe_from, recipe_to
+from factmem.crypto.keys import Keyring, KeySource, Recipe, recipe_from, recipe_to, words_for_key
 from factmem.crypto.sealing import KEY_BYTES, Context, SealBrokenError, seal, unseal
 from factmem.errors import (
     CorruptStoreError,
@@ -214,7 +214,7 @@ def _opened_by(document: bytes, keyring: Keyring) -> tuple[str, Roots]:
                 return name, Roots(store, _opened(key, slot.sealed, context))
     if unavailable is not None:
         raise unavailable
-    tried = list(dict.fromkeys(map(named, keyring.sources.values())))
+    tried = list(dict.fromkeys(map(words_for_key, keyring.sources.values())))
     verb = "does" if len(tried) == 1 else "do"
     ids = ", ".join(repr(slot.id) for slot in slots if slot.id not in keyring.sources)
     whose = f", whose key has the id {ids}" if ids else ""

@@ -377,7 +377,7 @@ class OsKeyringKey(_RandomKey):
         return _secret_key(text, holder="the system's keyring").wrapping_key(recipe)
 
 
-def named(source: KeySource) -> str:
+def words_for_key(source: KeySource) -> str:
     """Return words for a key in errors: where it was taken from."""
     match source:
         case EnvironmentKey():

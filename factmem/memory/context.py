@@ -7,7 +7,6 @@ import enum
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
@@ -292,8 +291,7 @@ class Context:
         if scope.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organization than this memory")
         anchored = scope.within(self.tenant)
-        if not self.view.reaches(anchored):
-            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        self.view.check_reaches(anchored)
         return anchored
 
     def about(self, subject: MemorySubject | str | None) -> MemorySubject:
@@ -317,14 +315,13 @@ class Context:
             return None
         found = self._declared(subject) if isinstance(subject, str) else subject
         check_instance(found, "subject", MemorySubject)
-        if not self.view.is_about(found.key):
-            raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
+        self.view.check_about(found)
         return found
 
     def _declared(self, text: str) -> MemorySubject:
-        name, colon, individual = text.partition(":")
-        found = self.subjects.get(name) or MemorySubject(name)
-        found = found.individual(individual) if colon else found
+        found = MemorySubject.parse(text)
+        if (declared := self.subjects.get(found.name)) is not None:
+            found = attrs.evolve(declared, individual_name=found.individual_name)
         return next((subject for subject in self.view.subjects if subject.key == found.key), found)
 
     def target(self, scope: MemoryScope | str | None) -> MemoryScope:
@@ -426,8 +423,9 @@ class Context:
         Raises:
             InvalidDataError: An item is not a message.
         """
-        heard = partial(heard_as, origins=self.policies.origins, flagged=self.policies.flagged)
-        return attrs.evolve(self, heard=tuple(map(heard, listed("messages", messages, Message))))
+        origins, flagged = self.policies.origins, self.policies.flagged
+        given = listed("messages", messages, Message)
+        return attrs.evolve(self, heard=tuple(heard_as(item, origins=origins, flagged=flagged) for item in given))
 
     def at(self, clock: Literal["as_of", "known_at"], when: dt.datetime) -> Context:
         """Return this context at a moment of the past.

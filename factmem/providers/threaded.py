@@ -45,7 +45,7 @@ from factmem.event_loops import OneLoop
 from factmem.providers.log_verbs import HistoryProvider
 from factmem.providers.sql_rows import PreparedRow, prepared
 from factmem.records import LogEntry, Place, Recorded
-from factmem.store_findings import Finding, FindingKind, finding_of, findings_in, named, unfinished_copy
+from factmem.store_findings import Finding, FindingKind, finding_of, findings_in, tenant_words, unfinished_copy
 from factmem.validators import check_number
 
 if TYPE_CHECKING:
@@ -585,13 +585,13 @@ def checked_tenants(
         try:
             yield from findings_in(engine.log_part(tenant, 0, None, vectors=False).entries, tenant)
         except CorruptStoreError as error:
-            yield finding_of(error, named(tenant))
+            yield finding_of(error, tenant_words(tenant))
         try:
             engine.vectors(tenant, 0)
         except CorruptStoreError:
             yield Finding(
                 kind=FindingKind.REMAKEABLE,
-                part=named(tenant),
+                part=tenant_words(tenant),
                 problem="the vectors were changed",
                 advice="run `factmem reembed`",
             )

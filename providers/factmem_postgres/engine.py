@@ -51,8 +51,7 @@ from factmem.providers.sql_rows import (
 from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared, foreign_rows
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.store_findings import Finding, FindingKind, finding_of
-from factmem.store_findings import named as named_tenant
+from factmem.store_findings import Finding, FindingKind, finding_of, tenant_words
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES
 from factmem_postgres.server import Ending, Row, Server, Session, Step, of_all, of_tenant
@@ -1188,7 +1187,7 @@ class PostgresEngine:
 
     def _left_over(self, tenant: str | None) -> Iterator[Finding]:
         """Yield the vectors of a tenant that belong to nothing, and its pending erasures."""
-        part = named_tenant(tenant)
+        part = tenant_words(tenant)
         stray = self._server.read(tenant, (_STRAY, [_bytes_of(tenant)])) or [[(0,)]]
         if count := stray[0][0][0]:
             problem = f"{count} vector(s) belong to no assertion"
