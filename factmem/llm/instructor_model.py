@@ -31,7 +31,7 @@ from factmem.llm.request import (
     status_of_error_in,
     text_of,
 )
-from factmem.validators import check_number, check_seconds, check_text, check_whole
+from factmem.validators import check_text, check_whole
 
 if TYPE_CHECKING:
     import instructor
@@ -211,18 +211,12 @@ class InstructorModel:
         pause: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        check_whole(max_chars, "max_chars", least=1)
-        check_whole(tries, "tries", least=1)
-        check_whole(retries, "retries")
-        check_seconds(timeout, "timeout")
-        check_number(pause, "pause")
-        check_number(longest_wait, "longest_wait")
-        _check_installed()
-        self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         self._limits = ExchangeLimits(
             timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait
         )
-        self._max_chars = max_chars
+        self._max_chars = check_whole(max_chars, "max_chars", least=1)
+        _check_installed()
+        self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
         self._options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         self._settled: str | None = None

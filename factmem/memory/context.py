@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType
@@ -59,10 +58,6 @@ def _place(subject: MemorySubject, scope: MemoryScope) -> Place:
     return Place(subject, scope)
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    return None if folder is None else Path(folder)
-
-
 @attrs.frozen(kw_only=True)
 class MediaSettings:
     """Limits of media in messages, and whether their bytes are kept.
@@ -83,7 +78,7 @@ class MediaSettings:
     max_pages: int = attrs.field(default=500, validator=positive)
     max_chars: int = attrs.field(default=1_000_000, validator=positive)
     pdf_seconds: float = attrs.field(default=30.0, validator=seconds)
-    keep: Path | None = attrs.field(default=None, converter=_folder)
+    keep: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
 
 
 @hinted
