@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import attrs
 
@@ -342,7 +342,7 @@ class Context:
         """
         return _place(self.about(subject), self.target(scope))
 
-    def confined(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str] = ()) -> Context:
+    def confined(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str]) -> Context:
         """Return this context confined to some scopes.
 
         Raises:
@@ -352,7 +352,7 @@ class Context:
         if isinstance(scopes, str):
             raise InvalidDataError("scopes takes several: [scope, ...]; for a single one there is scope()")
         roots = [self._in_view(scope) for scope in scopes]
-        within = [self._in_view(scope, exact=True) for scope in listed("exact", exact, MemoryScope, str)]
+        within = [self._in_view(scope, exact=True) for scope in exact]
         view = View(
             roots=tuple(dict.fromkeys(scope for scope in roots if scope is not None)),
             exact=tuple(dict.fromkeys(scope for scope in within if scope is not None)),
@@ -422,17 +422,19 @@ class Context:
         given = listed("messages", messages, Message)
         return attrs.evolve(self, heard=tuple(heard_as(item, origins=origins, flagged=flagged) for item in given))
 
-    def at(self, clock: Literal["as_of", "known_at"], when: dt.datetime) -> Context:
+    def at(self, *, as_of: dt.datetime | None, known_at: dt.datetime | None) -> Context:
         """Return this context at a moment of the past.
 
         Args:
-            clock: Time that counts: when facts were said, or when they were recorded.
-            when: The moment.
+            as_of: Only facts that had been said by then.
+            known_at: Only facts that had been recorded by then.
 
         Raises:
-            InvalidDataError: The time has no zone.
+            InvalidDataError: A time has no zone.
         """
-        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, clock)}))
+        given = {"as_of": as_of, "known_at": known_at}
+        times = {name: check_aware(when, name) for name, when in given.items() if when is not None}
+        return attrs.evolve(self, past=attrs.evolve(self.moment, **times))
 
     def owned(self, details: FactDetails | None, *, private: bool | None) -> FactDetails:
         """Return a copy of details, by default those of a fact without any, with their owner.

@@ -479,11 +479,9 @@ class Memory:
         if scopes is not None or exact:
             context = context.confined(() if scopes is None else scopes, exact)
         check_instance(policies, "policies", Mapping, NoneType)
-        moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
-        for clock, when in moments.items():
-            if when is not None:
-                self._backend.log()
-                context = context.at(clock, when)
+        if as_of is not None or known_at is not None:
+            self._backend.log()
+            context = context.at(as_of=as_of, known_at=known_at)
         if conversation is not None:
             context = context.listening(conversation)
         return self._view(

@@ -47,14 +47,14 @@ ABANDONED_AFTER: Final = dt.timedelta(hours=24)
 """Time without new events after which a stream is read, regardless of its trigger (as in Memory Bank)."""
 
 
-def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
+def due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
     """Return the time at which waiting events are due to be read.
 
     Args:
         unit: The waiting events.
-        trigger: The stream's trigger.
         now: The present.
     """
+    trigger = unit.job.trigger or Trigger()
     handed_in = [recorded.recorded_at for recorded in unit.words]
     events = {recorded.assertion.details.evidence[0].message_id for recorded in unit.words}
     if trigger.immediate or (trigger.count is not None and len(events) >= trigger.count):
@@ -401,7 +401,7 @@ class Inbox(PipelinePart):
         unread = await self._unread(ids)
         submissions = {unit.job.id: self._backend.worker.stream(unit.job.id) for unit in unread}
         now = self._context.clock()
-        due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
+        due = [unit for unit in unread if flush or due_at(unit, now) <= now]
         for owner in dict.fromkeys(unit.given.owner for unit in due):
             mine = [unit for unit in due if unit.given.owner == owner]
             self._backend.worker.submit(self._pipeline, mine)
@@ -414,7 +414,7 @@ class Inbox(PipelinePart):
         while not over.is_set():
             unread = await self._unread([id])
             now = self._context.clock()
-            due = max((_due_at(unit, now) for unit in unread), default=now)
+            due = max((due_at(unit, now) for unit in unread), default=now)
             if due > now:
                 with anyio.move_on_after((due - now).total_seconds()):
                     await over.wait()
@@ -422,10 +422,6 @@ class Inbox(PipelinePart):
             async with self._backend.worker.alone(id):
                 if not over.is_set():
                     await self._awaited(id, flush=False)
-
-
-def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
-    return due_at(unit, unit.job.trigger or Trigger(), now)
 
 
 def _stream_in(id: str) -> str:

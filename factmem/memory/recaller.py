@@ -286,7 +286,7 @@ class Recaller(ReadingPart):
             wanted=wanted,
             limit=limit,
             min_score=min_score,
-            weights=settings,
+            settings=settings,
             lexical=lexical,
             semantic=semantic,
             calibration=calibration if lexical else attrs.evolve(calibration, lexical_weight=0.0),
@@ -311,7 +311,7 @@ class Search:
     wanted: RecallFilter
     limit: int
     min_score: float
-    weights: RecallSettings
+    settings: RecallSettings
     lexical: bool
     semantic: bool
     calibration: Calibration
@@ -325,7 +325,7 @@ class Search:
     @property
     def needs_vectors(self) -> bool:
         """Whether the vectors of the records contribute to the ranking."""
-        return self.semantic or self.weights.diversity > 0
+        return self.semantic or self.settings.diversity > 0
 
     def without_meaning(self, error: EmbedderError) -> str:
         """Return the reason why meaning does not count, and log it.
@@ -407,7 +407,7 @@ class Search:
             vector=vector,
             sight=self.sight,
             now=self.now.timestamp(),
-            settings=self.weights,
+            settings=self.settings,
             calibration=self.calibration,
         )
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
