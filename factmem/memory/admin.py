@@ -15,7 +15,7 @@ from factmem.errors import OutOfViewError
 from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditConditions, AuditPage, AuditTrail
 from factmem.memory.backend import log_of
-from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
+from factmem.memory.calibrating import MOST_TEXTS, calibrated_on_questions, calibrated_on_texts
 from factmem.memory.context import Context
 from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
@@ -373,7 +373,8 @@ class Admin(ReadingPart):
         embedder = self._backend.embedder
         if questions is None:
             newest = await self._reader.list_records(Listing(limit=MOST_TEXTS))
-            return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
+            texts = [record.value for record in newest if isinstance(record.value, str)]
+            return await calibrated_on_texts(embedder, texts)
 
         async def find(question: str, calibration: Calibration) -> list[str]:
             settings = attrs.evolve(
@@ -385,5 +386,5 @@ class Admin(ReadingPart):
             found = await recaller.recall(await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
-        texts = {str(record.value) for record in await self._reader.list_records()}
-        return await by_questions(embedder, questions, texts, find)
+        known = {str(record.value) for record in await self._reader.list_records()}
+        return await calibrated_on_questions(embedder, questions, known, find)

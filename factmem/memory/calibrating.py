@@ -47,7 +47,7 @@ _SPACES: Final = re.compile(r"\s+")
 _Cosines: TypeAlias = NDArray[np.float32]
 
 
-async def measured(embedder: Embedder, texts: Sequence[str]) -> Calibration:
+async def calibrated_on_texts(embedder: Embedder, texts: Sequence[str]) -> Calibration:
     """Return the calibration of an embedder, measured on texts.
 
     Args:
@@ -72,7 +72,7 @@ async def measured(embedder: Embedder, texts: Sequence[str]) -> Calibration:
     return Calibration(lexical_weight=round(weight, 2), unrelated=_unrelated(others))
 
 
-async def by_questions(
+async def calibrated_on_questions(
     embedder: Embedder,
     questions: Mapping[str, str],
     texts: Collection[str],

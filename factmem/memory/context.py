@@ -208,7 +208,10 @@ class Context:
 
     @property
     def everybody(self) -> Context:
-        """This context with every individual that may be named: for writes, and for what an id names."""
+        """This context, where reads also show public facts about individuals that they do not name.
+
+        Writes use it, and reads of records by their ids.
+        """
         if self.view.individuals is None:
             return self
         return attrs.evolve(self, view=attrs.evolve(self.view, individuals=None))

@@ -418,7 +418,28 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
     )
 
 
-_Needles = dict[str | bytes, _Kind]
+@attrs.frozen
+class _Piece:
+    """A piece to look for.
+
+    Attributes:
+        data: The piece as bytes; a text in UTF-8.
+        kind: The kind of trace that it is part of.
+        text: The text, if a file may hold it in any encoding; None for bytes, and for words of a full-text index.
+    """
+
+    data: bytes
+    kind: _Kind
+    text: str | None = None
+
+    @property
+    def forms(self) -> set[bytes]:
+        """The bytes that it may be in a file."""
+        if self.text is not None:
+            return _text_forms(self.text)
+        return {self.data, *_base64_forms(self.data)} if self.kind is _Kind.VECTORS else {self.data}
+
+
 _STRUCTURE: Final = " ".join(
     [
         *(field.name for held in (Recorded, Assertion, FactDetails, Evidence) for field in attrs.fields(held)),
@@ -427,31 +448,26 @@ _STRUCTURE: Final = " ".join(
 )
 """Words of the file format, which every file of a store holds."""
 
-_INDEXED: Final = "\0"
-"""Marks pieces of a full-text index, which have no other encoding."""
 
-
-def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] | None) -> tuple[_Needles, int]:
+def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] | None) -> tuple[list[_Piece], int]:
     """Split traces into pieces, without those that remaining records hold as well; return the number of the latter."""
-    wanted: _Needles = {piece: _Kind.NAMES for name in traces.names for piece in _all_pieces(name)}
-    wanted |= {piece: _Kind.WORDS for text in traces.words for piece in _all_pieces(text)}
-    wanted |= dict.fromkeys(traces.marks, _Kind.MARKS)
-    numbers = {piece: piece for row in traces.vectors for piece in _vector_pieces(row)}
-    texts = {_bytes(piece): piece for piece in wanted}
-    known = Scanner[str | bytes](texts).found(_known(log))
+    texts = [piece for name in traces.names for piece in _text_pieces(name, _Kind.NAMES)]
+    texts += [piece for text in traces.words for piece in _text_pieces(text, _Kind.WORDS)]
+    texts += [_Piece(mark, _Kind.MARKS) for mark in traces.marks]
+    numbers = [_Piece(data, _Kind.VECTORS) for row in traces.vectors for data in _vector_pieces(row)]
+    left = Scanner({piece.data: piece.data for piece in texts}).found(_known(log))
     if rows is not None:
-        known |= Scanner[str | bytes](dict(numbers)).found(rows.astype("<f4").tobytes())
-    wanted |= dict.fromkeys(numbers, _Kind.VECTORS)
-    return {piece: kind for piece, kind in wanted.items() if piece not in known}, len(known)
+        left |= Scanner({piece.data: piece.data for piece in numbers}).found(rows.astype("<f4").tobytes())
+    wanted = {(piece.data, piece.text): piece for piece in (*texts, *numbers)}
+    needles = [piece for piece in wanted.values() if piece.data not in left]
+    return needles, len(wanted) - len(needles)
 
 
-def _all_pieces(text: str) -> Iterator[str]:
-    yield from pieces(text)
-    yield from (_INDEXED + piece for piece in _index_pieces(text))
-
-
-def _bytes(piece: str | bytes) -> bytes:
-    return piece if isinstance(piece, bytes) else piece.removeprefix(_INDEXED).encode(errors="replace")
+def _text_pieces(text: str, kind: _Kind) -> Iterator[_Piece]:
+    for piece in pieces(text):
+        yield _Piece(piece.encode(errors="replace"), kind, piece)
+    for piece in _index_pieces(text):
+        yield _Piece(piece.encode(errors="replace"), kind)
 
 
 def _known(log: Sequence[LogEntry]) -> bytes:
@@ -470,22 +486,10 @@ def _known(log: Sequence[LogEntry]) -> bytes:
     return f"{whole}\n{folded(text)}".encode(errors="replace")
 
 
-def _searched(files: Sequence[Path], needles: _Needles) -> tuple[FileTraces, ...]:
-    scanner = Scanner({form: kind for piece, kind in needles.items() for form in _forms(piece, kind)})
+def _searched(files: Sequence[Path], needles: Sequence[_Piece]) -> tuple[FileTraces, ...]:
+    scanner = Scanner({form: piece.kind for piece in needles for form in piece.forms})
     root = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
     return tuple(report for file in files if (report := _search(file, root, scanner)) is not None)
-
-
-def _forms(piece: str | bytes, kind: _Kind) -> set[bytes]:
-    match piece:
-        case bytes() if kind is _Kind.VECTORS:
-            return {piece, *_base64_forms(piece)}
-        case bytes():
-            return {piece}
-        case str() if piece.startswith(_INDEXED):
-            return {_bytes(piece)}
-        case str():
-            return _text_forms(piece)
 
 
 def _search(file: Path, root: Path, scanner: Scanner[_Kind]) -> FileTraces | None:

@@ -66,7 +66,7 @@ class Reader(Part):
 
     @property
     def everybody(self) -> Reader:
-        """The reader of what ids name; see `Context.everybody`."""
+        """The reader of records by their ids: also of public ones about others; see `Context.everybody`."""
         context = self._context.everybody
         return self if context is self._context else Reader(context, self._backend)
 
@@ -84,7 +84,7 @@ class Reader(Part):
             _check_one_individual(found)
             return fact_of(concept, found) if found else None
 
-        return await _in_time(strongest, len(rows))
+        return await _run(strongest, len(rows))
 
     def _at(
         self, keywords: Collection[str], subject: MemorySubject | str | None, scope: MemoryScope | str | None
@@ -128,7 +128,7 @@ class Reader(Part):
             rows = fold(seen, context.moment)
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
 
-        return await _in_time(current, len(log))
+        return await _run(current, len(log))
 
     async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
         """Return the log of one concept at one place: of its keyword, or else of alike ones."""
@@ -175,7 +175,7 @@ class Reader(Part):
             facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
             return [schema.partial(facts) for schema in schemas]
 
-        return await _in_time(filled, len(visible))
+        return await _run(filled, len(visible))
 
     async def history(
         self,
@@ -438,7 +438,7 @@ class Reader(Part):
             ]
             return self._revisions(here, declared)
 
-        return await _in_time(seen, len(log))
+        return await _run(seen, len(log))
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
@@ -460,12 +460,12 @@ class ReadingPart(Part):
 
     @functools.cached_property
     def _of_everybody(self) -> Reader:
-        """The reader of what ids name."""
+        """The reader of records by their ids; see `Reader.everybody`."""
         return self._reader.everybody
 
 
-async def _in_time(read: Callable[[], T], count: int) -> T:
-    """Return what a function reads from a number of facts or log entries: of many, in a worker thread."""
+async def _run(read: Callable[[], T], count: int) -> T:
+    """Call a function that reads a number of facts or log entries; of many, in a worker thread."""
     return read() if count <= _FEW else await to_thread.run_sync(read)
 
 
