@@ -23,8 +23,10 @@ from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.error_hints import kind_of
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
-from factmem.memory.writer import WritingPart
+from factmem.memory.context import Context
+from factmem.memory.writer import Writer, WritingPart
 from factmem.private_files import writing
+from factmem.recall.index.mirror import Mirror
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 
@@ -90,87 +92,119 @@ class Exchange(WritingPart):
             keep_actors: Keep the actors of the source, as for facts that are converted.
         """
         self._context.check_writable()
-        from_file, reaches = _is_file(source), self._context.everybody.administers
-        actor = None if keep_actors else ":".join(filter(None, ("import", self._context.writer)))
-        waiting: set[str] = set()
-        record_ids = dict(records or {})
-        number = imported = accepted = private = 0
+        importing = _Import(
+            context=self._context.everybody,
+            writer=self._writer,
+            mirror=self._backend.mirror,
+            trust=trust,
+            from_file=_is_file(source),
+            actor=None if keep_actors else ":".join(filter(None, ("import", self._context.writer))),
+            record_ids=dict(records or {}),
+        )
         batches = _batches_in(source) if _is_file(source) else _batches_of(source)
+        number = 0
         with contextlib.closing(batches):
             while read := await to_thread.run_sync(next, batches, ()):
                 for entries in _in_parts(read):
-                    anchored = [self._anchored(entry.assertion, record_ids, actor, trust=trust) for entry in entries]
-                    said = [self._admitted(each, trust=trust, from_file=from_file) for each in anchored]
-                    receipts = await self._writer.receipts(said)
-                    pairs = zip(entries, receipts, strict=True)
-                    record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
-                    seen = [receipt for receipt in receipts if reaches(receipt.recorded.assertion)]
-                    imported += sum(receipt.new for receipt in seen)
-                    private += len(receipts) - len(seen)
-                    apart = await self._waiting(receipts)
-                    now = [
-                        apart.pop(receipt.recorded.id)
-                        for receipt, each in zip(receipts, anchored, strict=True)
-                        if trust
-                        and receipt.recorded.id in apart
-                        and (_was_accepted(each) or (not receipt.new and each.state is AssertionState.ACTIVE))
-                    ]
-                    await self._accept([receipt.recorded for receipt in now])
-                    waiting.difference_update(receipt.recorded.id for receipt in now)
-                    accepted += sum(not receipt.new for receipt in now)
-                    waiting.update(apart)
+                    await importing.take(entries)
                 number += len(read)
                 if progress is not None:
                     progress(number)
-        if waiting and from_file:
+        return importing.receipt()
+
+
+@attrs.define(kw_only=True)
+class _Import:
+    """An import under way.
+
+    Attributes:
+        context: Tenant and viewer.
+        writer: Writes the assertions.
+        mirror: Has their states.
+        trust: See `Admin.import_`.
+        from_file: Whether the source is a file, which vouches for nothing.
+        actor: The importer; None for the actors in the source.
+        record_ids: Ids of the records here by those in the source.
+        waiting: Ids of the assertions that wait in quarantine.
+    """
+
+    context: Context
+    writer: Writer
+    mirror: Mirror
+    trust: bool
+    from_file: bool
+    actor: str | None
+    record_ids: dict[str, str]
+    waiting: set[str] = attrs.field(factory=set, init=False)
+    _imported: int = attrs.field(default=0, init=False)
+    _accepted: int = attrs.field(default=0, init=False)
+    _private: int = attrs.field(default=0, init=False)
+
+    async def take(self, entries: Sequence[Recorded]) -> None:
+        """Import some entries."""
+        said = [self._anchored(entry.assertion) for entry in entries]
+        receipts = await self.writer.receipts([self._admitted(each) for each in said])
+        pairs = zip(entries, receipts, strict=True)
+        self.record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
+        seen = [receipt for receipt in receipts if self.context.administers(receipt.recorded.assertion)]
+        self._imported += sum(receipt.new for receipt in seen)
+        self._private += len(receipts) - len(seen)
+        waiting = await self._waiting(seen)
+        self.waiting |= waiting
+        if self.trust:
+            standing = [receipt for receipt, each in zip(receipts, said, strict=True) if _stands(receipt, each)]
+            await self._accept([receipt for receipt in standing if receipt.recorded.id in waiting])
+
+    def receipt(self) -> ImportReceipt:
+        """Return the result, and log what waits of a file."""
+        if self.waiting and self.from_file:
             _log.warning(
                 "%d imported assertions wait in quarantine and are not recalled: accept them%s",
-                len(waiting),
-                "" if trust else ", or import the file again with trust=True if it is your own",
+                len(self.waiting),
+                "" if self.trust else ", or import the file again with trust=True if it is your own",
             )
-        return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted, private=private)
+        return ImportReceipt(
+            imported=self._imported, quarantined=len(self.waiting), accepted=self._accepted, private=self._private
+        )
 
-    def _anchored(self, said: Assertion, record_ids: Mapping[str, str], actor: str | None, *, trust: bool) -> Assertion:
-        """Return an assertion of a source under this tenant.
+    def _anchored(self, said: Assertion) -> Assertion:
+        """Return an assertion of the source under this tenant.
 
-        Args:
-            said: The assertion.
-            record_ids: Ids of the records here by those in the source.
-            actor: The importer; None for the actor in the source.
-            trust: Let the source name records that it does not hold, such as those whose first revision was erased.
+        A trusted source may name records that it does not hold, such as those whose first revision was erased.
         """
-        place = Place(said.place.subject, said.place.scope.within(self._context.tenant))
-        revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
-        return attrs.evolve(said, place=place, revises=revises, actor=actor or said.actor)
+        place = Place(said.place.subject, said.place.scope.within(self.context.tenant))
+        unknown = said.revises if self.trust else None
+        revises = None if said.revises is None else self.record_ids.get(said.revises, unknown)
+        return attrs.evolve(said, place=place, revises=revises, actor=self.actor or said.actor)
 
-    def _admitted(self, said: Assertion, *, trust: bool, from_file: bool) -> Assertion:
+    def _admitted(self, said: Assertion) -> Assertion:
         """Return an assertion in the state in which it is imported; raise if it is another viewer's."""
-        if not trust or self._context.viewer is not None:  # a trusted file may restore the facts of all viewers at once
-            self._context.owned(said.details, private=False)
-        if trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
+        if not self.trust or self.context.viewer is not None:  # a trusted file may restore the facts of all viewers
+            self.context.owned(said.details, private=False)
+        if self.trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
             return attrs.evolve(said, state=AssertionState.QUARANTINED) if _was_accepted(said) else said
-        return _doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
+        return _doubted(said) if self.from_file or not said.details.origin.trusted else _believed(said)
 
-    async def _waiting(self, receipts: Sequence[Receipt]) -> dict[str, Receipt]:
-        """Return the receipts of assertions that wait in quarantine, by id.
+    async def _waiting(self, receipts: Sequence[Receipt]) -> set[str]:
+        """Return the ids of assertions that wait in quarantine.
 
         The state of a new assertion is known. The log is read only for those that were there before.
         """
         known = [receipt.recorded.id for receipt in receipts if not receipt.new]
-        states = states_of(await self._backend.mirror.log(LogPart(ids=known))) if known else {}
-        return {
-            receipt.recorded.id: receipt
-            for receipt in receipts
-            if self._context.everybody.administers(receipt.recorded.assertion)
-            and states.get(receipt.recorded.id, receipt.recorded.assertion.state) is AssertionState.QUARANTINED
-        }
+        states = states_of(await self.mirror.log(LogPart(ids=known))) if known else {}
+        recorded = (receipt.recorded for receipt in receipts)
+        return {it.id for it in recorded if states.get(it.id, it.assertion.state) is AssertionState.QUARANTINED}
 
-    async def _accept(self, entries: Sequence[Recorded]) -> None:
-        """Accept quarantined entries that count in a trusted source."""
-        waiting, reason = AssertionState.QUARANTINED, "imported from a trusted file"
-        requests = [StateRequest.of(entry, AssertionState.ACTIVE, reason=reason, expected=waiting) for entry in entries]
-        if requests:
-            await self._writer.commit(requests)
+    async def _accept(self, receipts: Sequence[Receipt]) -> None:
+        """Accept quarantined assertions that count in a trusted source."""
+        entries = {receipt.recorded.id: receipt.recorded for receipt in receipts}
+        before, after, reason = AssertionState.QUARANTINED, AssertionState.ACTIVE, "imported from a trusted file"
+        if entries:
+            await self.writer.commit(
+                [StateRequest.of(entry, after, reason=reason, expected=before) for entry in entries.values()]
+            )
+        self.waiting -= entries.keys()
+        self._accepted += len(entries.keys() - {receipt.recorded.id for receipt in receipts if receipt.new})
 
 
 def _write(target: Path | str | IO[str], seen: Sequence[LogEntry]) -> int:
@@ -246,6 +280,11 @@ def _batches_in(source: Path | str | IO[str]) -> Generator[Sequence[Recorded]]:
                 some, chars = [], 0
             if not line:
                 return
+
+
+def _stands(receipt: Receipt, said: Assertion) -> bool:
+    """Return whether an assertion counts in a trusted source: it was accepted there, or is believed from the start."""
+    return _was_accepted(said) or (not receipt.new and said.state is AssertionState.ACTIVE)
 
 
 def _was_accepted(said: Assertion) -> bool:
