@@ -100,10 +100,6 @@ def _read_seconds(data: Any) -> dt.timedelta:
     return dt.timedelta(seconds=_read_float(data))
 
 
-def _read_any(data: Any) -> Any:
-    return data
-
-
 def _read_text(name: str, parse: Callable[[str], Any], data: Any) -> Any:
     if not isinstance(data, str):
         raise WrongTypeError(f"expected the text of a {name}, found {type(data).__name__}")
@@ -277,7 +273,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         json_type=object,
         words="any JSON",
         sample="Alder",
-        read=_read_any,
+        read=lambda data: data,
         parse=_parse_json,
     ),
 )

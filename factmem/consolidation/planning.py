@@ -21,7 +21,7 @@ from factmem.consolidation.candidates import (
     partition_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
-from factmem.consolidation.questions import Fellow, Question, Shown, answers_to, lawful, questions_about
+from factmem.consolidation.questions import Fellow, Question, answers_to, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.details import Evidence, FactDetails, merged_metadata
 from factmem.errors import ModelError
@@ -169,24 +169,14 @@ class Claims:
 
 
 def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
-    reasons: dict[int, str | None] = {}
-    remainders: list[tuple[Shown, str | None]] = []
-    for number, verdict in verdicts.known.items():
-        item = question.shown[number]
-        match verdict.action:
-            case Action.KEEP:
-                pass
-            case Action.UPDATE:
-                remainders.append((item, verdict.text))
-            case Action.DELETE:
-                reasons[id(item)] = verdict.reason
-            case _:
-                assert_never(verdict.action)
-    meant = [item for item in question.shown if id(item) in reasons]
-    meant += [item for item in question.exact if id(item) not in reasons]
+    asked = [(question.shown[number], verdict) for number, verdict in verdicts.known.items()]
+    reasons = {item: verdict.reason for item, verdict in asked if verdict.action is Action.DELETE}
+    remainders = [(item, verdict.text) for item, verdict in asked if verdict.action is Action.UPDATE]
+    meant = [item for item in question.shown if item in reasons]
+    meant += [item for item in question.exact if item not in reasons]
     records = [item for item in meant if isinstance(item, CurrentRecord) and claims.change(item, candidate)]
     return Decision(
-        deletes=tuple((record, reasons.get(id(record))) for record in records),
+        deletes=tuple((record, reasons.get(record)) for record in records),
         fellows=frozenset(item.number for item in meant if isinstance(item, Fellow)),
         updates=tuple(
             (item, text)

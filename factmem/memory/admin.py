@@ -21,7 +21,7 @@ from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.erasure_proof import Traces
 from factmem.memory.exports import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters, Listing, check_range
+from factmem.memory.filters import Filters, Listing
 from factmem.memory.operations import observed
 from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
@@ -31,7 +31,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.scoring import Calibration
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import listed
+from factmem.validators import check_whole, listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -83,7 +83,8 @@ class Admin(ReadingPart):
             depth: Number of levels below the root; all if None.
             subjects: Only records about one of these subjects.
         """
-        check_range(depth=depth)
+        if depth is not None:
+            check_whole(depth, "depth")
         anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, subjects=self._reader.subjects(subjects))

@@ -48,7 +48,7 @@ from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage, check_range
+from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage
 from factmem.memory.inbox import Inbox
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.operations import observed
@@ -71,7 +71,7 @@ from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, check_seconds, listed
+from factmem.validators import check_instance, check_seconds, check_whole, listed
 
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
@@ -228,7 +228,9 @@ class Memory:
         for name, what in ((organization, "an organization"), (viewer, "a viewer"), (actor, "an actor")):
             if name is not None:
                 checked_name(name, what=what)
-        check_range(memory_limit=memory_limit, mirror_limit=mirror_limit)
+        for limit, name in ((memory_limit, "memory_limit"), (mirror_limit, "mirror_limit")):
+            if limit is not None:
+                check_whole(limit, name)
         check_instance(background, "background", Background)
         check_instance(reranking, "reranking", Reranking)
         if embedder_timeout is not None:

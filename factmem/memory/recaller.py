@@ -21,7 +21,7 @@ from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, Mod
 from factmem.facts import STATEMENT, Concept
 from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
-from factmem.memory.filters import Filters, check_query
+from factmem.memory.filters import Filters
 from factmem.memory.reader import ReadingPart
 from factmem.memory.scope_tree import counted_texts
 from factmem.recall import DeepSettings, RecallFilter
@@ -41,7 +41,7 @@ from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.sentences import language_code
 from factmem.short_work import may_wait
-from factmem.validators import check_instance
+from factmem.validators import check_fraction, check_instance, check_text, check_whole
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -273,7 +273,12 @@ class Recaller(ReadingPart):
             settings = self._context.settings
         else:
             check_instance(settings, "settings", RecallSettings)
-        check_query(query, limit, min_score)
+        check_instance(query, "query", str)
+        check_text(query, path="$.query")
+        check_whole(limit, "limit", least=1)
+        check_fraction(min_score, "min_score")
+        if not query.strip():
+            raise InvalidDataError("the query is blank: say what to look for")
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
         moment, wanted = self._context.moment, self._reader.wanted(filters, strongest=strongest)
