@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Self, assert_never
+from typing import Any, Final, Self, TypeAlias, assert_never
 
 import attrs
 
@@ -94,6 +94,10 @@ class MediumPart:
     end: float | None = attrs.field(default=None, validator=attrs.validators.optional(weight))
 
 
+MessageKey: TypeAlias = tuple[str | None, str | None]
+"""A message: the id of its conversation, and its own."""
+
+
 @attrs.frozen(kw_only=True)
 class Evidence:
     """The words that a fact comes from.
@@ -139,8 +143,8 @@ class Evidence:
             check_instance(self.medium, "medium", MediumPart, type(None))
 
     @property
-    def message(self) -> tuple[str | None, str | None]:
-        """The message that the words stand in: the id of its conversation, and its own."""
+    def message(self) -> MessageKey:
+        """The message that the words stand in."""
         return (self.conversation_id, self.message_id)
 
     @property

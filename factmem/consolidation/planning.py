@@ -23,7 +23,7 @@ from factmem.consolidation.candidates import (
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, answers_to, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
-from factmem.details import Evidence, FactDetails, merged_metadata
+from factmem.details import Evidence, FactDetails, MessageKey, merged_metadata
 from factmem.errors import ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
@@ -479,7 +479,7 @@ def _things(said: Iterable[Assertion]) -> int:
     return len(facts) + sum(held.isdisjoint(_messages_of(statement)) for statement in statements)
 
 
-def _messages_of(said: Assertion) -> list[tuple[str | None, str | None]]:
+def _messages_of(said: Assertion) -> list[MessageKey]:
     return [item.message for item in said.details.evidence]
 
 

@@ -742,13 +742,15 @@ class Memory:
             InvalidDataError: The class is not a profile, or does not accept the facts.
             SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
         """
+        schemas = self._context.profiles if schema is None else (ProfileSchema.of(schema),)
+        every = await self._reader.profiles(schemas, subject, scope)
         if schema is None:
-            return await self._reader.profiles(subject, scope)
-        found = await self._reader.profile(schema, subject, scope)
+            return {each.name: filled for each, filled in zip(schemas, every, strict=True)}
+        found: PartialProfile[ProfileT] = every[0]
         if partial:
             return found
         if found.profile is None:
-            raise IncompleteProfileError(ProfileSchema.of(schema).name, found.missing)
+            raise IncompleteProfileError(schemas[0].name, found.missing)
         return found.profile
 
     async def list_records(

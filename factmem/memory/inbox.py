@@ -243,19 +243,17 @@ class Inbox(PipelinePart):
         visible = self._context.sight.owners
         unseen = Submission([unit.job.id for unit in others if unit.given.owner not in visible])
         submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
-        for owner in dict.fromkeys(unit.given.owner for unit in others):
-            mine = [unit for unit in others if unit.given.owner == owner]
+        for owner, mine in _by_owner(others).items():
             chosen = submission if owner in visible else unseen
             self._backend.worker.submit(Pipeline(self._of(owner), self._backend), mine, chosen)
-        streams = [unit for unit in units if unit.job.streamed]
-        for owner in dict.fromkeys(unit.given.owner for unit in streams):
-            ids = {unit.job.id for unit in streams if unit.given.owner == owner}
+        for owner, mine in _by_owner(unit for unit in units if unit.job.streamed).items():
+            ids = {unit.job.id for unit in mine}
             await Inbox(self._of(owner), self._backend)._read_streams(ids, flush=False)
         return submission
 
     def _without_words(self, id: str, events: Sequence[Message]) -> int:
         """Count the images, audio and files of new events without words; only this process recognizes these events."""
-        new = {event.id or _event_id(event): event for event in events if _is_wordless(event)}
+        new = {_event_id(event): event for event in events if _is_wordless(event)}
         if not new:
             return 0
         known = self._backend.worker.read_events(f"{id}/not-text")
@@ -332,7 +330,7 @@ class Inbox(PipelinePart):
             for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
                 known[recorded.assertion.details.evidence[0].message_id].append(recorded)
         given = _identified(stream, events, self._context.clock())  # what was taken in before was heard as well
-        ids = [event.id or _event_id(event) for event in events]
+        ids = [_event_id(event) for event in events]
         whole = history and bool(ids) and ids[-1] not in known and known.keys() <= set(ids)
         submitted = max((place for place, id in enumerate(ids, start=1) if whole and id in known), default=0)
         began = _identified(stream, events[submitted:], self._context.clock())
@@ -402,8 +400,7 @@ class Inbox(PipelinePart):
         submissions = {unit.job.id: self._backend.worker.stream(unit.job.id) for unit in unread}
         now = self._context.clock()
         due = [unit for unit in unread if flush or due_at(unit, now) <= now]
-        for owner in dict.fromkeys(unit.given.owner for unit in due):
-            mine = [unit for unit in due if unit.given.owner == owner]
+        for mine in _by_owner(due).values():
             self._backend.worker.submit(self._pipeline, mine)
         for id in submissions.keys() - {unit.job.id for unit in due}:
             self._backend.worker.watch(id, self._watch)
@@ -422,6 +419,13 @@ class Inbox(PipelinePart):
             async with self._backend.worker.alone(id):
                 if not over.is_set():
                     await self._awaited(id, flush=False)
+
+
+def _by_owner(units: Iterable[Unit]) -> dict[str | None, list[Unit]]:
+    found: dict[str | None, list[Unit]] = defaultdict(list)
+    for unit in units:
+        found[unit.given.owner].append(unit)
+    return found
 
 
 def _stream_in(id: str) -> str:
@@ -447,7 +451,7 @@ def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: It
     """Note events as read, with their words, for a store that keeps none."""
     for event in events:
         if not _is_wordless(event):
-            read.setdefault(event.id or _event_id(event), [])
+            read.setdefault(_event_id(event), [])
     for word in itertools.chain(*(item.unit.words for item in stored if item.unit is not None)):
         read[word.assertion.details.evidence[0].message_id or ""].append(word)
 
@@ -466,8 +470,8 @@ def _identified(stream: str, events: Sequence[Message], now: dt.datetime) -> Con
     """Return the events that have words, each once and with an id, in the order of their times."""
     found: dict[str, Message] = {}
     for event in events:
-        id = event.id or _event_id(event)
         if not _is_wordless(event):
+            id = _event_id(event)
             found.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
     ordered = sorted(found.values(), key=lambda event: event.timestamp or now)
     return Conversation(messages=ordered, id=stream)
@@ -479,6 +483,9 @@ def _is_wordless(event: Message) -> bool:
 
 
 def _event_id(event: Message) -> str:
+    """Return the id of an event; without one, a digest of its content and time."""
+    if event.id:
+        return event.id
     said = [event.role, event.name, redact(event.content).text, event.timestamp and event.timestamp.isoformat()]
     return f"content:{_digest(said)}"
 

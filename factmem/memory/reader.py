@@ -45,7 +45,6 @@ from factmem.short_work import at_once
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
 
-ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 
 _FEW: Final = 100
@@ -136,31 +135,13 @@ class Reader(Part):
         alike = RecallFilter(keywords=(keyword,), subject=place.subject, scope=place.scope, exact=True)
         return log or await self._backend.mirror.log(LogPart(kept=alike))
 
-    async def profile(
-        self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-    ) -> PartialProfile[ProfileT]:
-        """See `Memory.profile`. All fields are loaded at one moment."""
-        (found,) = await self._filled([ProfileSchema.of(schema)], subject, scope)
-        return found
-
     async def profiles(
-        self, subject: MemorySubject | str | None, scope: MemoryScope | str | None
-    ) -> dict[str, PartialProfile[Any]]:
-        """See `Memory.profile`, without a schema."""
-        schemas = self._context.profiles
-        filled = await self._filled(schemas, subject, scope)
-        return {schema.name: found for schema, found in zip(schemas, filled, strict=True)}
-
-    async def _filled(
         self,
         schemas: Sequence[ProfileSchema[Any]],
         subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
     ) -> list[PartialProfile[Any]]:
-        """Return profiles filled with facts that are loaded at one moment."""
+        """See `Memory.profile`. All fields of all profiles are loaded at one moment."""
         declared = united(schemas)
         wanted = self._at(tuple(declared), subject, scope)
         found: dict[str, list[Current]] = {}
