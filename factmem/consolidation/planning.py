@@ -168,7 +168,7 @@ class Claims:
         return True
 
 
-def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
+def _decide_wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     asked = [(question.shown[number], verdict) for number, verdict in verdicts.known.items()]
     reasons = {item: verdict.reason for item, verdict in asked if verdict.action is Action.DELETE}
     remainders = [(item, verdict.text) for item, verdict in asked if verdict.action is Action.UPDATE]
@@ -186,7 +186,7 @@ def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts,
     )
 
 
-def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
+def _decide_unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
     """Insert, unless it only repeats a record of a higher trust."""
     if candidate.counts and is_statement(candidate.assertion):
         record = survey.equal_to(candidate)
@@ -195,7 +195,7 @@ def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
     return Decision(insert=True)
 
 
-def _comparison(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
+def _decide_similar(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     updates: list[tuple[CurrentRecord, str]] = []
     deletes: list[tuple[CurrentRecord, str | None]] = []
     kept: list[CurrentRecord] = []
@@ -349,7 +349,7 @@ class _Drafter:
     def _wished(self, claims: Claims) -> dict[int, Decision]:
         """Decide about wishes to forget. Exact matches are meant; about the others the answers decide."""
         return {
-            number: _wish(self.candidates[number], question, self.answers.get(number, Verdicts()), claims)
+            number: _decide_wish(self.candidates[number], question, self.answers.get(number, Verdicts()), claims)
             for number, question in self.questions.items()
             if self.candidates[number].removal
         }
@@ -371,9 +371,9 @@ class _Drafter:
             if number in taken_back:
                 decisions[number] = Decision(taken_back=True)
             elif number in self.questions and number in answers:
-                decisions[number] = _comparison(candidate, self.questions[number], answers[number], claims)
+                decisions[number] = _decide_similar(candidate, self.questions[number], answers[number], claims)
             else:
-                decisions[number] = _unasked(candidate, self.survey)
+                decisions[number] = _decide_unasked(candidate, self.survey)
         return decisions
 
     async def _approved(self, proposal: Proposal) -> bool:

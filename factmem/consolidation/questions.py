@@ -98,9 +98,9 @@ def questions_about(
             known = Directions.of([record.vector for record in records], dimension)
             directions[partition, dimension] = known
         if candidate.removal:
-            question = _wish(candidate, records, known, _fellows_before(number, candidates), policy)
+            question = _about_wish(candidate, records, known, _fellows_before(number, candidates), policy)
         else:
-            question = None if survey.equal_to(candidate) else _comparison(candidate, records, known, policy)
+            question = None if survey.equal_to(candidate) else _about_similar(candidate, records, known, policy)
         if question is not None:
             questions[number] = question
     return questions
@@ -110,7 +110,7 @@ def _same(one: Assertion, other: Assertion) -> bool:
     return one.keyword == other.keyword and one.slot == other.slot
 
 
-def _comparison(
+def _about_similar(
     candidate: CandidateAssertion, records: Sequence[CurrentRecord], known: Directions, policy: ConsolidationPolicy
 ) -> Question | None:
     cosines = known.cosines(candidate.vector)
@@ -135,7 +135,7 @@ def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: Co
     return merged_metadata(before, brought, policy.metadata) is not None
 
 
-def _wish(
+def _about_wish(
     candidate: CandidateAssertion,
     records: Sequence[CurrentRecord],
     known: Directions,

@@ -301,7 +301,7 @@ def _said_by_langchain(message: Any) -> Reply:
     reasons = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]
     reasons.append((metadata.get("incomplete_details") or {}).get("reason"))
     return Reply(
-        said=_joined(calls) or (message if isinstance(message, str) else str(message.text)),
+        said="\n".join(calls) or (message if isinstance(message, str) else str(message.text)),
         ending=Ending.REFUSED if _is_refusal(message) else _ending_among(reasons),
         usage=attrs.evolve(usage_of(message), model=metadata.get("model_name") or metadata.get("model")),
     )
@@ -343,7 +343,7 @@ def _said_by_pydantic_ai(response: ModelResponse) -> Reply:
     calls = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
     refused = "refusal" in (response.provider_details or {})
     return Reply(
-        said=_joined(calls) or "".join(part.content for part in response.parts if part.part_kind == "text"),
+        said="\n".join(calls) or "".join(part.content for part in response.parts if part.part_kind == "text"),
         ending=Ending.REFUSED if refused else _ending_among([response.finish_reason]),
         usage=attrs.evolve(usage_of(response), model=response.model_name),
     )
@@ -402,11 +402,6 @@ def _output_schema(question: _Question) -> AgentOutputSchemaBase:
             return json_str  # which is read by the exchange
 
     return Wanted()
-
-
-def _joined(calls: list[str]) -> str:
-    """Return the arguments of tool calls; several give several documents, of which none is chosen."""
-    return "\n".join(calls)
 
 
 def _ending_among(reasons: Iterable[object]) -> Ending | None:

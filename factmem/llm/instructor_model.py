@@ -211,13 +211,15 @@ class InstructorModel:
         pause: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        self._limits = ExchangeLimits(
-            timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait
-        )
+        limits = ExchangeLimits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
+        endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
+        options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        self._set_up(endpoint, limits, max_chars, options)
+
+    def _set_up(self, endpoint: Endpoint, limits: ExchangeLimits, max_chars: int, options: Mapping[str, Any]) -> None:
         self._max_chars = check_whole(max_chars, "max_chars", least=1)
         _check_installed()
-        self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
-        options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        self._endpoint, self._limits = endpoint, limits
         self._options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         self._settled: str | None = None
         self._clients: RunVar[dict[str | None, instructor.AsyncInstructor]] = RunVar("factmem_llm_clients")
@@ -258,18 +260,12 @@ class InstructorModel:
         provider, _, model = name.partition("/")
         if not provider or not model:
             raise InvalidDataError("a provider's model is named as in 'anthropic/claude-sonnet-4-5'")
-        made = cls(
-            name,
-            timeout=timeout,
-            tries=tries,
-            retries=retries,
-            max_chars=max_chars,
-            temperature=temperature,
-            pause=pause,
-            longest_wait=longest_wait,
-        )
-        made._endpoint = ProviderEndpoint(name, mode=mode, options=options)
-        del made._options["model"]  # instructor has it from the name
+        limits = ExchangeLimits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
+        made = cls.__new__(cls)
+        endpoint = ProviderEndpoint(name, mode=mode, options=options)
+        made._set_up(
+            endpoint, limits, max_chars, {"temperature": temperature}
+        )  # instructor has the model from the name
         return made
 
     def __repr__(self) -> str:

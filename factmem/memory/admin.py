@@ -14,7 +14,6 @@ from factmem.details import Origin
 from factmem.errors import OutOfViewError
 from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditConditions, AuditPage, AuditTrail
-from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, calibrated_on_questions, calibrated_on_texts
 from factmem.memory.context import Context
 from factmem.memory.converting import Conversion, Converter
@@ -156,7 +155,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider keeps no such counts.
         """
         self._context.check_present()
-        keeper, counts = log_of(self._backend.provider), self._backend.accesses
+        keeper, counts = self._backend.log(), self._backend.accesses
         ids = [record.id for record in await self._reader.current(record_ids)]
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}

@@ -248,7 +248,12 @@ def traces_of(
     return Traces(
         words=words,
         names=frozenset(name for name in named if is_distinctive(name)),
-        marks=frozenset(mark for recorded in gone for mark in _marks(recorded)) - _shared_marks(others, gone),
+        marks=frozenset(mark for recorded in gone for mark in _marks(recorded)).difference(
+            # Those stay of records with other revisions, and of values that others share.
+            mark
+            for recorded in (others if gone else ())
+            for mark in _marks(recorded)
+        ),
         vectors=tuple(vector.astype("<f4").tobytes() for vector in vectors),
         too_short=sum(not is_distinctive(text) for text in said | named),
         short=short,
@@ -283,13 +288,6 @@ def _marks(recorded: Recorded) -> Iterator[bytes]:
     for digest in filter(None, (recorded.assertion.fingerprint, recorded.assertion.slot)):
         yield digest
         yield digest.hex().encode()
-
-
-def _shared_marks(others: Sequence[Recorded], gone: Sequence[Recorded]) -> set[bytes]:
-    """Return the marks that stay: ids of records with other revisions, and digests of values that others share."""
-    if not gone:
-        return set()
-    return {mark for recorded in others for mark in _marks(recorded)}
 
 
 def _said_by(words: Collection[str], short: Collection[str], others: Sequence[Recorded]) -> tuple[str, ...]:
