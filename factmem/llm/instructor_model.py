@@ -262,10 +262,9 @@ class InstructorModel:
             raise InvalidDataError("a provider's model is named as in 'anthropic/claude-sonnet-4-5'")
         limits = ExchangeLimits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
         made = cls.__new__(cls)
-        endpoint = ProviderEndpoint(name, mode=mode, options=options)
         made._set_up(
-            endpoint, limits, max_chars, {"temperature": temperature}
-        )  # instructor has the model from the name
+            ProviderEndpoint(name, mode=mode, options=options), limits, max_chars, {"temperature": temperature}
+        )
         return made
 
     def __repr__(self) -> str:
