@@ -96,10 +96,6 @@ def _read_float(data: Any) -> float:
     return float(data)
 
 
-def _read_seconds(data: Any) -> dt.timedelta:
-    return dt.timedelta(seconds=_read_float(data))
-
-
 def _read_text(name: str, parse: Callable[[str], Any], data: Any) -> Any:
     if not isinstance(data, str):
         raise WrongTypeError(f"expected the text of a {name}, found {type(data).__name__}")
@@ -233,7 +229,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         words="number of seconds",
         sample=3600,
         spoken="one hour",
-        read=_read_seconds,
+        read=lambda data: dt.timedelta(seconds=_read_float(data)),
         write=dt.timedelta.total_seconds,
         parse=_parse_seconds,
         kind=ScalarKind.NUMBER,

@@ -343,7 +343,8 @@ class ModelExchange(Generic[AnswerT]):
             return False
         asked = pause_asked(error, now=time.time())
         self._pause = self._growing_pause() if asked is None else asked
-        return asked is None or asked <= min(self.limits.longest_wait, _seconds_left())
+        seconds_left = anyio.current_effective_deadline() - anyio.current_time()
+        return asked is None or asked <= min(self.limits.longest_wait, seconds_left)
 
     @property
     def pause(self) -> float:
@@ -362,10 +363,6 @@ class ModelExchange(Generic[AnswerT]):
     def _growing_pause(self) -> float:
         grown: float = self.limits.pause * 2.0 ** (self.failures - 1)
         return min(grown, _LONGEST_PAUSE) * random.uniform(0.75, 1.0)
-
-
-def _seconds_left() -> float:
-    return anyio.current_effective_deadline() - anyio.current_time()
 
 
 @functools.lru_cache(maxsize=128)

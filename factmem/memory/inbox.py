@@ -337,7 +337,8 @@ class Inbox(PipelinePart):
         fresh = attrs.evolve(given, messages=[message for message in began.messages if message.id not in known])
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
         again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}
-        await self._rememberer.read_again([(recorded, job) for words in again.values() for recorded in _first(words)])
+        submitted_first = (item for words in again.values() for item in words if not is_read_again(item))
+        await self._rememberer.read_again([(recorded, job) for recorded in submitted_first])
         skipped = len(old) - len(again)
         if not fresh.messages:
             return [], skipped
@@ -359,10 +360,8 @@ class Inbox(PipelinePart):
 
     async def _events(self, *ids: str) -> tuple[Recorded, ...]:
         """Return every event ever submitted to streams for a model, in order, by the ids of the streams."""
-        wanted = {*ids}
-        return in_order(
-            await self._of_everybody.recorded(LogPart(jobs=True), lambda entry: _stream_of(entry) in wanted)
-        )
+        submitted = await self._of_everybody.recorded(LogPart(jobs=True))
+        return in_order(event for event in submitted if _stream_in(job_id(event) or "") in ids)
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
         """Return every event of a stream that was kept as it is, without a model."""
@@ -432,10 +431,6 @@ def _stream_in(id: str) -> str:
     return id.partition(_FOR)[0]
 
 
-def _stream_of(event: Recorded) -> str:
-    return _stream_in(job_id(event) or "")
-
-
 def _may_precede(event: Recorded, unit: Unit) -> bool:
     """Return whether an event was submitted to the stream of a unit before it: for the same, or to an old version."""
     return event.id not in unit.ids and job_id(event) in (unit.job.id, _stream_in(unit.job.id))
@@ -454,11 +449,6 @@ def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: It
             read.setdefault(_event_id(event), [])
     for word in itertools.chain(*(item.unit.words for item in stored if item.unit is not None)):
         read[word.assertion.details.evidence[0].message_id or ""].append(word)
-
-
-def _first(words: Sequence[Recorded]) -> list[Recorded]:
-    """Return words as they were submitted first."""
-    return [recorded for recorded in words if not is_read_again(recorded)]
 
 
 def _overlap(unit: Unit) -> int:

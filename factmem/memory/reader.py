@@ -361,10 +361,8 @@ class Reader(Part):
         part = attrs.evolve(part, sight=self._context.sight_of(part.kept))
         return await self._backend.mirror.actions(part, since, until)
 
-    async def recorded(
-        self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
-    ) -> list[Recorded]:
-        """Return the visible assertions of the log, or of a part of it, that pass a test."""
+    async def recorded(self, part: LogPart, wanted: Callable[[Recorded], bool] = lambda entry: True) -> list[Recorded]:
+        """Return the visible assertions of a part of the log that pass a test."""
         return [entry for entry in await self.log(part) if isinstance(entry, Recorded) and wanted(entry)]
 
     async def recorded_in(
