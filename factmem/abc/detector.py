@@ -194,7 +194,7 @@ class DetectionRequest:
             ("topics", [topic.label for topic in self.topics]),
         ):
             if len(set(names)) < len(names):
-                raise InvalidDataError(f"two {what} of a request have the same name", path=f"$.{what}")
+                raise InvalidDataError(f"two {what} of a request have one name: rename one", path=f"$.{what}")
 
     @property
     def searches_openly(self) -> bool:

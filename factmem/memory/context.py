@@ -287,7 +287,7 @@ class Context:
             return None
         check_instance(scope, "scope", MemoryScope, str, hint="give a path such as '/product/alpha'")
         if scope.tenant not in (None, self.tenant):
-            raise InvalidDataError("the scope belongs to another organization than this memory")
+            raise InvalidDataError("the scope belongs to another organization: open a memory with that organization=")
         anchored = scope.within(self.tenant)
         self.view.check_reaches(anchored)
         return anchored
@@ -345,7 +345,7 @@ class Context:
         """
         return _place(self.about(subject), self.target(scope))
 
-    def confined(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str]) -> Context:
+    def confined_to_scopes(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str]) -> Context:
         """Return this context confined to some scopes.
 
         Raises:
@@ -377,7 +377,7 @@ class Context:
                 raise
             return only.below(scope)
 
-    def confined_to(self, subjects: Iterable[MemorySubject | str]) -> Context:
+    def confined_to_subjects(self, subjects: Iterable[MemorySubject | str]) -> Context:
         """Return this context confined to some subjects, the first of which is written about by default.
 
         Raises:

@@ -89,7 +89,7 @@ class Converter(Part):
         """See `Admin.merge`."""
         one, other = self._context.about(subject), self._context.about(into)
         if one.key == other.key:
-            raise InvalidDataError("a subject cannot be merged into itself")
+            raise InvalidDataError("a subject cannot be merged into itself: name another one")
         linked = _link_to(one)
         old = [
             entry

@@ -99,7 +99,6 @@ _POLICIES: Final = Policies()
 _DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
 _RERANKING: Final = Reranking()
-_EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
 @hinted
@@ -198,7 +197,7 @@ class Memory:
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
         profiles: Iterable[ProfileSource] = (),
-        subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
+        subjects: Sequence[MemorySubject | str] = (MemorySubject.EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
@@ -476,10 +475,10 @@ class Memory:
         elif individual is not None:
             raise InvalidDataError("an individual is that of a viewer: give viewer= as well")
         if subjects is not None:
-            context = context.confined_to(subjects)
+            context = context.confined_to_subjects(subjects)
         exact = listed("exact", exact, MemoryScope, str)
         if scopes is not None or exact:
-            context = context.confined(() if scopes is None else scopes, exact)
+            context = context.confined_to_scopes(() if scopes is None else scopes, exact)
         check_instance(policies, "policies", Mapping, NoneType)
         if as_of is not None or known_at is not None:
             self._backend.log()

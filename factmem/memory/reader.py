@@ -54,7 +54,7 @@ _FEW: Final = 100
 _NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_level
 """Priority of a subject that was given none."""
 
-_EVERYTHING: Final = Filters()
+_UNFILTERED: Final = Filters()
 _WHOLE: Final = Listing()
 _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
@@ -184,7 +184,7 @@ class Reader(Part):
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 
     async def list_records(
-        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _EVERYTHING
+        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _UNFILTERED
     ) -> RecordPage:
         """See `Memory.list_records`."""
 
@@ -217,7 +217,7 @@ class Reader(Part):
         rows = await self.everybody.visible(RecallFilter(record_ids=ids.keys())) if ids else []
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
-            raise RecordNotFoundError("no record that is current and visible has this id")
+            raise RecordNotFoundError("no record that is current and visible has this id: see list_records()")
         return hydrated([found[id] for id in ids], self._context.concepts)
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:

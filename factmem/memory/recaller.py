@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _log = logging.getLogger("factmem")
-_EVERYTHING: Final = Filters()
+_UNFILTERED: Final = Filters()
 
 _SHORT: Final = 100
 """Number of characters of a query up to which it is read, and its words are found, in a fraction of a millisecond."""
@@ -255,7 +255,7 @@ class Recaller(ReadingPart):
     async def search(
         self,
         query: str,
-        filters: Filters = _EVERYTHING,
+        filters: Filters = _UNFILTERED,
         *,
         limit: int = 10,
         min_score: float = 0.0,
