@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import operator
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -238,7 +237,7 @@ def value_converter(*, detailed: bool) -> Converter:
     conv = Converter(detailed_validation=detailed, unstruct_collection_overrides={set: sorted, frozenset: sorted})
     for scalar in SCALARS:
         if scalar.type is object:  # as a class it would take in every other type
-            conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
+            conv.register_structure_hook_func(lambda typ: typ is object, lambda data, _: data)
         else:
             conv.register_structure_hook(scalar.type, _reader(scalar))
         if scalar.write is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final, assert_never
 
 import attrs
@@ -314,7 +313,7 @@ async def plan(
     drafter = _Drafter(candidates=fresh, questions=questions, answers=answers, survey=survey, policy=policy)
     decisions, refused = await drafter.decide()
     return Plan(
-        statements=await to_thread.run_sync(partial(tuple, drafter.statements(decisions))),
+        statements=await to_thread.run_sync(lambda: tuple(drafter.statements(decisions))),
         questions=len(said),
         refused=refused,
         failures=tuple(answer for _, answer in sorted(said.items()) if isinstance(answer, ModelError)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -144,8 +143,7 @@ class Eraser(ReadingPart):
             entry for entry in log if isinstance(entry, Recorded) and (entry.record_id in record_ids or entry.id in ids)
         ]
         vectors = await self._stored_vectors({recorded.seq for recorded in gone})
-        gather = partial(traces_of, gone, log, vectors, texts=texts, tenant=self._context.tenant)
-        return await to_thread.run_sync(gather)
+        return await to_thread.run_sync(traces_of, gone, log, vectors, texts, self._context.tenant)
 
     async def _stored_vectors(self, seqs: Collection[int]) -> list[NDArray[np.float32]]:
         if not seqs:

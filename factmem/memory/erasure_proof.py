@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -224,10 +223,9 @@ class Traces:
 def traces_of(
     gone: Sequence[Recorded],
     log: Iterable[LogEntry],
-    vectors: Sequence[NDArray[np.float32]] = (),
-    *,
-    texts: Collection[str] = (),
-    tenant: str | None = None,
+    vectors: Sequence[NDArray[np.float32]],
+    texts: Collection[str],
+    tenant: str | None,
 ) -> Traces:
     """Return the traces of some assertions.
 
@@ -400,11 +398,11 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
         raise CapabilityError(f"{type(provider).__name__} cannot list the files that it keeps its data in")
     log = await provider.changes(traces.tenant)
     rows = (await provider.vectors(traces.tenant))[1] if traces.vectors else None
-    needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
+    needles, left_out = await to_thread.run_sync(_needles, traces, log, rows)
     left = [entry for entry in log if isinstance(entry, Recorded)]
     holding = set(await to_thread.run_sync(_said_by, traces.words, traces.short, left))
     files = await provider.files()
-    found = await to_thread.run_sync(partial(_searched, files, needles))
+    found = await to_thread.run_sync(_searched, files, needles)
     return ErasureReport(
         files=found,
         searched=len(needles),
