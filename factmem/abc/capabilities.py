@@ -101,11 +101,12 @@ class StateRequest:
         state: AssertionState,
         *,
         reason: str | None = None,
+        actor: str | None = None,
         expected: AssertionState | None = None,
     ) -> StateRequest:
         """Return the request of a change of a recorded assertion's state."""
-        tenant = recorded.assertion.place.scope.tenant
-        return cls(assertion_id=recorded.id, tenant=tenant, state=state, reason=reason, expected=expected)
+        id, tenant = recorded.id, recorded.assertion.place.scope.tenant
+        return cls(assertion_id=id, tenant=tenant, state=state, reason=reason, actor=actor, expected=expected)
 
 
 Statement: TypeAlias = Append | StateRequest

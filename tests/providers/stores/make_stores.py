@@ -110,7 +110,7 @@ async def fill(address: str) -> dict[str, Any]:
         await provider.append([Append(assertion=attrs.evolve(update, revises=tea.record_id, revised=tea.seq))])
         await provider.append(
             [
-                attrs.evolve(StateRequest.of(cake, state=AssertionState.ACTIVE, reason="accepted"), actor="cli:ada"),
+                StateRequest.of(cake, state=AssertionState.ACTIVE, reason="accepted", actor="cli:ada"),
                 StateRequest.of(coffee, state=AssertionState.RETRACTED, reason="not any more"),
                 StateRequest.of(waiting, state=AssertionState.FAILED, expected=AssertionState.PENDING),
             ]
