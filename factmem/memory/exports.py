@@ -23,10 +23,10 @@ from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.error_hints import kind_of
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
+from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.writer import Writer, WritingPart
+from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
-from factmem.recall.index.mirror import Mirror
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 
@@ -92,15 +92,11 @@ class Exchange(WritingPart):
             keep_actors: Keep the actors of the source, as for facts that are converted.
         """
         self._context.check_writable()
+        actor = None if keep_actors else ":".join(filter(None, ("import", self._context.writer)))
         importing = _Import(
-            context=self._context.everybody,
-            writer=self._writer,
-            mirror=self._backend.mirror,
-            trust=trust,
-            from_file=_is_file(source),
-            actor=None if keep_actors else ":".join(filter(None, ("import", self._context.writer))),
-            record_ids=dict(records or {}),
+            self._context.everybody, self._backend, trust=trust, from_file=_is_file(source), actor=actor
         )
+        importing.record_ids.update(records or {})
         batches = _batches_in(source) if _is_file(source) else _batches_of(source)
         number = 0
         with contextlib.closing(batches):
@@ -113,14 +109,10 @@ class Exchange(WritingPart):
         return importing.receipt()
 
 
-@attrs.define(kw_only=True)
-class _Import:
+class _Import(WritingPart):
     """An import under way.
 
     Attributes:
-        context: Tenant and viewer.
-        writer: Writes the assertions.
-        mirror: Has their states.
         trust: See `Admin.import_`.
         from_file: Whether the source is a file, which vouches for nothing.
         actor: The importer; None for the actors in the source.
@@ -128,25 +120,20 @@ class _Import:
         waiting: Ids of the assertions that wait in quarantine.
     """
 
-    context: Context
-    writer: Writer
-    mirror: Mirror
-    trust: bool
-    from_file: bool
-    actor: str | None
-    record_ids: dict[str, str]
-    waiting: set[str] = attrs.field(factory=set, init=False)
-    _imported: int = attrs.field(default=0, init=False)
-    _accepted: int = attrs.field(default=0, init=False)
-    _private: int = attrs.field(default=0, init=False)
+    def __init__(self, context: Context, backend: Backend, *, trust: bool, from_file: bool, actor: str | None) -> None:
+        super().__init__(context, backend)
+        self.trust, self.from_file, self.actor = trust, from_file, actor
+        self.record_ids: dict[str, str] = {}
+        self.waiting: set[str] = set()
+        self._imported = self._accepted = self._private = 0
 
     async def take(self, entries: Sequence[Recorded]) -> None:
         """Import some entries."""
         said = [self._anchored(entry.assertion) for entry in entries]
-        receipts = await self.writer.receipts([self._admitted(each) for each in said])
+        receipts = await self._writer.receipts([self._admitted(each) for each in said])
         pairs = zip(entries, receipts, strict=True)
         self.record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
-        seen = [receipt for receipt in receipts if self.context.administers(receipt.recorded.assertion)]
+        seen = [receipt for receipt in receipts if self._context.administers(receipt.recorded.assertion)]
         self._imported += sum(receipt.new for receipt in seen)
         self._private += len(receipts) - len(seen)
         waiting = await self._waiting(seen)
@@ -172,15 +159,15 @@ class _Import:
 
         A trusted source may name records that it does not hold, such as those whose first revision was erased.
         """
-        place = Place(said.place.subject, said.place.scope.within(self.context.tenant))
+        place = Place(said.place.subject, said.place.scope.within(self._context.tenant))
         unknown = said.revises if self.trust else None
         revises = None if said.revises is None else self.record_ids.get(said.revises, unknown)
         return attrs.evolve(said, place=place, revises=revises, actor=self.actor or said.actor)
 
     def _admitted(self, said: Assertion) -> Assertion:
         """Return an assertion in the state in which it is imported; raise if it is another viewer's."""
-        if not self.trust or self.context.viewer is not None:  # a trusted file may restore the facts of all viewers
-            self.context.owned(said.details, private=False)
+        if not self.trust or self._context.viewer is not None:  # a trusted file may restore the facts of all viewers
+            self._context.owned(said.details, private=False)
         if self.trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
             return attrs.evolve(said, state=AssertionState.QUARANTINED) if _was_accepted(said) else said
         return _doubted(said) if self.from_file or not said.details.origin.trusted else _believed(said)
@@ -191,7 +178,7 @@ class _Import:
         The state of a new assertion is known. The log is read only for those that were there before.
         """
         known = [receipt.recorded.id for receipt in receipts if not receipt.new]
-        states = states_of(await self.mirror.log(LogPart(ids=known))) if known else {}
+        states = states_of(await self._backend.mirror.log(LogPart(ids=known))) if known else {}
         recorded = (receipt.recorded for receipt in receipts)
         return {it.id for it in recorded if states.get(it.id, it.assertion.state) is AssertionState.QUARANTINED}
 
@@ -200,7 +187,7 @@ class _Import:
         entries = {receipt.recorded.id: receipt.recorded for receipt in receipts}
         before, after, reason = AssertionState.QUARANTINED, AssertionState.ACTIVE, "imported from a trusted file"
         if entries:
-            await self.writer.commit(
+            await self._writer.commit(
                 [StateRequest.of(entry, after, reason=reason, expected=before) for entry in entries.values()]
             )
         self.waiting -= entries.keys()
