@@ -33,7 +33,10 @@ class FactType(enum.Enum):
 
 
 class ClockTime(dt.datetime):
-    """A time that a clock gave, and nobody else: a store whose newest entry is later may date it with that one."""
+    """The time of a clock, where no caller gave another one.
+
+    A store whose newest entry is later, since the clock was set back, may replace it by the time of that entry.
+    """
 
     @classmethod
     def of(cls, moment: dt.datetime) -> ClockTime:
@@ -255,7 +258,7 @@ class SingleFact(_Comparable, Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, SingleConcept):
-            raise InvalidDataError("a SingleFact needs a SINGLE concept", path="$.concept")
+            raise InvalidDataError("a SingleFact needs a SINGLE concept: use Concept.single()", path="$.concept")
         object.__setattr__(self, "value", check_value(self.value, self.concept.value_type))
         check_interval(self.valid_from, self.valid_to)
 
@@ -294,7 +297,7 @@ class MultipleFacts(_Comparable, Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, MultipleConcept):
-            raise InvalidDataError("MultipleFacts need a MULTIPLE concept", path="$.concept")
+            raise InvalidDataError("MultipleFacts need a MULTIPLE concept: use Concept.multiple()", path="$.concept")
         value_type = self.concept.value_type
         if not self.values:
             raise InvalidDataError("MultipleFacts need at least one value", path="$.values")

@@ -102,7 +102,7 @@ def unfinished_copy(tenant: str | None) -> Finding:
     """Return the finding of a tenant whose log has not arrived as a whole."""
     return Finding(
         kind=FindingKind.UNFINISHED,
-        part=named(tenant),
+        part=tenant_words(tenant),
         problem="a move to this store was broken off, and not all of it has arrived",
         advice="run the same `factmem move` again, or delete this store",
     )
@@ -143,13 +143,13 @@ def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
         log: All entries of the tenant, as `KeepsLog.changes` returns them.
         tenant: The tenant.
     """
-    part = named(tenant)
+    part = tenant_words(tenant)
     problems = [*_of_numbers(log), *_of_references(log), *_of_types(log)]
     wrong = [Finding(kind=kind, part=part, problem=problem, advice=_RESTORE) for kind, problem in problems]
     return [*wrong, *_counted(log, part)]
 
 
-def named(tenant: str | None) -> str:
+def tenant_words(tenant: str | None) -> str:
     """Return the name of a tenant in a finding."""
     return "the default tenant" if tenant is None else f"tenant {tenant}"
 

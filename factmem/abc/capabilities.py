@@ -66,7 +66,7 @@ class Append:
     assertion: Assertion
     vector: NDArray[np.float32] | None = attrs.field(default=None, eq=False, repr=False)
     outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
-    follows: int | None = attrs.field(default=None, kw_only=True)
+    follows: int | None = None
 
     @property
     def tenant(self) -> str | None:
@@ -106,14 +106,8 @@ class StateRequest:
         expected: AssertionState | None = None,
     ) -> StateRequest:
         """Return the request of a change of a recorded assertion's state."""
-        return cls(
-            assertion_id=recorded.id,
-            tenant=recorded.assertion.place.scope.tenant,
-            state=state,
-            reason=reason,
-            actor=actor,
-            expected=expected,
-        )
+        id, tenant = recorded.id, recorded.assertion.place.scope.tenant
+        return cls(assertion_id=id, tenant=tenant, state=state, reason=reason, actor=actor, expected=expected)
 
 
 Statement: TypeAlias = Append | StateRequest

@@ -71,7 +71,7 @@ class Message:
     timestamp: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
     media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
-    not_text: int = attrs.field(default=0, kw_only=True, validator=count)
+    not_text: int = attrs.field(default=0, validator=count)
     medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
 
     @property
@@ -194,7 +194,7 @@ class DetectionRequest:
             ("topics", [topic.label for topic in self.topics]),
         ):
             if len(set(names)) < len(names):
-                raise InvalidDataError(f"two {what} of a request have the same name", path=f"$.{what}")
+                raise InvalidDataError(f"two {what} of a request have one name: rename one", path=f"$.{what}")
 
     @property
     def searches_openly(self) -> bool:

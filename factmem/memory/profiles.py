@@ -9,14 +9,14 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 import attrs
 
 from factmem.class_fields import ClassField, fields_of, is_pydantic
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
-from factmem.shapes import type_of
+from factmem.shapes import is_union, type_of
 from factmem.values import encode_value
 
 ProfileT = TypeVar("ProfileT")
@@ -356,6 +356,20 @@ def _where(error: Exception) -> str:
     return f" in {', '.join(dict.fromkeys(places))}" if places else ""
 
 
+class _Annotation(NamedTuple):
+    """The annotation of a field, taken apart.
+
+    Attributes:
+        value_type: Type of one value.
+        gather: Builds a collection, if there may be several values.
+        optional: Whether None is legal.
+    """
+
+    value_type: Any
+    gather: Gathering | None = None
+    optional: bool = False
+
+
 def _field(field: ClassField, keyword: str) -> ProfileField:
     value_type, gather, optional = _taken_apart(field.annotation)
     kind = SingleConcept if gather is None else MultipleConcept
@@ -369,19 +383,15 @@ def _field(field: ClassField, keyword: str) -> ProfileField:
     )
 
 
-def _taken_apart(annotation: Any) -> tuple[Any, Gathering | None, bool]:
-    """Return the type of one value, the builder of a collection if there may be several, and whether None is legal."""
+def _taken_apart(annotation: Any) -> _Annotation:
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _taken_apart(args[0])
-    if origin in (typing.Union, types.UnionType):
+    if is_union(annotation) and type(None) in args:
         others = [arg for arg in args if arg is not type(None)]
-        if len(others) == len(args):
-            return annotation, None, False
-        value_type, gather, _ = _taken_apart(functools.reduce(operator.or_, others))
-        return value_type, gather, True
+        return _taken_apart(functools.reduce(operator.or_, others))._replace(optional=True)
     if origin is tuple and args[1:] == (...,):
-        return args[0], tuple, False
+        return _Annotation(args[0], tuple)
     if (gather := _COLLECTIONS.get(origin or annotation)) is not None:
-        return (args[0] if args else object), gather, False
-    return annotation, None, False
+        return _Annotation(args[0] if args else object, gather)
+    return _Annotation(annotation)

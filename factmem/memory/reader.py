@@ -46,7 +46,6 @@ from factmem.short_work import SHORT, at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
 
-ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 
 _FEW: Final = 100
@@ -56,7 +55,7 @@ _FEW: Final = 100
 _NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_level
 """Priority of a subject that was given none."""
 
-_EVERYTHING: Final = Filters()
+_UNFILTERED: Final = Filters()
 _WHOLE: Final = Listing()
 _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
@@ -67,7 +66,7 @@ class Reader(Part):
 
     @property
     def everybody(self) -> Reader:
-        """The reader of what ids name; see `Context.everybody`."""
+        """The reader of records by their ids: also of public ones about others; see `Context.everybody`."""
         context = self._context.everybody
         return self if context is self._context else Reader(context, self._backend)
 
@@ -140,31 +139,13 @@ class Reader(Part):
         alike = RecallFilter(keywords=(keyword,), subject=place.subject, scope=place.scope, exact=True)
         return log or await self._backend.mirror.log(LogPart(kept=alike))
 
-    async def profile(
-        self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-    ) -> PartialProfile[ProfileT]:
-        """See `Memory.profile`. All fields are loaded at one moment."""
-        (found,) = await self._filled([ProfileSchema.of(schema)], subject, scope)
-        return found
-
     async def profiles(
-        self, subject: MemorySubject | str | None, scope: MemoryScope | str | None
-    ) -> dict[str, PartialProfile[Any]]:
-        """See `Memory.profile`, without a schema."""
-        schemas = self._context.profiles
-        filled = await self._filled(schemas, subject, scope)
-        return {schema.name: found for schema, found in zip(schemas, filled, strict=True)}
-
-    async def _filled(
         self,
         schemas: Sequence[ProfileSchema[Any]],
         subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
     ) -> list[PartialProfile[Any]]:
-        """Return profiles filled with facts that are loaded at one moment."""
+        """See `Memory.profile`. All fields of all profiles are loaded at one moment."""
         declared = united(schemas)
         wanted = self._at(tuple(declared), subject, scope)
         found: dict[str, list[Current]] = {}
@@ -207,7 +188,7 @@ class Reader(Part):
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 
     async def list_records(
-        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _EVERYTHING
+        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _UNFILTERED
     ) -> RecordPage:
         """See `Memory.list_records`."""
 
@@ -240,7 +221,7 @@ class Reader(Part):
         rows = await self.everybody.visible(RecallFilter(record_ids=ids.keys())) if ids else []
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
-            raise RecordNotFoundError("no record that is current and visible has this id")
+            raise RecordNotFoundError("no record that is current and visible has this id: see list_records()")
         return hydrated([found[id] for id in ids], self._context.concepts)
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:
@@ -394,10 +375,8 @@ class Reader(Part):
         part = attrs.evolve(part, sight=self._context.sight_of(part.kept))
         return await self._backend.mirror.actions(part, since, until)
 
-    async def recorded(
-        self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
-    ) -> list[Recorded]:
-        """Return the visible assertions of the log, or of a part of it, that pass a test."""
+    async def recorded(self, part: LogPart, wanted: Callable[[Recorded], bool] = lambda entry: True) -> list[Recorded]:
+        """Return the visible assertions of a part of the log that pass a test."""
         return [entry for entry in await self.log(part) if isinstance(entry, Recorded) and wanted(entry)]
 
     async def recorded_in(
@@ -474,7 +453,7 @@ class ReadingPart(Part):
 
     @functools.cached_property
     def _of_everybody(self) -> Reader:
-        """The reader of what ids name."""
+        """The reader of records by their ids; see `Reader.everybody`."""
         return self._reader.everybody
 
 

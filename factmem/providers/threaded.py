@@ -46,7 +46,7 @@ from factmem.progress import Progress, no_report
 from factmem.providers.log_verbs import HistoryProvider
 from factmem.providers.sql_rows import PreparedRow, prepared
 from factmem.records import LogEntry, Place, Recorded
-from factmem.store_findings import Finding, finding_of, findings_in, named, remakeable_vectors, unfinished_copy
+from factmem.store_findings import Finding, finding_of, findings_in, remakeable_vectors, tenant_words, unfinished_copy
 from factmem.validators import check_number
 
 if TYPE_CHECKING:
@@ -587,11 +587,11 @@ def checked_tenants(engine: DatabaseEngine, tenants: Sequence[str | None], progr
         try:
             yield from findings_in(engine.log_part(tenant, 0, None, vectors=False).entries, tenant)
         except CorruptStoreError as error:
-            yield finding_of(error, named(tenant))
+            yield finding_of(error, tenant_words(tenant))
         try:
             engine.vectors(tenant, 0)
         except CorruptStoreError:
-            yield remakeable_vectors(named(tenant), "the vectors were changed")
+            yield remakeable_vectors(tenant_words(tenant), "the vectors were changed")
         progress(done, len(tenants))
 
 

@@ -52,8 +52,7 @@ from factmem.providers.sql_rows import (
 from factmem.providers.threaded import ReadyRequests, Request, checked_tenants, foreign_rows
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.store_findings import Finding, finding_of, no_store, pending_erasure, remakeable_vectors
-from factmem.store_findings import named as named_tenant
+from factmem.store_findings import Finding, finding_of, no_store, pending_erasure, remakeable_vectors, tenant_words
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES
 from factmem_postgres.server import Ending, Row, Server, Session, Step, of_all, of_tenant
@@ -1185,7 +1184,7 @@ class PostgresEngine:
 
     def _left_over(self, tenant: str | None) -> Iterator[Finding]:
         """Yield the vectors of a tenant that belong to nothing, and its pending erasures."""
-        part = named_tenant(tenant)
+        part = tenant_words(tenant)
         stray = self._server.read(tenant, (_STRAY, [_bytes_of(tenant)])) or [[(0,)]]
         if count := stray[0][0][0]:
             yield remakeable_vectors(part, f"{count} vector(s) belong to no assertion")
