@@ -66,8 +66,8 @@ _NOTHING: Final = r"\z."
 _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
 """Translation of the ASCII characters outside `WORD` into spaces."""
 
-_RECENT, _IN_BATCHES = 8, 1_024
-"""Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
+_RECENT: Final = 1_024
+"""Number of texts that are kept as they were read, for the next steps of a write: each takes a whole batch."""
 
 _CACHES_OF_TEXTS: Final[list[functools._lru_cache_wrapper[Any]]] = []
 
@@ -334,7 +334,7 @@ def languages_of_times(text: str) -> Sequence[Language]:
 
 
 @forgettable
-@functools.lru_cache(_IN_BATCHES)
+@functools.lru_cache(_RECENT)
 def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     if not text.isascii():
         for name, script in _SCRIPTS:
@@ -538,7 +538,7 @@ def telling(text: str) -> int:
 
 
 @forgettable
-@functools.lru_cache(_IN_BATCHES)
+@functools.lru_cache(_RECENT)
 def _telling(said: str, end: str) -> int:
     """Return the bits of what a text tells, by its beginning and its end."""
     lowered = folded(said)

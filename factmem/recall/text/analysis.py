@@ -95,7 +95,7 @@ def analyse(text: str) -> list[str]:
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
 
 
-@functools.lru_cache(8)
+@functools.lru_cache(1_024)
 def terms_of(text: str) -> tuple[str, ...]:
     """Return what `analyse` does, once for the steps of a write that take the same text."""
     return tuple(analyse(text))
