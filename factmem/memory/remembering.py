@@ -59,7 +59,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, instance_of
+from factmem.validators import changed, check_instance, instance_of
 from factmem.values import Json
 
 _log = logging.getLogger("factmem")
@@ -884,7 +884,7 @@ def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     evidence = details.evidence
     if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote)):
         return details
-    return attrs.evolve(details, evidence=(attrs.evolve(evidence[0], day=said_at.date().isoformat()),))
+    return changed(details, evidence=(changed(evidence[0], day=said_at.date().isoformat()),))
 
 
 def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:

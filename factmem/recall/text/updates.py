@@ -105,26 +105,31 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
 
 
 def matter_of(text: str) -> Matter[str] | None:
-    """Return the matter of a statement; None if it neither overtakes nor is overtaken."""
+    """Return the matter of a statement; None if it neither overtakes nor is overtaken, nor is of the first person."""
     if len(text) > _LONGEST:
         return None
     sentences, lowered = sentence_spans(text), folded(text)
     if len(sentences) > 1 and text.isascii() and not (_FIGURE.search(text) or _replacing().occurs_in(lowered)):
         return None
+    language = language_of(lowered)
+    mine = _begins_with_first_person(lowered, language)
+    if not (mine or _may_be_framed(lowered, language)):
+        return None
     if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
         return None
-    language = language_of(lowered)
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
     frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
-    frame = next((frame for frame in frames if frame.held or frame.counted), _NO_FRAME)
+    frame = next((frame for frame in frames if frame.held or frame.counted), None)
+    if frame is None:
+        return Matter(mine=True) if mine else None
     alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
     return Matter(
         held=frame.held,
         counted=frame.counted,
         content=_content(text, language) if alone else (),
-        mine=_begins_with_first_person(lowered, language),
+        mine=mine,
         value=frame.value,
     )
 
