@@ -57,6 +57,9 @@ _MOST_SENTENCES: Final = 3
 _PREDICATES: Final = ("home", "single", "copula", "shared")
 """Lists of words before a value that replaces the one before."""
 
+_BEFORE_AMOUNTS: Final = (*_PREDICATES, "amounts")
+"""Lists of words of which one stands before an amount, in a language that has any of them."""
+
 _FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _CODE: Final = lazy_pattern(r"(?<![^\W_])(?:[^\W_]++-)?(?=[^\W\d_]*+\d)[^\W_]++(?:[.,:/-][^\W_]++)*")
@@ -171,7 +174,11 @@ _NO_FRAME: Final = _Frame()
 
 def _may_be_framed(sentence: str, language: Language) -> bool:
     """Return whether a sentence may hold what has one value at a time, or an amount; if not, it does neither."""
-    return language.may_hold(sentence, "numbers", *_PREDICATES) or _FIGURE.search(sentence) is not None
+    if language.may_hold(sentence, *_PREDICATES):
+        return True
+    if language.lists.keys() & _BEFORE_AMOUNTS and not language.may_hold(sentence, *_BEFORE_AMOUNTS):
+        return False
+    return language.may_hold(sentence, "numbers") or _FIGURE.search(sentence) is not None
 
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
@@ -200,7 +207,7 @@ def _first_person(language: Language) -> frozenset[str]:
 
 
 def _begins_with_first_person(sentence: str, language: Language) -> bool:
-    found = WORD.search(sentence, language.start_of(sentence))
+    found = WORD.search(sentence, language.start_of(sentence)) if language.may_hold(sentence, "self") else None
     return found is not None and found[0] in _first_person(language)
 
 
@@ -236,7 +243,7 @@ def _counted(sentence: str, language: Language) -> str | None:
     before, number, _ = masked.partition("#")
     if not number:
         return None
-    known = [kind for kind in (*_PREDICATES, "amounts") if kind in language.lists]
+    known = [kind for kind in _BEFORE_AMOUNTS if kind in language.lists]
     if known and not (language.may_hold(before, *known) and any(language.finds(kind, before) for kind in known)):
         return None  # "Ticket 12 is done."
     if not known and len(words_of(before)) < 2:
