@@ -382,20 +382,20 @@ def assertions_of(
         details: its details.
         removed: remove the values instead of stating them.
     """
-    concept = fact.concept
+    concept, shape, given = fact.concept, fact.concept.shape, details or FactDetails()
     return tuple(
         Assertion(
             place=place,
             keyword=concept.keyword,
             description=concept.description,
             fact_type=concept.fact_type,
-            shape=concept.shape,
-            data=_fitting(encode_value(value, concept.value_type), concept.shape),
+            shape=shape,
+            data=_fitting(encode_value(value, concept.value_type), shape),
             timestamp=fact.timestamp,
             removed=removed,
             valid_from=fact.valid_from,
             valid_to=fact.valid_to,
-            details=_copied(details or FactDetails()),
+            details=_copied(given),
         )
         for value in fact.values
     )
