@@ -489,7 +489,7 @@ def stored_vector(
     """
     if stored is None:
         raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
-    if bound not in (None, stored):
+    if not (bound is None or bound is stored or bound == stored):  # mostly the same object: thousands of vectors ask
         raise _mismatch(stored, bound)
     if len(vector) != stored.dimension:
         unit_vector(vector, dimension=stored.dimension)

@@ -465,9 +465,9 @@ class _Batch:
         self._known = known
         self.connection: apsw.Connection = known.connection
         self._clock = clock
-        self._bound = bound
         self.sums: _NewSums = _NewSums()
         self.embedder: EmbedderIdentity | None = known.embedder
+        self._bound = self.embedder if bound == self.embedder else bound
         self._index = TrackIndex()
         self._plan = Planner(clock, lambda _: self._index, self._last_of, new_ids)
         self._rows: list[Row] = []
