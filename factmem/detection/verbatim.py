@@ -106,10 +106,10 @@ class VerbatimDetector:
             ]
             for said in spoken
         ]
-        return list(zip(found, map(_dropped, conversations, found), strict=True))
+        return list(zip(found, map(_secrets_in, conversations, found), strict=True))
 
 
-def _dropped(conversation: Conversation, found: Sequence[Quoted]) -> Mapping[DropReason, int]:
+def _secrets_in(conversation: Conversation, found: Sequence[Quoted]) -> Mapping[DropReason, int]:
     """Return the number of messages without a statement that are nothing but secrets."""
     kept, messages = {quoted.details.evidence[0].position for quoted in found}, conversation.messages
     if len(kept) == len(messages):
