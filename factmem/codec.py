@@ -300,6 +300,8 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_structure_hook(float, lambda data, _: float(data) if type(data) is int else _exact(data, float))
     conv.register_structure_hook(dt.datetime, _moment)
     conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
+    as_it_is = conv.get_unstructure_hook(str)
+    conv.register_unstructure_hook_func(lambda typ: typ in (str | None, int | None), as_it_is)  # else, one more call
     conv.register_structure_hook(Place, _place)
     conv.register_unstructure_hook(Place, _written_place)
     for cls in (MediumPart, Evidence, FactDetails):

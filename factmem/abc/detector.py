@@ -116,7 +116,7 @@ class Conversation:
     @property
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
-        return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
+        return sum([it.not_text + len(it.media) for it in self.messages if (it.not_text or it.media) and it.detectable])
 
 
 def _facts(facts: Iterable[Fact[Any]]) -> tuple[Fact[Any], ...]:

@@ -59,7 +59,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, instance_of
+from factmem.validators import changed, check_instance, instance_of
 from factmem.values import Json
 
 _log = logging.getLogger("factmem")
@@ -142,6 +142,8 @@ class Taken:
     @property
     def skipped(self) -> int:
         """Number of its messages that were in the store before, and are not to be read again."""
+        if all(receipt.new for receipt in self.receipts):
+            return 0
         unread = [*self.unit.words] if self.unit else []
         fresh = [*unread, *(receipt.recorded for receipt in self.receipts if receipt.new)]
         return len({_heard_in(receipt.recorded) for receipt in self.receipts}.difference(map(_heard_in, fresh)))
@@ -544,12 +546,14 @@ class Rememberer(PipelinePart):
         """
         detector, given = self._verbatim, self._writer.lasting(order.given)
         origins = order.origins or self._context.policies.origins
-        for item in items:
-            kept, unread = item.conversation, item.job is None
+        kept = [item.conversation for item in items]
+        for at, item in enumerate(items):
+            unread = item.job is None
             if not item.is_text:
-                kept, item.treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
-            item.words, item.dropped = detector.read(kept, given)
+                kept[at], item.treatments = _kept(kept[at], origins, reads=not unread, own=order.origins is not None)
             item.compared = item.is_text and unread and order.job.consolidate
+        for item, read in zip(items, detector.read_all(kept, given), strict=True):
+            item.words, item.dropped = read
         return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
 
     def _keep(self, items: Sequence[Taken], order: Order) -> None:
@@ -885,7 +889,7 @@ def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     evidence = details.evidence
     if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote)):
         return details
-    return attrs.evolve(details, evidence=(attrs.evolve(evidence[0], day=said_at.date().isoformat()),))
+    return changed(details, evidence=(changed(evidence[0], day=said_at.date().isoformat()),))
 
 
 def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:

@@ -516,7 +516,7 @@ async def embedded(
     Raises:
         EmbedderError: See `embed_checked`.
     """
-    telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
+    telling = [row for row, text in enumerate(texts) if any(map(str.isalnum, text))]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)
     if telling:
         made = await embed_checked(embedder, [texts[row] for row in telling], query=query)

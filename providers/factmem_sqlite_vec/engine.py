@@ -475,9 +475,9 @@ class _Batch:
         self._known = known
         self.connection: apsw.Connection = known.connection
         self._clock = clock
-        self._bound = bound
         self.sums: _NewSums = _NewSums()
         self.embedder: EmbedderIdentity | None = known.embedder
+        self._bound = self.embedder if bound == self.embedder else bound
         self._index = TrackIndex()
         self._plan = Planner(clock, lambda _: self._index, self._last_of, new_ids)
         self._rows: list[Row] = []
@@ -598,8 +598,8 @@ class _Batch:
     def _look_up(self, rows: Sequence[PreparedRow]) -> None:
         """Find what the store holds of all that a request depends on, before its first row is planned."""
         self._digests.clear()
-        for row in rows:
-            self._catch_up_clock(row.tenant)
+        for tenant in {row.tenant for row in rows}:
+            self._catch_up_clock(tenant)
         if len(rows) > 1:
             self._flush()
         wanted: list[NewRow] = []
@@ -625,15 +625,14 @@ class _Batch:
 
     def _find(self, rows: Sequence[NewRow]) -> None:
         """Look for equal assertions, and for the records that hold the same slots."""
-        wanted: list[tuple[NewRow, _Track]] = []
+        tracks = map(self._track, rows)
+        wanted = [(row, track) for row, track in zip(rows, tracks, strict=True) if track is not None]
+        for row, track in {track.id: (row, track) for row, track in wanted}.values():
+            self._note_type(row.assertion, track)
         keys: list[Row] = []
-        for row in rows:
-            track = self._track(row)
-            if track is not None:
-                self._note_type(row.assertion, track)
-                slot, fingerprint = self._hashed(row)
-                wanted.append((row, track))
-                keys.append((track.id, row.said_at, fingerprint, slot))
+        for row, track in wanted:
+            slot, fingerprint = self._hashed(row)
+            keys.append((track.id, row.said_at, fingerprint, slot))
         if not keys:
             return
         found = self.connection.executemany(_FIND, keys).fetchall()

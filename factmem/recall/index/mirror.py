@@ -36,7 +36,7 @@ from factmem.errors import (
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS
-from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outlines_of
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
@@ -290,9 +290,9 @@ class Mirror:
         """Bind the store anew before vectors are stored: another memory has embedded it again."""
         self._bound = False
 
-    def outline(self, said: Assertion) -> Outline | None:
-        """Return the outline of an assertion; None if the store keeps no outlines."""
-        return None if self._outlines is None else outline_of(said)
+    def outlines(self, said: Sequence[Assertion]) -> Sequence[Outline | None]:
+        """Return the outlines of assertions; None for each if the store keeps no outlines."""
+        return [None] * len(said) if self._outlines is None else outlines_of(said)
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion of the mirror, or None."""

@@ -20,7 +20,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.recall.index.columns import Rows
-from factmem.recall.index.outline_codec import microseconds, outline_of
+from factmem.recall.index.outline_codec import microseconds, outlines_of
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.short_work import may_wait
@@ -242,7 +242,7 @@ class _OutlineFeed(LogSource):
         for start in range(0, len(missing), _BATCH):
             read = self._reads.recorded(missing[start : start + _BATCH])
             there = [item for item in read if item is not None]
-            outlines = [outline_of(item.assertion) for item in there]
+            outlines = outlines_of([item.assertion for item in there])
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
             several.append(rows_in_outline(there, outlines))
         return Pulled(

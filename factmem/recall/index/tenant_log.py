@@ -16,7 +16,7 @@ from factmem.fold import Moment
 from factmem.recall.index.column_fold import CurrentRows, affected, counting, current_rows, takes_part
 from factmem.recall.index.columns import Columns, Growing, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
-from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
+from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outlines_of
 from factmem.recall.index.overtaking import Updates
 from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
@@ -318,7 +318,7 @@ class TenantLog:
 
     def _add(self, added: Sequence[Recorded]) -> None:
         self.documents.add(added)
-        self._add_rows(rows_in_outline(added, [outline_of(recorded.assertion) for recorded in added]))
+        self._add_rows(rows_in_outline(added, outlines_of([recorded.assertion for recorded in added])))
 
     def _add_rows(self, rows: Rows) -> None:
         first = len(self._columns)
