@@ -9,6 +9,7 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from random import randrange
 from typing import Any, Final, Unpack
 
 import anyio
@@ -245,7 +246,10 @@ class Inbox(PipelinePart):
         submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner, mine in _by_owner(others).items():
             chosen = submission if owner in visible else unseen
-            self._backend.worker.submit(Pipeline(self._of(owner), self._backend), mine, chosen)
+            first = randrange(len(mine))  # processes that begin together begin at different words
+            self._backend.worker.submit(
+                Pipeline(self._of(owner), self._backend), [*mine[first:], *mine[:first]], chosen
+            )
         for owner, mine in _by_owner(unit for unit in units if unit.job.streamed).items():
             ids = {unit.job.id for unit in mine}
             await Inbox(self._of(owner), self._backend)._read_streams(ids, flush=False)
