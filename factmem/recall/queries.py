@@ -29,6 +29,7 @@ from factmem.recall.text.signs import (
     capitalized,
     content_terms,
     kinds_asked,
+    negated,
 )
 from factmem.recall.text.times import TimeSpan
 from factmem.sentences import forgettable
@@ -59,6 +60,7 @@ class Query:
         kinds: The kinds of values that would answer it.
         people: The terms that stand for somebody else than the speaker; see `people_terms`.
         asks_whom: Whether it asks of whom something holds.
+        negated: Whether it denies something.
         asks_for_own: Whether it asks for what is the speaker's alone.
         asks_for_present: Whether it asks for what is, and not for what was.
         sight: What the caller may see, on which all statistics depend.
@@ -76,6 +78,7 @@ class Query:
     kinds: Kind = Kind.NONE
     people: Mapping[int, int] = attrs.field(factory=dict)
     asks_whom: bool = False
+    negated: bool = False
     asks_for_own: bool = False
     asks_for_present: bool = False
     sight: Sight
@@ -113,6 +116,7 @@ def read_query(text: str) -> dict[str, Any]:
         "kinds": kinds_asked(text),
         "people": people_terms(text),
         "asks_whom": asks_whom(text),
+        "negated": negated(text),
         "asks_for_own": asks_for_own(text),
         "asks_for_present": asks_for_present(text),
     }
@@ -210,6 +214,7 @@ class AskedAbout:
         kin: The occurrences of words for the relatives whom the query asks about, and for others; None if it asks about
             none.
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
+        so: Whether it asks of whom something is so, or is not so; None if neither.
     """
 
     names: Mapping[int, int]
@@ -219,6 +224,7 @@ class AskedAbout:
     mentions: NDArray[np.bool_] | None
     kin: tuple[Hits, Hits, Hits] | None
     anybody: bool
+    so: bool | None
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> AskedAbout:
@@ -249,6 +255,7 @@ class AskedAbout:
             mentions=asking.mentions(strangers),
             kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
             anybody=query.asks_whom and not people,
+            so=not query.negated if query.asks_whom else None,
         )
 
     def at(
@@ -265,6 +272,9 @@ class AskedAbout:
         asked, named, other = self.facts[0][heads], self.facts[1][heads], self.facts[2][heads]
         if self.anybody:
             other = other & (corpus.kinds[of] & Kind.PERSON != 0)
+        if self.so is not None:
+            denies = corpus.denies[of]
+            other = other | (denies if self.so else ~denies & (corpus.kinds[of] & Kind.TRUTH != 0))
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), strange if self.anybody else other | strange

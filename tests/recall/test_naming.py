@@ -119,6 +119,26 @@ async def test_a_relative_of_the_viewer_is_not_that_of_somebody_else(query: str,
         assert (await memory.recall(query)).answers is answers
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Who is vegetarian?", {"ann", "cleo"}),
+        ("Wer ist vegetarian?", {"ann", "cleo"}),
+        ("Who is not vegetarian?", {"bob", "dan"}),
+        ("Who isn't vegetarian?", {"bob", "dan"}),
+    ],
+)
+async def test_who_is_asks_for_those_of_whom_it_is_so(query: str, first: set[str]) -> None:
+    vegetarian = Concept.single("vegetarian", "Whether the person is vegetarian", bool)
+    async with Memory("memory:") as memory:
+        for name in ("ann", "bob", "cleo", "dan"):
+            await memory.save(SingleFact(vegetarian, name in {"ann", "cleo"}), subject=f"user:{name}")
+        matches = await memory.recall(query)
+        of_bob = await memory.for_user("bob").recall("Who is vegetarian?")
+    assert {match.record.subject.individual_name for match in matches[:2]} == first
+    assert not of_bob.answers
+
+
 async def test_a_subject_called_boss_is_another_person_than_the_viewer() -> None:
     allergy = Concept.single("allergy", "Food that the person is allergic to")
     async with Memory("memory:", viewer="Ann") as memory:

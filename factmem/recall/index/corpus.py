@@ -24,6 +24,7 @@ from factmem.recall.index.outline_codec import (
     ASKS,
     ASSISTANT,
     CHANGES,
+    DENIES,
     JOB,
     KINDS_FROM,
     POINTS_BACK,
@@ -488,6 +489,11 @@ class Corpus:
     def points_back(self) -> Mask:
         """Whether each row names a time before its own."""
         return self._column("tells") & POINTS_BACK != 0
+
+    @functools.cached_property
+    def denies(self) -> Mask:
+        """Whether each row is a fact that says that something is not so."""
+        return self._column("tells") & DENIES != 0
 
     @functools.cached_property
     def kinds(self) -> NDArray[np.uint8]:

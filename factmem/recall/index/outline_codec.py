@@ -36,7 +36,7 @@ from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
 from factmem.sentences import forget_texts, points_back, tells_of_change
 
-OUTLINE_VERSION: Final = 18
+OUTLINE_VERSION: Final = 19
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -51,9 +51,9 @@ TRUST_FROM: Final = 6
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
-TELLS, CHANGES, POINTS_BACK = 1, 1 << 6, 1 << 7
-"""Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`), of a change, and of a time
-before its own (`factmem.sentences.tells_of_change`, `points_back`)."""
+TELLS, DENIES, CHANGES, POINTS_BACK = 1, 1 << 5, 1 << 6, 1 << 7
+"""Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`), that something is not so
+(the value False), of a change, and of a time before its own (`factmem.sentences.tells_of_change`, `points_back`)."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -294,7 +294,7 @@ def _flags(said: Assertion) -> int:
 
 def _tells(said: Assertion, text: str) -> int:
     if said.keyword != STATEMENT.keyword:
-        return TELLS
+        return TELLS | (DENIES if said.data is False else 0)
     changes = CHANGES if tells_of_change(text) else 0
     return (TELLS if tells_something(said) else 0) | changes | (POINTS_BACK if points_back(text) else 0)
 

@@ -47,6 +47,7 @@ NAMING: Final[str] = _TABLE["naming"]
 _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
+_NOT: Final = frozenset(_TABLE["not"].split())
 _WHO: Final = lazy_pattern(_TABLE["who"])
 _NOT_NOW: Final = {name: lazy_pattern(pattern) for name, pattern in _TABLE["not_now"].items()}
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -204,6 +205,12 @@ def asks_whom(query: str) -> bool:
     """Return whether a query asks of whom something holds: "Who is allergic to nuts?", but not "Who is my dentist?"."""
     rest, found = _without_who(query)
     return bool(found) and _FIRST_PERSON.isdisjoint([word[0].lower() for word in _WORD.finditer(rest)])
+
+
+def negated(query: str) -> bool:
+    """Return whether a query denies something: "Who is not vegetarian?"."""
+    words = [word[0].lower().replace("’", "'") for word in _WORD.finditer(query[:_LONGEST_LOOK])]
+    return any(word in _NOT or word.endswith("n't") for word in words)
 
 
 @functools.cache
