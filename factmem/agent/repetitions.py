@@ -378,8 +378,10 @@ class Coverage:
         if overtaking and not any(clause.replaced(words) for clause in clauses for words in overtaking):
             return None  # nobody knows which part still holds
         later = [words for at, words in self._changes.get(_whose(record), ()) if at > record.timestamp]
-        newer = [*overtaking, *later]
-        replaced = {clause: [place for words in newer for place in clause.replaced(words)] for clause in clauses}
+        replaced: dict[_Clause, list[Span]] = defaultdict(list)
+        for words in (*overtaking, *later):
+            for clause in clauses:
+                replaced[clause] += clause.replaced(words)
         kept = [
             (span, clauses)
             for span, clauses in text.stated
@@ -414,15 +416,18 @@ class Coverage:
         said = self._said[_manner(clause, record)].holds(clause.terms) or (
             clause.is_plain and self._covers_plain(clause, record)
         )
+        covered = said and not means_more(record)
+        if covered or not near:
+            return covered
         together = frozenset[str]().union(*(value.terms for value, _ in near))
-        return (
-            (said and not means_more(record))
-            or clause.terms <= together
-            or any(value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record))
+        return clause.terms <= together or any(
+            value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record)
         )
 
     def _covers_plain(self, clause: _Clause, record: FactRecord[Any]) -> bool:
         """Return whether a fact, or its former value, says a clause: one about the same individual, or about none."""
+        if not self._facts:
+            return False
         whose = (None, _individual(record))
         return (
             any(self._told[individual].holds(clause.terms) for individual in whose)
