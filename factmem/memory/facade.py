@@ -640,10 +640,18 @@ class Memory:
 
     @operation(Operation.RECALL)
     async def _recall_each(
-        self, query: str, several: Sequence[tuple[Filters, int]], settings: dict[str, Any]
+        self,
+        query: str,
+        several: Sequence[tuple[Filters, int]],
+        *,
+        min_score: float,
+        strongest: bool,
+        settings: RecallSettings | None,
     ) -> list[RecallMatches]:
         (filters, limit), *others = several
-        search = await self._recaller.search(query, filters, limit=limit, **settings)
+        search = await self._recaller.search(
+            query, filters, limit=limit, min_score=min_score, strongest=strongest, settings=settings
+        )
         searches = [search, *(self._recaller.other(search, filters, limit) for filters, limit in others)]
         return await self._recaller.recall_each(searches)
 
@@ -1210,8 +1218,7 @@ async def recall_each(
         strongest: Whether only the strongest typed facts are returned.
         settings: Weights instead of the memory's.
     """
-    given = {"min_score": min_score, "strongest": strongest, "settings": settings}
-    return await memory._recall_each(query, several, given)
+    return await memory._recall_each(query, several, min_score=min_score, strongest=strongest, settings=settings)
 
 
 async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
