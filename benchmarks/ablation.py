@@ -222,7 +222,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
         off=_set(memory__recaller__read_query=lambda text: read_query(text) | {"asks_assistant": False}),
         code=(f"{_TEXT}.signs:asks_for_assistant",),
     ),
-    "says hardly anything": Mechanism(off=_constant(FEW_WORDS=0), code=(f"{_SCORING}:says_little",)),
+    "says hardly anything": Mechanism(off=_evidence(little=None), code=(f"{_SCORING}:says_little",)),
     "asking words": Mechanism(
         off=_constant(ASKING=1.0), code=(f"{_QUERIES}:_asking_terms", f"{_TEXT}.signs:asking_words")
     ),
