@@ -72,11 +72,14 @@ def _shape_of(value_type: Any) -> Shape:
     raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
 
 
+def bare_type(value_type: Any) -> Any:
+    """Return a type without the notes of ``Annotated``."""
+    return typing.get_args(value_type)[0] if typing.get_origin(value_type) is typing.Annotated else value_type
+
+
 def is_json(value_type: Any) -> bool:
     """Return whether values of a type are read as the JSON that they are."""
-    if typing.get_origin(value_type) is typing.Annotated:
-        value_type = typing.get_args(value_type)[0]
-    return value_type in (object, Any)
+    return bare_type(value_type) in (object, Any)
 
 
 def is_union(value_type: Any) -> bool:
@@ -327,4 +330,5 @@ def _words_for_field(name: str, shape: Shape) -> str:
 
 def name_of(value_type: Any) -> str:
     """Return the name of a type for messages."""
-    return "json" if is_json(value_type) else getattr(value_type, "__name__", None) or str(value_type)
+    named = bare_type(value_type)
+    return "json" if is_json(named) else getattr(named, "__name__", None) or str(named)

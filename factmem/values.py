@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.shapes import is_json, name_of
+from factmem.shapes import bare_type, is_json, name_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
 from factmem.validators import check_text, is_sound
 
@@ -87,10 +87,10 @@ def check_value(value: T, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: see `encode_value` and `decode_value`.
     """
+    if isinstance(value, str) and not value.strip() and bare_type(value_type) is str:
+        raise InvalidDataError("a text value must not be blank: there is nothing to remember")
     if isinstance(value, _PLAIN) and type(value) is value_type in _PLAIN:
         _check_size(value)
-        if isinstance(value, str) and not value.strip():
-            raise InvalidDataError("a text value must not be blank: there is nothing to remember")
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
     if not _equal(read_back, value):

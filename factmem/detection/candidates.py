@@ -23,6 +23,7 @@ from factmem.detection.windows import Excerpt, Window
 from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
+from factmem.shapes import bare_type
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
 
@@ -378,7 +379,7 @@ def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> lis
             value = check_value(read_value(data, concept.value_type), concept.value_type)
         except InvalidDataError:
             continue
-        if concept.value_type is not str or not (says_nothing(value, quote) or _is_debris(value, quote)):
+        if bare_type(concept.value_type) is not str or not (says_nothing(value, quote) or _is_debris(value, quote)):
             values.append(value)
     return values
 

@@ -747,12 +747,12 @@ class Memory:
                 by name, each as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
-            partial: Return the known fields and the names of the missing ones, instead of raising.
+            partial: Return the known fields, and the names of those that are missing or refused, instead of raising.
 
         Raises:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
-            InvalidDataError: The class is not a profile, or does not accept the facts.
+            InvalidDataError: The class is not a profile, or does not accept the facts and ``partial`` is not set.
             SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
         """
         if schema is None:
@@ -760,6 +760,11 @@ class Memory:
         found = await self._reader.profile(schema, subject, scope)
         if partial:
             return found
+        if found.refused:
+            raise InvalidDataError(
+                f"{ProfileSchema.of(schema).name} does not accept what is known of {', '.join(found.refused)}: correct "
+                "it with update() or retract(), or ask for a partial profile, which leaves it out"
+            )
         if found.profile is None:
             raise IncompleteProfileError(ProfileSchema.of(schema).name, found.missing)
         return found.profile

@@ -12,7 +12,7 @@ import attrs
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from factmem.errors import RecordNotFoundError, SeveralIndividualsError
+from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
@@ -172,8 +172,7 @@ class Reader(Part):
                 found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
             for schema in schemas:
                 _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
-            facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
-            return [schema.partial(facts) for schema in schemas]
+            return [_partial(schema, found) for schema in schemas]
 
         return await _in_time(filled, len(visible))
 
@@ -501,6 +500,28 @@ def _check_one_individual(rows: Iterable[Current]) -> None:
     people = {subject.key: str(subject) for subject in subjects if subject.individual_name is not None}
     if len(people) > 1:
         raise SeveralIndividualsError(sorted(people.values()))
+
+
+def _partial(schema: ProfileSchema[T], found: Mapping[str, Sequence[Current]]) -> PartialProfile[T]:
+    """Return a profile, filled with the facts whose values are of its fields' types."""
+    facts, unread = {}, set()
+    for concept in schema.concepts:
+        rows = found.get(concept.keyword, ())
+        readable = [row for row in rows if _is_readable(row, concept)]
+        if len(readable) < len(rows):
+            unread.add(concept.keyword)
+        if readable:
+            facts[concept.keyword] = fact_of(concept, readable)
+    return schema.partial(facts, unread)
+
+
+def _is_readable(row: Current, concept: Concept[Any, Any]) -> bool:
+    """Return whether a value is of a concept's type, in a record of the concept's shape or of another one."""
+    try:
+        fact_of(concept, [row])
+    except InvalidDataError:
+        return False
+    return True
 
 
 def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:
