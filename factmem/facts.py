@@ -16,6 +16,7 @@ import attrs
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import InvalidDataError
+from factmem.legal_names import folded_keyword
 from factmem.shapes import Shape, shape_of
 from factmem.validators import check_aware, check_text, made, named, text
 from factmem.values import canonical_bytes, check_value, encode_value
@@ -381,3 +382,35 @@ class AnyFact(Protocol):
 
 STATEMENT: Final = Concept.multiple("statement", "Something that was said, in its own words")
 """The built-in concept of free statements, one record each."""
+
+
+def check_keyword(concept: Concept[Any, Any]) -> None:
+    """Check that no other concept than `STATEMENT` has its keyword, or an alike one.
+
+    Raises:
+        InvalidDataError: one has.
+    """
+    if folded_keyword(concept.keyword) == STATEMENT.keyword and concept != STATEMENT:
+        raise InvalidDataError(
+            f"the keyword {concept.keyword!r} is that of words as they were said, and they would have another type: "
+            "choose another one, such as 'bank_statement', or take factmem.STATEMENT",
+            path="$.concept",
+        )
+
+
+def check_distinct(concepts: Iterable[Concept[Any, Any]]) -> None:
+    """Check that no two of some concepts have the same or alike keywords with different types, and `check_keyword`.
+
+    Raises:
+        InvalidDataError: two have, or one has the keyword of `STATEMENT`.
+    """
+    known: dict[str, Concept[Any, Any]] = {}
+    for concept in concepts:
+        check_keyword(concept)
+        first = known.setdefault(folded_keyword(concept.keyword), concept)
+        if (first.fact_type, first.shape) != (concept.fact_type, concept.shape):
+            names = " and ".join(dict.fromkeys((repr(first.keyword), repr(concept.keyword))))
+            raise InvalidDataError(
+                f"two profiles or concepts name {names} with different types: a keyword has one, in any spelling",
+                path="$.concepts",
+            )

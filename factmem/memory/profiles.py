@@ -16,7 +16,7 @@ import attrs
 
 from factmem.class_fields import ClassField, fields_of, is_pydantic
 from factmem.errors import InvalidDataError
-from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
+from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept, check_distinct
 from factmem.shapes import type_of
 from factmem.structuring import is_constrained
 from factmem.values import encode_value
@@ -273,16 +273,13 @@ def united(
     """Return the concepts of profiles and declared ones by keyword, of which the declared ones stand.
 
     Raises:
-        InvalidDataError: Two of one keyword have different types.
+        InvalidDataError: See `factmem.facts.check_distinct`.
     """
+    concepts = [*declared, *(concept for schema in schemas for concept in schema.concepts)]
+    check_distinct(concepts)
     found: dict[str, Concept[Any, Any]] = {}
-    for concept in (*declared, *(concept for schema in schemas for concept in schema.concepts)):
-        known = found.setdefault(concept.keyword, concept)
-        if (known.fact_type, known.shape) != (concept.fact_type, concept.shape):
-            raise InvalidDataError(
-                f"two profiles or concepts name {concept.keyword!r} with different types: one keyword has one type",
-                path="$.profiles",
-            )
+    for concept in concepts:
+        found.setdefault(concept.keyword, concept)
     return found
 
 

@@ -30,7 +30,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
+from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact, check_keyword
 from factmem.fold import (
     Current,
     Moment,
@@ -50,6 +50,7 @@ from factmem.memory.reader import ReadingPart
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
+from factmem.providers.write_plans import check_writable
 from factmem.recall import RecallFilter
 from factmem.recall.embedders import embedded
 from factmem.recall.index.column_fold import CurrentRows
@@ -338,6 +339,7 @@ class Writer(ReadingPart):
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
+        await self._check_alike([assertion for assertion, _ in said])
         receipts = await self.receipts([assertion for assertion, _ in said])
         states = await self.states_of_repeated(receipts)
         return tuple(
@@ -359,6 +361,7 @@ class Writer(ReadingPart):
 
     def _spelled(self, fact: Fact[T]) -> Fact[T]:
         """Return a fact under the keyword that a declared concept spells otherwise; see `folded_keyword`."""
+        check_keyword(fact.concept)
         declared, folded = self._context.concepts, folded_keyword(fact.concept.keyword)
         if fact.concept.keyword in declared:
             return fact
@@ -367,6 +370,31 @@ class Writer(ReadingPart):
             return fact
         spelled: Any = attrs.evolve(fact.concept, keyword=keyword)
         return attrs.evolve(fact, concept=spelled)
+
+    async def _check_alike(self, said: Sequence[Assertion]) -> None:
+        """Check that no place holds an alike keyword of another type. Declared ones are saved in one spelling.
+
+        Raises:
+            ConceptConflictError: One does.
+        """
+        declared, alone = self._context.concepts, self._backend.spellings
+        new = {keyword for it in said if (keyword := it.keyword) not in declared}
+        new = {keyword for keyword in new if alone.get(folded_keyword(keyword)) != keyword}
+        if not new:
+            return
+        several = await self._reader.of_corpus(
+            lambda corpus: {keyword for keyword in new if corpus.columns.keywords.others(keyword)}, small=True
+        )
+        for keyword in new:
+            alone[folded_keyword(keyword)] = "" if keyword in several else keyword
+        for assertion in said:
+            if assertion.keyword in several:
+                place, keywords = assertion.place, (assertion.keyword,)
+                there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=keywords)
+                for row in await self._reader.visible(there):
+                    stored = row.recorded.assertion
+                    named = attrs.evolve(assertion, keyword=stored.keyword)
+                    check_writable(named, stored.fact_type, [stored.shape])
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
