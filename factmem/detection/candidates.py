@@ -299,9 +299,11 @@ class _Check:
         if not wanted or not self.task.several_subjects:
             speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
             return next(speakers, labels[0])
-        if (label := next((label for label in labels if label.casefold() == wanted), None)) is None:
+        exact = [label for label in labels if label.casefold() == wanted]
+        meant = exact or [label for label in labels if self.task.subjects[label].name.casefold() == wanted]
+        if len(meant) != 1:  # "user" stands for user:ann where there is no other one
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
-        return label
+        return meant[0]
 
     def _topics(self, sentence: Sentence) -> tuple[str, ...]:
         """Return the requested labels. If there is only one topic, a memory without a label belongs to it."""

@@ -321,6 +321,13 @@ class Context:
             raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
         return found
 
+    def of_user(self, subject: MemorySubject) -> MemorySubject:
+        """Return a subject, narrowed to the individual whom the view is for if it is the one of all users."""
+        own = self.subject
+        if self.view.individuals is None or own.individual_name is None or subject.key != (own.name, None):
+            return subject
+        return subject.individual(own.individual_name)
+
     def _declared(self, text: str) -> MemorySubject:
         name, colon, individual = text.partition(":")
         found = self.subjects.get(name) or MemorySubject(name)
