@@ -12,7 +12,7 @@ import itertools
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -244,6 +244,37 @@ def _fits(data: Any, shape: Shape) -> bool:
     except InvalidDataError:
         return False
     return True
+
+
+def with_parts(data: Any, shape: Shape, wanted: Shape, change: Callable[[Any], Any]) -> Any:
+    """Return some JSON of a shape, each part of another shape changed.
+
+    Args:
+        data: the JSON.
+        shape: its shape.
+        wanted: the scalar shape of the parts.
+        change: returns what takes the place of a part.
+    """
+    if shape == wanted:
+        return change(data)
+    match shape, data:
+        case {"list": item}, list():
+            return [with_parts(part, item, wanted, change) for part in data]
+        case {"tuple": items}, list():
+            return [with_parts(part, item, wanted, change) for part, item in zip(data, items, strict=True)]
+        case {"map": item}, dict():
+            return {name: with_parts(part, item, wanted, change) for name, part in data.items()}
+        case {"object": dict(fields)}, dict():
+            known = _by_name(fields)
+            return {
+                name: with_parts(part, known[name], wanted, change) if name in known else part
+                for name, part in data.items()
+            }
+        case {"union": options}, _:
+            fitting = (option for option in options if _fits(data, option))
+            return with_parts(data, next(fitting, JSON_SHAPE), wanted, change)
+        case _:
+            return data
 
 
 def _is_container(member: object) -> bool:

@@ -382,7 +382,7 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
-        Facts whose value is the subject, such as a `boss`, have the other one as their value.
+        Values that are the subject, such as a `boss`, are the other one then, also inside lists, dicts and classes.
 
         Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
         the facts keep, and for a process that is killed.

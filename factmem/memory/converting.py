@@ -20,7 +20,7 @@ from factmem.memory.exports import Exchange
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
-from factmem.shapes import Shape, shape_of
+from factmem.shapes import shape_of, with_parts
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 from factmem.values import Json, canonical_bytes, decode_value, encode_value
@@ -99,23 +99,24 @@ class Converter(Part):
         one, other = self._context.about(subject), self._context.about(into)
         if one.key == other.key:
             raise InvalidDataError("a subject cannot be merged into itself")
-        linked = _link_to(one)
-        old = [
-            entry
-            for entry in await self._reached()
-            if entry.assertion.place.subject.key == one.key or _value_of(entry.assertion) == linked
-        ]
+        log = await self._reached()
+
+        def merged() -> list[tuple[Recorded, Assertion]]:
+            about = [(entry, self._about(entry.assertion, one, other)) for entry in log]
+            return [(entry, said) for entry, said in about if said is not entry.assertion]
+
+        found = await to_thread.run_sync(merged)
         if dry_run:
-            return Conversion(revisions=len(old), dry_run=True)
-        return await self._moved(old, [self._about(entry.assertion, one, other) for entry in old])
+            return Conversion(revisions=len(found), dry_run=True)
+        return await self._moved([entry for entry, _ in found], [said for _, said in found])
 
     def _about(self, said: Assertion, one: MemorySubject, other: MemorySubject) -> Assertion:
-        """Return an assertion about another subject, or with that one as its value.
+        """Return an assertion about another subject, or with that one in its value; itself if it has neither.
 
         For all users, its owner is that individual as well.
         """
-        if _value_of(said) == _link_to(one):
-            said = attrs.evolve(said, data=_link_to(other)[1])
+        if (data := _linked(said, one, other)) != said.data:
+            said = attrs.evolve(said, data=data)
         if said.place.subject.key != one.key:
             return said
         details, owner = said.details, said.details.owner
@@ -180,13 +181,16 @@ def _is_statement(entry: Recorded) -> bool:
     return kept_as == (STATEMENT.keyword, STATEMENT.fact_type, STATEMENT.shape)
 
 
-def _link_to(subject: MemorySubject) -> tuple[Shape, Json]:
-    """Return the shape and the data of a value that is a subject."""
-    return shape_of(MemorySubject), encode_value(subject, MemorySubject)
+_SUBJECT: Final = shape_of(MemorySubject)
 
 
-def _value_of(said: Assertion) -> tuple[Shape, Json]:
-    return said.shape, said.data
+def _linked(said: Assertion, one: MemorySubject, other: MemorySubject) -> Json:
+    """Return the data of a value, with another subject wherever it has one of them."""
+    if isinstance(said.shape, str) and said.shape != _SUBJECT:  # nearly all values
+        return said.data  # type: ignore[no-any-return]
+    old, new = (encode_value(subject, MemorySubject) for subject in (one, other))
+    changed: Json = with_parts(said.data, said.shape, _SUBJECT, lambda data: new if data == old else data)
+    return changed
 
 
 def _said(entry: Recorded) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 
 from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
@@ -23,6 +24,7 @@ USER = MemorySubject("user", "the person who writes")
 SEATS = Concept.single("seats", "How many seats they need")
 NUMBER = Concept.single("seats", "How many seats they need", int)
 PETS = Concept.multiple("pets", "Animals that they keep")
+ANNIE, ANN, BOB = map(MemorySubject.parse, ("user:annie", "user:ann", "user:bob"))
 
 
 class OldPlan(enum.Enum):
@@ -320,6 +322,34 @@ async def test_values_that_are_a_merged_subject_follow_it(memory: Memory) -> Non
     loaded = not_none(await memory.load(boss, subject="user:bob"))
     assert loaded.value.key == ann.key
     assert [record.value for record in await memory.history("seats", subject=loaded.value)] == ["5"]
+
+
+@attrs.frozen
+class Team:
+    lead: MemorySubject
+    name: str = "user:annie"
+    deputy: MemorySubject | None = None
+
+
+@pytest.mark.parametrize(
+    ("value_type", "value", "merged"),
+    [
+        (list[MemorySubject], [ANNIE, BOB], [ANN, BOB]),
+        (tuple[int, MemorySubject], (1, ANNIE), (1, ANN)),
+        (dict[str, MemorySubject], {"user:annie": ANNIE}, {"user:annie": ANN}),
+        (MemorySubject | None, ANNIE, ANN),
+        (Team, Team(ANNIE, deputy=ANNIE), Team(ANN, deputy=ANN)),
+        (list[Team | int], [Team(BOB, deputy=ANNIE), 3], [Team(BOB, deputy=ANN), 3]),
+        (list[str], ["user:annie"], ["user:annie"]),
+    ],
+)
+async def test_subjects_inside_values_follow_a_merged_one(
+    memory: Memory, value_type: Any, value: Any, merged: Any
+) -> None:
+    crew = Concept.single("crew", "Who works there", value_type)
+    await memory.save(SingleFact(crew, value), subject="user:bob")
+    assert (await memory.admin.merge(ANNIE, into=ANN)).revisions == (value != merged)
+    assert not_none(await memory.load(crew, subject="user:bob")).value == merged
 
 
 async def test_private_facts_of_all_users_are_converted_and_a_user_is_renamed() -> None:
