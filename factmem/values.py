@@ -53,6 +53,8 @@ def encode_value(value: object, value_type: Any) -> Json:
         )
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
+    except InvalidDataError:
+        raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise InvalidDataError(
             f"the value is not a valid {name_of(value_type)}: it is {kind_of(value)} ({type(error).__name__})"

@@ -326,6 +326,20 @@ def test_a_field_with_constraints_is_checked_where_its_class_does_not() -> None:
         check_value(Share(101), Share)
 
 
+@attrs.frozen
+class Opening:
+    at: dt.time
+
+
+def test_a_time_of_day_whose_zone_would_be_lost_is_refused() -> None:
+    berlin, offset = dt.time(9, tzinfo=ZoneInfo("Europe/Berlin")), dt.time(9, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    assert check_value(offset, dt.time).utcoffset() == dt.timedelta(hours=2)
+    with pytest.raises(InvalidDataError, match="in a field of its own"):
+        check_value(berlin, dt.time)
+    with pytest.raises(InvalidDataError, match="in a field of its own"):
+        check_value(Opening(berlin), Opening)
+
+
 def test_a_text_with_constraints_must_not_be_blank() -> None:
     short: Any = Annotated[str, pydantic.Field(max_length=9)]
     with pytest.raises(InvalidDataError, match="blank"):
