@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, overload
 import attrs
 from typing_extensions import TypeForm, TypeVar
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.legal_names import folded_keyword
 from factmem.shapes import Shape, shape_of
@@ -230,6 +231,11 @@ class _Comparable:
         return hash((self.concept.keyword, self.timestamp))
 
 
+def _wrong_concept(given: object, takes: str) -> InvalidDataError:
+    kind = f"a {given.fact_type.name} one" if isinstance(given, SingleConcept | MultipleConcept) else kind_of(given)
+    return InvalidDataError(f"{takes}, not {kind}", path="$.concept")
+
+
 @attrs.frozen(eq=False)
 class SingleFact(_Comparable, Generic[T]):
     """One value of a concept. Two facts are equal if concept, times and the value's canonical bytes are.
@@ -256,7 +262,7 @@ class SingleFact(_Comparable, Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, SingleConcept):
-            raise InvalidDataError("a SingleFact needs a SINGLE concept", path="$.concept")
+            raise _wrong_concept(self.concept, "a SingleFact takes a SINGLE concept and its value")
         object.__setattr__(self, "value", check_value(self.value, self.concept.value_type))
         check_interval(self.valid_from, self.valid_to)
 
@@ -295,7 +301,7 @@ class MultipleFacts(_Comparable, Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, MultipleConcept):
-            raise InvalidDataError("MultipleFacts need a MULTIPLE concept", path="$.concept")
+            raise _wrong_concept(self.concept, "MultipleFacts take a MULTIPLE concept and its values")
         value_type = self.concept.value_type
         if not self.values:
             raise InvalidDataError("MultipleFacts need at least one value", path="$.values")

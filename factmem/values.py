@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from factmem.class_fields import fields_of
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
 from factmem.shapes import bare_type, is_json, name_of
@@ -96,8 +97,34 @@ def check_value(value: T, value_type: type[T]) -> T:
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
     if not _equal(read_back, value):
-        raise InvalidDataError(f"the value would not read back unchanged: it is not a valid {name_of(value_type)}")
+        path, why = _difference(value, read_back)
+        raise InvalidDataError(f"the value would not read back unchanged as {name_of(value_type)}: {why}", path=path)
     return read_back
+
+
+def _difference(value: object, read_back: object, path: str = "$") -> tuple[str, str]:
+    """Return the path of the first part that is not read back as it was, and the reason, without the part itself."""
+    if type(value) is not type(read_back):
+        return path, f"{kind_of(value)} is read back as {kind_of(read_back)}"
+    for step, part, other in _parts(value, read_back):
+        if not _equal(part, other):
+            return _difference(part, other, path + step)
+    if fields_of(type(value)) is not None:
+        return path, f"{kind_of(value)} holds more than its fields, or has no == that compares them"
+    return path, "a validator, or its class, makes another value of it"
+
+
+def _parts(value: Any, read_back: Any) -> Iterator[tuple[str, object, object]]:
+    match value:
+        case list() | tuple():
+            for index, (part, other) in enumerate(zip(value, read_back, strict=False)):
+                yield f"[{index}]", part, other
+        case Mapping():
+            for key in value.keys() & read_back.keys():
+                yield f".{key}", value[key], read_back[key]
+        case _:
+            for field in fields_of(type(value)) or ():
+                yield f".{field.name}", getattr(value, field.name), getattr(read_back, field.name)
 
 
 def _equal(one: object, other: object) -> bool:

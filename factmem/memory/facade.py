@@ -551,7 +551,8 @@ class Memory:
         by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
         The user whom a view is for (`for_user`) is stronger than every other subject; those that are not declared and
         have no priority, such as another person, are only read by naming them there. A MULTIPLE unites the values of
-        that subject on that level.
+        that subject on that level. A place whose fact has another type than the concept is passed over if another place
+        has one of its type.
 
             seats = await memory.load(SEATS, subject="user", scope="/product/alpha")
 

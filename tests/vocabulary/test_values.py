@@ -327,6 +327,58 @@ def test_a_field_with_constraints_is_checked_where_its_class_does_not() -> None:
 
 
 @attrs.frozen
+class Animal:
+    name: str
+
+
+@attrs.frozen
+class Bird(Animal):
+    can_fly: bool = True
+
+
+@attrs.frozen
+class Zoo:
+    animals: list[Animal]
+
+
+@attrs.frozen(eq=False)
+class Unlike:
+    name: str
+
+
+class More(pydantic.BaseModel, extra="allow"):
+    name: str
+
+
+class Counted(pydantic.BaseModel):
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def one_more(cls, number: int) -> int:
+        return number + 1
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "path", "why"),
+    [
+        (Zoo([Animal("emu"), Bird("emu")]), Zoo, "$.animals[1]", "a Bird is read back as an Animal"),
+        ({"zoo": Bird("emu")}, dict[str, Animal], "$.zoo", "a Bird is read back as an Animal"),
+        (Unlike("emu"), Unlike, "$", "Unlike holds more than its fields, or has no == "),
+        (More.model_validate({"name": "emu", "legs": 2}), More, "$", "a More holds more than its fields"),
+        (Counted(number=1), Counted, "$.number", "a validator, or its class, makes another value"),
+    ],
+)
+def test_a_value_that_does_not_read_back_says_which_part_and_why(
+    value: object, value_type: Any, path: str, why: str
+) -> None:
+    with pytest.raises(InvalidDataError, match=why) as caught:
+        check_value(value, value_type)
+    assert caught.value.path == path
+    assert "emu" not in str(caught.value)
+
+
+@attrs.frozen
 class Opening:
     at: dt.time
 
