@@ -393,8 +393,9 @@ class Writer(ReadingPart):
                 there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=keywords)
                 for row in await self._reader.visible(there):
                     stored = row.recorded.assertion
-                    named = attrs.evolve(assertion, keyword=stored.keyword)
-                    check_writable(named, stored.fact_type, [stored.shape])
+                    if stored.details.owner == assertion.details.owner:
+                        named = attrs.evolve(assertion, keyword=stored.keyword)
+                        check_writable(named, stored.fact_type, [stored.shape])
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
@@ -600,8 +601,14 @@ class Writer(ReadingPart):
         before = await self._of_everybody.visible(of_them)
         await self.change_states(entries, state, reason)
         after = await self._of_everybody.visible(of_them)
+        stood = {said.id for row in (*before, *after) for said in row.said}
         kinds = {change.record.id: change.kind for change in changes_between(before, after)}
-        return {entry.id: kinds.get(entry.record_id, ChangeKind.UNCHANGED) for entry in entries}
+        return {
+            entry.id: kinds.get(entry.record_id, ChangeKind.UNCHANGED)
+            if entry.id in stood or entry.assertion.removed
+            else ChangeKind.UNCHANGED
+            for entry in entries
+        }
 
     async def _unsaid(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
         """Reject or retract words that changed nothing."""

@@ -134,6 +134,8 @@ async def test_an_alike_keyword_of_another_type_cannot_be_saved(provider: AgentM
         with pytest.raises(ConceptConflictError, match="'Age' as 'str', not as 'int'"):
             await memory.save(SingleFact(AGE, 5), subject="user:bo")
         assert not_none(await memory.load(AGE, **PLACE)).value == 4
+        bo = memory.view(viewer="bo")
+        await bo.save(SingleFact(AGE_IN_WORDS, "four"), private=True, **PLACE)  # as under the same keyword
 
 
 @pytest.mark.parametrize("keyword", ["statement", "Statement"])

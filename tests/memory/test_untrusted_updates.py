@@ -82,6 +82,15 @@ async def test_an_accepted_value_that_is_older_changes_nothing_and_can_wait_agai
     assert said(await memory.inbox.quarantine.list()) == ["Rome"]
 
 
+async def test_of_two_values_that_are_accepted_together_the_newer_one_is_new(memory: Memory) -> None:
+    for minutes, city in enumerate(("Rome", "Bern")):
+        fact = SingleFact(CITY, city, timestamp=BEGAN + dt.timedelta(minutes=minutes))
+        await memory.save(fact, details=FactDetails(origin=Origin.TOOL))
+    waiting = [record.id for record in await memory.inbox.quarantine.list()]
+    kinds = [change.kind for change in await memory.inbox.quarantine.accept(*waiting)]
+    assert kinds == [ChangeKind.UNCHANGED, ChangeKind.CREATED]
+
+
 async def test_an_accepted_value_that_has_expired_changes_nothing(memory: Memory, clock: FakeClock) -> None:
     tool = FactDetails(origin=Origin.TOOL)
     (waiting,) = await memory.save(SingleFact(CITY, "Rome"), details=tool, ttl=dt.timedelta(days=1))
