@@ -391,12 +391,13 @@ STATEMENT: Final = Concept.multiple("statement", "Something that was said, in it
 
 
 def check_keyword(concept: Concept[Any, Any]) -> None:
-    """Check that no other concept than `STATEMENT` has its keyword, or an alike one.
+    """Check that a concept with the keyword of `STATEMENT`, or an alike one, has its type.
 
     Raises:
-        InvalidDataError: one has.
+        InvalidDataError: it has another one.
     """
-    if folded_keyword(concept.keyword) == STATEMENT.keyword and concept != STATEMENT:
+    of_type = (concept.fact_type, concept.shape) == (STATEMENT.fact_type, STATEMENT.shape)
+    if folded_keyword(concept.keyword) == STATEMENT.keyword and not of_type:
         raise InvalidDataError(
             f"the keyword {concept.keyword!r} is that of words as they were said, and they would have another type: "
             "choose another one, such as 'bank_statement', or take factmem.STATEMENT",
@@ -408,7 +409,7 @@ def check_distinct(concepts: Iterable[Concept[Any, Any]]) -> None:
     """Check that no two of some concepts have the same or alike keywords with different types, and `check_keyword`.
 
     Raises:
-        InvalidDataError: two have, or one has the keyword of `STATEMENT`.
+        InvalidDataError: two have, or one has the keyword of `STATEMENT` and another type.
     """
     known: dict[str, Concept[Any, Any]] = {}
     for concept in concepts:
