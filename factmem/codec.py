@@ -14,8 +14,7 @@ import datetime as dt
 import functools
 import json
 from collections.abc import Callable, Mapping
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from factmem.details import Evidence, FactDetails, MediumPart, Origin
 from factmem.errors import CodecError, FactMemError, NewerVersionError
@@ -60,9 +59,6 @@ _JOB_KEY: Final = "errand"
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
 
 def encode_entry(entry: LogEntry) -> dict[str, Any]:
     """Return a log entry as a JSON object."""
@@ -99,7 +95,8 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     _check_version(version)
     if kind not in _KINDS:
         raise CodecError("the document is of an unknown kind", path="$.kind")
-    entry: LogEntry = _structured(fields, functools.partial(_reader, _KINDS[kind]))
+    cls = _KINDS[kind]
+    entry: LogEntry = _structured(fields, lambda given, detailed: _converter(detailed=detailed).structure(given, cls))
     if not 1 <= entry.seq <= MAX_SEQ:
         raise CodecError("the document has a number that no store gives", path="$.seq")
     if isinstance(entry, Recorded):
@@ -142,7 +139,8 @@ def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp
     Raises:
         CodecError: the rest is malformed; the path says where.
     """
-    assertion = _structured({**rest, **head, "timestamp": timestamp}, _rest_reader)
+    fields = {**rest, **head, "timestamp": timestamp}
+    assertion: Assertion = _structured(fields, lambda given, detailed: _rest_reader(detailed=detailed)(given))
     _check_rest(assertion)
     return assertion
 
@@ -154,17 +152,20 @@ def _check_version(version: int) -> None:
         )
 
 
-class _Reads(Protocol[T_co]):
-    """Returns a function that structures fields; in detail, its errors say where."""
+def _structured(fields: Mapping[str, Any], read: Callable[[Mapping[str, Any], bool], Any]) -> Any:
+    """Structure fields.
 
-    def __call__(self, *, detailed: bool) -> Callable[[Mapping[str, Any]], T_co]: ...
+    Args:
+        fields: The fields.
+        read: Structures them; if the second argument is true, its errors say where.
 
-
-def _structured(fields: Mapping[str, Any], reader: _Reads[T]) -> T:
+    Raises:
+        CodecError: They are malformed; the path says where.
+    """
     try:
-        return reader(detailed=False)(fields)
+        return read(fields, False)
     except Exception as error:  # validators raise factmem's own errors, cattrs any other
-        detailed = in_detail(error, fields, lambda: reader(detailed=True)(fields))
+        detailed = in_detail(error, fields, lambda: read(fields, True))
         path, reason = explain_structure_error(detailed)
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
 
@@ -299,21 +300,22 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_structure_hook(float, lambda data, _: float(data) if type(data) is int else _exact(data, float))
     conv.register_structure_hook(dt.datetime, _moment)
     conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
+    as_it_is = conv.get_unstructure_hook(str)
+    conv.register_unstructure_hook_func(lambda typ: typ in (str | None, int | None), as_it_is)  # else, one more call
     conv.register_structure_hook(Place, _place)
     conv.register_unstructure_hook(Place, _written_place)
     for cls in (MediumPart, Evidence, FactDetails):
         _register(conv, cls)
     if not detailed:  # the general way says where a fault is
-        conv.register_structure_hook(Evidence, functools.partial(_evidence, conv))
-        conv.register_structure_hook(
-            FactDetails, functools.partial(_details, conv, conv.get_structure_hook(FactDetails))
-        )
-    _register(conv, Assertion, job=override(rename=_JOB_KEY))
+        read_details = conv.get_structure_hook(FactDetails)
+        conv.register_structure_hook(Evidence, lambda item, _: _evidence(conv, item))
+        conv.register_structure_hook(FactDetails, lambda item, _: _details(conv, read_details, item))
+    job = override(rename=_JOB_KEY)
+    _register(conv, Assertion, job=job)
     read = conv.get_structure_hook(Assertion)
     conv.register_structure_hook(Assertion, lambda document, _: read(_with_quotes(document), Assertion))
     # A stored state must not depend on a default that may move.
     always = override(omit_if_default=False)
-    job = override(rename=_JOB_KEY)
     written = make_dict_unstructure_fn(
         Assertion, conv, _cattrs_omit_if_default=True, state=always, details=always, job=job
     )
@@ -321,10 +323,6 @@ def _converter(*, detailed: bool) -> Converter:
     for cls in _KIND_OF:
         _register(conv, cls)
     return conv
-
-
-def _reader(cls: type[T], *, detailed: bool) -> Callable[[Mapping[str, Any]], T]:
-    return functools.partial(_converter(detailed=detailed).structure, cl=cls)
 
 
 @functools.cache
@@ -390,7 +388,7 @@ def _with_quotes(document: Any) -> Any:
     """Return the document of an assertion with the quotes that are its value written out."""
     match document:
         case {"data": str() as data, "details": {"evidence": [*evidence]} as details}:
-            written = [*map(_with_quote, evidence, repeat(data))]
+            written = [_with_quote(item, data) for item in evidence]
             return {**document, "details": {**details, "evidence": written}}
         case _:
             return document
@@ -407,7 +405,7 @@ def _with_quote(item: Any, data: str) -> Any:
     return written
 
 
-def _evidence(conv: Converter, item: Any, _: Any) -> Evidence:
+def _evidence(conv: Converter, item: Any) -> Evidence:
     """Structure evidence, which checks its texts and numbers itself."""
     if type(item) is not dict or bool in map(type, item.values()):
         raise CodecError("expected an object of texts and whole numbers")
@@ -419,18 +417,18 @@ _ORIGINS: Final = {origin.value: origin for origin in Origin}
 _PLAIN: Final = FactDetails()
 
 
-def _details(conv: Converter, read: Callable[[Any, Any], FactDetails], item: Any, typ: Any) -> FactDetails:
+def _details(conv: Converter, read: Callable[[Any, Any], FactDetails], item: Any) -> FactDetails:
     """Structure details. Most have nothing but evidence, an origin and an importance."""
     match item:
         case {"evidence": list() as evidence, **rest} if rest.keys() <= {"origin", "importance"}:
             importance = rest.get("importance", _PLAIN.importance)
             origin = _ORIGINS.get(rest["origin"]) if "origin" in rest else _PLAIN.origin
             if origin is not None and type(importance) is float and 0 <= importance <= 1:
-                cited = tuple(map(_evidence, repeat(conv), evidence, repeat(Evidence)))
+                cited = tuple([_evidence(conv, each) for each in evidence])
                 return changed(_PLAIN, evidence=cited, origin=origin, importance=importance, metadata={}, labels={})
         case _:
             pass
-    return read(item, typ)
+    return read(item, FactDetails)
 
 
 def _register(conv: Converter, cls: type[Any], **fields: Any) -> None:

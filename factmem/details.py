@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Self, assert_never
+from typing import Any, Final, Self, TypeAlias, assert_never
 
 import attrs
 
@@ -94,6 +94,10 @@ class MediumPart:
     end: float | None = attrs.field(default=None, validator=attrs.validators.optional(weight))
 
 
+MessageKey: TypeAlias = tuple[str | None, str | None]
+"""A message: the id of its conversation, and its own."""
+
+
 @attrs.frozen(kw_only=True)
 class Evidence:
     """The words that a fact comes from.
@@ -139,8 +143,8 @@ class Evidence:
             check_instance(self.medium, "medium", MediumPart, type(None))
 
     @property
-    def message(self) -> tuple[str | None, str | None]:
-        """The message that the words stand in: the id of its conversation, and its own."""
+    def message(self) -> MessageKey:
+        """The message that the words stand in."""
         return (self.conversation_id, self.message_id)
 
     @property
@@ -153,13 +157,13 @@ _TEXTS: Final = ("quote", "message_id", "role", "speaker", "conversation_id", "a
 """Fields of `Evidence` that are texts."""
 
 
-def _check_mapping(value: object) -> None:
+def _check_mapping(value: object, name: str) -> None:
     if type(value) is not dict and not isinstance(value, Mapping):
-        raise InvalidDataError(f"metadata is a mapping, not {kind_of(value)}", path="$.metadata")
+        raise InvalidDataError(f"{name} must be a mapping, not {kind_of(value)}", path=f"$.{name}")
 
 
 def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    _check_mapping(value)
+    _check_mapping(value, "metadata")
     if not (plain := dict(value)):
         return plain  # most facts have none, and details are built for every assertion read or written
     encoded = encode_value(plain, dict[str, Any])
@@ -184,7 +188,7 @@ def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 
 def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    _check_mapping(labels)
+    _check_mapping(labels, "labels")
     for pair in labels.items():
         for label in pair:
             checked_name(label, what="a revision's label")
@@ -282,7 +286,7 @@ def merged_metadata(
     Raises:
         InvalidDataError: the update's metadata is not a mapping.
     """
-    _check_mapping(brought)
+    _check_mapping(brought, "metadata")
     match how:
         case MetadataMerge.MERGE:
             return {**before, **brought}

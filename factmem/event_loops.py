@@ -108,7 +108,7 @@ class OwnTasks:
 
     async def open(self) -> None:
         """Open the group."""
-        self._holder = _begun(self._hold)
+        self._holder = _start(self._hold)
         try:
             await self._opened.wait()
         except BaseException:
@@ -140,9 +140,9 @@ class OwnTasks:
             self._ended.set()
 
 
-def _begun(function: Callable[[], Coroutine[Any, Any, None]]) -> object:
+def _start(function: Callable[[], Coroutine[Any, Any, None]]) -> object:
     """Start a task that belongs to the event loop, and return it: asyncio itself holds it by a weak reference only."""
-    if (loop := _running_asyncio()) is not None:
+    if (loop := running_asyncio_loop()) is not None:
         return loop.create_task(function())
     import trio
 
@@ -266,7 +266,7 @@ class ProgramLoops:
         Args:
             blocking: Whether it is a blocking call; otherwise the running loop is recorded.
         """
-        loop = None if blocking else _running_asyncio()
+        loop = None if blocking else running_asyncio_loop()
         if loop in self._served:  # a part of a blocking call, in the memory's own loop
             return
         with self._guard:
@@ -333,7 +333,7 @@ class ProgramLoops:
         Raises:
             TimeoutError: It takes longer.
         """
-        loop = _running_asyncio()
+        loop = running_asyncio_loop()
         if loop is None and (idle := self._idle_here()) is not None:
             idle.run_until_complete(asyncio.wait_for(_done(future), timeout))
             return future.result()
@@ -374,7 +374,8 @@ async def _done(future: Future[Any]) -> None:
     await done.wait()
 
 
-def _running_asyncio() -> asyncio.AbstractEventLoop | None:
+def running_asyncio_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the running event loop if it is one of asyncio; None without one, and on trio."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

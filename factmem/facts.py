@@ -35,7 +35,10 @@ class FactType(enum.Enum):
 
 
 class ClockTime(dt.datetime):
-    """A time that a clock gave, and nobody else: a store whose newest entry is later may date it with that one."""
+    """The time of a clock, where no caller gave another one.
+
+    A store whose newest entry is later, since the clock was set back, may replace it by the time of that entry.
+    """
 
     @classmethod
     def of(cls, moment: dt.datetime) -> ClockTime:

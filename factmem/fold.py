@@ -162,7 +162,7 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
     The newest state change by sequence number decides; erasure holds at any ``known_at``.
     """
     states: dict[str, AssertionState] = {}
-    changed: dict[str, tuple[int, AssertionState]] = {}
+    changed: dict[str, StateChange] = {}
     erased: set[str] = set()
     for entry in log:
         match entry:
@@ -171,13 +171,13 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
                     states[entry.id] = entry.assertion.state
             case StateChange():
                 newest = changed.get(entry.assertion_id)
-                if (known_at is None or entry.recorded_at <= known_at) and (newest is None or entry.seq > newest[0]):
-                    changed[entry.assertion_id] = (entry.seq, entry.state)
+                if (known_at is None or entry.recorded_at <= known_at) and (newest is None or entry.seq > newest.seq):
+                    changed[entry.assertion_id] = entry
             case Tombstone():
                 erased.add(entry.assertion_id)
             case _:
                 assert_never(entry)
-    return {id: changed[id][1] if id in changed else state for id, state in states.items() if id not in erased}
+    return {id: changed[id].state if id in changed else state for id, state in states.items() if id not in erased}
 
 
 def by_record(log: Iterable[LogEntry]) -> dict[str, list[Recorded | StateChange]]:
@@ -186,7 +186,7 @@ def by_record(log: Iterable[LogEntry]) -> dict[str, list[Recorded | StateChange]
     records = {entry.id: entry.record_id for entry in entries if isinstance(entry, Recorded)}
     logs: dict[str, list[Recorded | StateChange]] = {id: [] for id in records.values()}
     for entry in entries:
-        id = records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)
+        id = records.get(entry.assertion_id)
         if id is not None:
             logs[id].append(entry)
     return logs

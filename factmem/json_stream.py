@@ -164,11 +164,8 @@ def _continues(buffer: _Buffer, end: str, path: str) -> bool:
     return following == ","
 
 
-def _not_finite(_: str) -> None:
-    return None
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_not_finite)
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda name: None)
+"""NaN and infinity read as null."""
 
 
 def _value(buffer: _Buffer, path: str) -> Any:

@@ -183,9 +183,11 @@ class Assertion:
     @property
     def meaning(self) -> tuple[str | None, ...]:
         """Context that gives a statement its meaning: the words before it, a speaker it is not about, and its day."""
-        evidence = self.details.evidence[:1] if self.keyword == STATEMENT.keyword else ()
+        if self.keyword != STATEMENT.keyword or not self.details.evidence:
+            return ()
+        words = self.details.evidence[0]
         speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
-        given = [part for words in evidence for part in (words.before or None, speaker, words.day)]
+        given = [words.before or None, speaker, words.day]
         while given and given[-1] is None:
             given.pop()
         return tuple(given)
@@ -193,22 +195,36 @@ class Assertion:
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
-        evidence = self.details.evidence[:1]
+        evidence = self.details.evidence
         # The slot of a MULTIPLE is the digest of its value, if nothing else gives it its meaning.
         slot = b"" if self.meaning else self.slot
         value = slot or _digest(canonical_bytes(self.data))
         # Names are the same only if they are equal; values are if their canonical bytes are.
-        identity = [
-            *self.track,
-            value.hex(),
-            self.removed,
-            self.timestamp.isoformat(),
-            self.details.origin.value,
-            [list(item.message) for item in evidence],
-            self.revises,
-            self.revised,
-        ]
-        return _digest(json.dumps(identity).encode())
+        message = f"[[{', '.join(map(_written, evidence[0].message))}]]" if evidence else "[]"
+        identity = (
+            _written_track(self.track),
+            f'"{value.hex()}"',
+            _written(self.removed),
+            f'"{self.timestamp.isoformat()}"',
+            f'"{self.details.origin.value}"',
+            message,
+            _written(self.revises),
+            _written(self.revised),
+        )
+        return _digest(f"[{', '.join(identity)}]".encode())
+
+
+def _written(part: str | int | None) -> str:
+    """Return a part of a fingerprint as JSON; a text is written at once, without a new encoder."""
+    return _PARTS[part] if part is None or isinstance(part, bool) else json.dumps(part)
+
+
+_PARTS: Final = {None: "null", False: "false", True: "true"}
+
+
+@functools.lru_cache(maxsize=1024)
+def _written_track(track: tuple[object, ...]) -> str:
+    return json.dumps(track)[1:-1]
 
 
 def _digest(data: bytes) -> bytes:
@@ -232,6 +248,11 @@ class Recorded:
     record_id: str
     seq: int
     recorded_at: dt.datetime
+
+    @property
+    def assertion_id(self) -> str:
+        """The assertion's id, under its name in the other entries of a log."""
+        return self.id
 
     @functools.cached_property
     def shared_record(self) -> FactRecord[Any] | None:
@@ -314,6 +335,16 @@ class FactRecord(Generic[T]):
         return self.fact.values[0]
 
     @property
+    def place(self) -> Place:
+        """The place where it lies."""
+        return Place(self.subject, self.scope)
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it is a statement in its own words, whose keyword says nothing."""
+        return self.concept.keyword == STATEMENT.keyword
+
+    @property
     def timestamp(self) -> dt.datetime:
         """Time when it was said, in UTC."""
         return self.fact.timestamp
@@ -367,20 +398,20 @@ def assertions_of(
         details: its details.
         removed: remove the values instead of stating them.
     """
-    concept = fact.concept
+    concept, shape, given = fact.concept, fact.concept.shape, details or FactDetails()
     return tuple(
         Assertion(
             place=place,
             keyword=concept.keyword,
             description=concept.description,
             fact_type=concept.fact_type,
-            shape=concept.shape,
-            data=_fitting(encode_value(value, concept.value_type), concept.shape),
+            shape=shape,
+            data=_fitting(encode_value(value, concept.value_type), shape),
             timestamp=fact.timestamp,
             removed=removed,
             valid_from=fact.valid_from,
             valid_to=fact.valid_to,
-            details=_copied(details or FactDetails()),
+            details=_copied(given),
         )
         for value in fact.values
     )

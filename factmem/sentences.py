@@ -66,8 +66,11 @@ _NOTHING: Final = r"\z."
 _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
 """Translation of the ASCII characters outside `WORD` into spaces."""
 
-_RECENT, _IN_BATCHES = 8, 1_024
-"""Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
+_RECENT: Final = 1_024
+"""Number of texts that are kept as they were read, for the next steps of a write: each takes a whole batch."""
+
+_MOST_WORDS: Final = 16_384
+"""Number of words of which is kept whether they say something."""
 
 _CACHES_OF_TEXTS: Final[list[functools._lru_cache_wrapper[Any]]] = []
 
@@ -334,7 +337,7 @@ def languages_of_times(text: str) -> Sequence[Language]:
 
 
 @forgettable
-@functools.lru_cache(_IN_BATCHES)
+@functools.lru_cache(_RECENT)
 def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     if not text.isascii():
         for name, script in _SCRIPTS:
@@ -343,7 +346,7 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     known, languages = _languages_of_words(of_times=of_times), _languages().values()
     words = words_of(text)
     if "'" in text:
-        words = [part for word in words for part in (word, *_ELISION.findall(word))]
+        words = [*words, *(part for word in words if "'" in word for part in _ELISION.findall(word))]
     total = sum(map(known.get, words, repeat(0)))
     if not total:
         return ()
@@ -538,11 +541,11 @@ def telling(text: str) -> int:
 
 
 @forgettable
-@functools.lru_cache(_IN_BATCHES)
+@functools.lru_cache(_RECENT)
 def _telling(said: str, end: str) -> int:
     """Return the bits of what a text tells, by its beginning and its end."""
     lowered = folded(said)
-    if lowered.isascii() and _only_states(lowered) and _says_enough_anywhere(lowered):
+    if lowered.isascii() and _only_states(lowered) and says_anywhere(lowered) >= _ENOUGH:
         return ENOUGH
     language = language_of(lowered)
     asks = ASKS_SOMEBODY if end.endswith(QUESTION_MARKS) and _asks_about_somebody(end, language) else 0
@@ -605,11 +608,16 @@ def _only_states(text: str) -> bool:
     return "?" not in text and not words_anywhere("asks", "asks_last", "orders").occurs_in(text)
 
 
-def _says_enough_anywhere(text: str) -> bool:
-    """Return whether enough words of a folded ASCII text say something in every language."""
+def says_anywhere(text: str) -> int:
+    """Return the number of words of a folded ASCII text that say something in every language, at least."""
+    return sum(map(_says_something, words_of(text)))
+
+
+@forgettable
+@functools.lru_cache(_MOST_WORDS)
+def _says_something(word: str) -> bool:
     everyday, beginnings = _everyday_anywhere()
-    words = [word for word in words_of(text) if word not in everyday and word.isalnum()]
-    return sum([not word.startswith(beginnings) for word in words]) >= _ENOUGH
+    return word.isalnum() and word not in everyday and not word.startswith(beginnings)
 
 
 @functools.cache

@@ -183,13 +183,13 @@ def _type_of(shape: Shape) -> Any:
             return list[_type_of(item)]  # type: ignore[misc]
         case {"map": item, **rest} if not rest:
             return dict[str, _type_of(item)]  # type: ignore[misc]
-        case {"enum": [*members], **rest} if not rest and members and not any(map(_is_container, members)):
+        case {"enum": [*members], **rest} if not rest and members and not {list, dict} & set(map(type, members)):
             return typing.Literal[tuple(members)]
         case {"tuple": [*items], **rest} if not rest:
             return tuple[tuple(_type_of(item) for item in items)]  # type: ignore[misc]
         case {"union": [_, *_] as options, **rest} if not rest:
             readers = [_type_of(option) for option in options]
-            if not all(map(_is_scalar, options)):
+            if not all(scalar_of_shape(option) for option in options):
                 return typing.Annotated[object, _Lost(_written(shape))]
             return functools.reduce(lambda left, right: left | right, readers)
         case {"object": dict(fields), **rest} if not rest:
@@ -275,14 +275,6 @@ def with_parts(data: Any, shape: Shape, wanted: Shape, change: Callable[[Any], A
             return with_parts(data, next(fitting, JSON_SHAPE), wanted, change)
         case _:
             return data
-
-
-def _is_container(member: object) -> bool:
-    return isinstance(member, list | dict)
-
-
-def _is_scalar(shape: object) -> bool:
-    return scalar_of_shape(shape) is not None
 
 
 def accepts(stored: Shape, wanted: Shape) -> bool:

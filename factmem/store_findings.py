@@ -102,10 +102,38 @@ def unfinished_copy(tenant: str | None) -> Finding:
     """Return the finding of a tenant whose log has not arrived as a whole."""
     return Finding(
         kind=FindingKind.UNFINISHED,
-        part=named(tenant),
+        part=tenant_words(tenant),
         problem="a move to this store was broken off, and not all of it has arrived",
         advice="run the same `factmem move` again, or delete this store",
     )
+
+
+def no_store(part: str, advice: str = "check the path") -> Finding:
+    """Return the finding of a place without a store."""
+    advice = f"{advice}: a store is made by the first write"
+    return Finding(kind=FindingKind.MISSING, part=part, problem="no store", advice=advice)
+
+
+def exposed(part: str, command: str) -> Finding:
+    """Return the finding of a file that others may use, with the command that hides it."""
+    problem = "others than its owner may use it"
+    return Finding(kind=FindingKind.EXPOSED, part=part, problem=problem, advice=f"run  {command}")
+
+
+def leftover(part: str, problem: str, advice: str) -> Finding:
+    """Return the finding of a file that was never finished."""
+    return Finding(kind=FindingKind.LEFTOVER, part=part, problem=problem, advice=f"nothing: {advice}")
+
+
+def pending_erasure(part: str, problem: str, when: str = "") -> Finding:
+    """Return the finding of erased words that are still there; ``when`` the erasure can be finished, if not now."""
+    advice = f"run `factmem forget --expired`{when}"
+    return Finding(kind=FindingKind.PENDING_ERASURE, part=part, problem=problem, advice=advice)
+
+
+def remakeable_vectors(part: str, problem: str) -> Finding:
+    """Return the finding of vectors that are wrong, and can be made again."""
+    return Finding(kind=FindingKind.REMAKEABLE, part=part, problem=problem, advice="run `factmem reembed`")
 
 
 def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
@@ -115,13 +143,13 @@ def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
         log: All entries of the tenant, as `KeepsLog.changes` returns them.
         tenant: The tenant.
     """
-    part = named(tenant)
+    part = tenant_words(tenant)
     problems = [*_of_numbers(log), *_of_references(log), *_of_types(log)]
     wrong = [Finding(kind=kind, part=part, problem=problem, advice=_RESTORE) for kind, problem in problems]
     return [*wrong, *_counted(log, part)]
 
 
-def named(tenant: str | None) -> str:
+def tenant_words(tenant: str | None) -> str:
     """Return the name of a tenant in a finding."""
     return "the default tenant" if tenant is None else f"tenant {tenant}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import operator
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -92,27 +91,24 @@ def _reader(scalar: Scalar) -> Callable[[Any, Any], Any]:
     return structure
 
 
-def _listing(factory: Callable[[Any, Converter], Callable[[Any, Any], Any]]) -> Callable[[Any, Converter], Any]:
-    """Refuse a text, which would be read as the list of its letters."""
+def _listed(data: Any) -> Any:
+    """Return a list or a tuple; refuse a text, which would be read as the list of its letters."""
+    if not isinstance(data, list | tuple):
+        raise WrongTypeError(f"expected a list, found {type(data).__name__}")
+    return data
 
-    def guarded(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-        structure = factory(typ, converter)
 
-        def hook(data: Any, typ: Any) -> Any:
-            if not isinstance(data, list | tuple):
-                raise WrongTypeError(f"expected a list, found {type(data).__name__}")
-            return structure(data, typ)
+def _list(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    from cattrs import cols
 
-        return hook
-
-    return guarded
+    structure: Callable[[Any, Any], Any] = cols.list_structure_factory(typ, converter)
+    return lambda data, typ: structure(_listed(data), typ)
 
 
 def _set(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     from cattrs import cols
 
-    structure: Callable[[Any, Any], list[Any]] = cols.list_structure_factory(typ, converter)
-    factory = set if cols.is_set(typ) else frozenset
+    factory, structure = set if cols.is_set(typ) else frozenset, _list(typ, converter)
     return lambda data, _: factory(structure(data, typ))
 
 
@@ -125,10 +121,11 @@ def _tuple(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
     items = typing.get_args(typ)
     if items[1:] == (...,):
-        return cols.homogenous_tuple_structure_factory(typ, converter)
+        read: Callable[[Any, Any], Any] = cols.homogenous_tuple_structure_factory(typ, converter)
+        return lambda data, typ: read(_listed(data), typ)
 
     def structure(data: Any, _: Any) -> Any:
-        if len(data) != len(items):
+        if len(_listed(data)) != len(items):
             raise WrongTypeError(f"expected a list of {len(items)}, found one of {len(data)}")
         parts = zip(data, items, strict=True)
         return tuple(_part(converter, part, typ, f"[{index}]") for index, (part, typ) in enumerate(parts))
@@ -260,14 +257,14 @@ def value_converter(*, detailed: bool) -> Converter:
     conv = Converter(detailed_validation=detailed, unstruct_collection_overrides={set: sorted, frozenset: sorted})
     for scalar in SCALARS:
         if scalar.type is object:  # as a class it would take in every other type
-            conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
+            conv.register_structure_hook_func(lambda typ: typ is object, lambda data, _: data)
         else:
             conv.register_structure_hook(scalar.type, _reader(scalar))
         if scalar.write is not None:
             conv.register_unstructure_hook(scalar.type, scalar.write)
-    conv.register_structure_hook_factory(cols.is_mutable_sequence, _listing(cols.list_structure_factory))
-    conv.register_structure_hook_factory(cols.is_any_set, _listing(_set))
-    conv.register_structure_hook_factory(_is_tuple, _listing(_tuple))
+    conv.register_structure_hook_factory(cols.is_mutable_sequence, _list)
+    conv.register_structure_hook_factory(cols.is_any_set, _set)
+    conv.register_structure_hook_factory(_is_tuple, _tuple)
     conv.register_structure_hook_factory(is_union, _union)
     conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
     conv.register_structure_hook_func(_is_enum, _enum)

@@ -92,20 +92,27 @@ def _read(text: str, phrases: _Phrases | None) -> list[tuple[int, int, str]]:
     text, count = phrases.words.subn(lambda word: _standing(phrases.letters.get(word[0]), word), text)
     found: list[str] = []
     for rule in phrases.rules if count else ():
-        text = rule.pattern.sub(functools.partial(_phrase, rule=rule, english=phrases.english, found=found), text)
+        text = _put_in_english(text, rule, phrases.english, found)
     return [(*one.span(), found[ord(one[0][0]) - _FIRST_PHRASE]) for one in _PHRASE.finditer(text)]
 
 
-def _phrase(match: re.Match[str], *, rule: _Rule, english: Mapping[str, Mapping[str, str]], found: list[str]) -> str:
-    """Add the English of a phrase to what was found, and return what stands for it. A phrase within loses its "in"."""
-    said = [
-        found[ord(group[0]) - _FIRST_PHRASE].removeprefix("in ")
-        if _PHRASE.match(group)
-        else english[kind].get(group[:1], group)
-        for kind, group in zip(rule.kinds, match.groups(""), strict=True)
-    ]
-    found.append(" ".join(rule.english.format(*said).split()))
-    return _standing(chr(_FIRST_PHRASE + len(found) - 1), match)
+def _put_in_english(text: str, rule: _Rule, english: Mapping[str, Mapping[str, str]], found: list[str]) -> str:
+    """Add the English of a rule's phrases to what was found, and return the text with what stands for them.
+
+    A phrase within another one loses its "in".
+    """
+
+    def standing(match: re.Match[str]) -> str:
+        said = [
+            found[ord(group[0]) - _FIRST_PHRASE].removeprefix("in ")
+            if _PHRASE.match(group)
+            else english[kind].get(group[:1], group)
+            for kind, group in zip(rule.kinds, match.groups(""), strict=True)
+        ]
+        found.append(" ".join(rule.english.format(*said).split()))
+        return _standing(chr(_FIRST_PHRASE + len(found) - 1), match)
+
+    return rule.pattern.sub(standing, text)
 
 
 def _standing(char: str | None, match: re.Match[str]) -> str:

@@ -192,11 +192,7 @@ def _validator(check: Callable[[object, str], object]) -> Validator:
 
 def whole(least: int, most: int | None = None) -> Validator:
     """Return a validator of whole numbers in a range."""
-
-    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        check_whole(value, attribute.name, least=least, most=most)
-
-    return validate
+    return _validator(lambda value, name: check_whole(value, name, least=least, most=most))
 
 
 count: Final = whole(0)

@@ -96,14 +96,6 @@ def _read_float(data: Any) -> float:
     return float(data)
 
 
-def _read_seconds(data: Any) -> dt.timedelta:
-    return dt.timedelta(seconds=_read_float(data))
-
-
-def _read_any(data: Any) -> Any:
-    return data
-
-
 def _read_text(name: str, parse: Callable[[str], Any], data: Any) -> Any:
     if not isinstance(data, str):
         raise WrongTypeError(f"expected the text of a {name}, found {type(data).__name__}")
@@ -182,9 +174,8 @@ def _parse_decimal(text: str) -> decimal.Decimal:
 
 def _read_subject(text: str) -> MemorySubject:
     """Return the subject of a text such as ``user:alice``, without what is declared of it."""
-    name, colon, individual = text.partition(":")
-    subject = MemorySubject(name.replace("%3A", ":").replace("%25", "%"))
-    return subject.individual(individual) if colon else subject
+    subject = MemorySubject.parse(text)
+    return attrs.evolve(subject, name=subject.name.replace("%3A", ":").replace("%25", "%"))
 
 
 def _write_subject(subject: MemorySubject) -> str:
@@ -247,7 +238,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         words="number of seconds",
         sample=3600,
         spoken="one hour",
-        read=_read_seconds,
+        read=lambda data: dt.timedelta(seconds=_read_float(data)),
         write=dt.timedelta.total_seconds,
         parse=_parse_seconds,
         kind=ScalarKind.NUMBER,
@@ -287,7 +278,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         json_type=object,
         words="any JSON",
         sample="Alder",
-        read=_read_any,
+        read=lambda data: data,
         parse=_parse_json,
     ),
 )

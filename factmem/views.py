@@ -13,7 +13,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class View:
     """The scopes, anchored at the tenant, and the subjects that a memory is confined to.
 
@@ -48,6 +48,24 @@ class View:
         """Return whether a subject is one of the view's, by its key."""
         return not self.subjects or any(subject.key == key for subject in self.subjects)
 
+    def check_reaches(self, *scopes: MemoryScope) -> None:
+        """Raise unless scopes lie in the view.
+
+        Raises:
+            OutOfViewError: One of them does not.
+        """
+        if not all(map(self.reaches, scopes)):
+            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+
+    def check_about(self, *subjects: MemorySubject) -> None:
+        """Raise unless subjects are the view's.
+
+        Raises:
+            OutOfViewError: One of them is not.
+        """
+        if not all(self.is_about(subject.key) for subject in subjects):
+            raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
+
     def holds(self, place: Place) -> bool:
         """Return whether a place lies in the view."""
         return self.reaches(place.scope) and self.is_about(place.subject.key)
@@ -76,16 +94,14 @@ class View:
         Raises:
             OutOfViewError: The other view leads out of this one.
         """
-        if not all(self.is_about(subject.key) for subject in other.subjects):
-            raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
+        self.check_about(*other.subjects)
         view = attrs.evolve(self.naming(other.subjects), subjects=other.subjects or self.subjects)
         if not (self.scopes and other.scopes):
             scoped = other if other.scopes else self
             return attrs.evolve(view, roots=scoped.roots, exact=scoped.exact)
         whole = tuple(scope for scope in other.roots if any(root.contains(scope) for root in self.roots))
         rest = tuple(scope for scope in (*other.exact, *other.roots) if scope not in whole)
-        if not all(map(self.reaches, rest)):
-            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        self.check_reaches(*rest)
         return attrs.evolve(view, roots=whole, exact=rest)
 
 
@@ -93,7 +109,7 @@ UNCONFINED: Final = View()
 """The view that is not confined."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class Sight:
     """The assertions that a caller may see, of one tenant.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -16,6 +16,7 @@ import attrs
 
 from factmem.abc.outlines import Outline
 from factmem.errors import InvalidDataError
+from factmem.progress import Progress
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 from factmem.store_findings import Finding
 from factmem.validators import instance_of
@@ -65,7 +66,7 @@ class Append:
     assertion: Assertion
     vector: NDArray[np.float32] | None = attrs.field(default=None, eq=False, repr=False)
     outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
-    follows: int | None = attrs.field(default=None, kw_only=True)
+    follows: int | None = None
 
     @property
     def tenant(self) -> str | None:
@@ -105,14 +106,8 @@ class StateRequest:
         expected: AssertionState | None = None,
     ) -> StateRequest:
         """Return the request of a change of a recorded assertion's state."""
-        return cls(
-            assertion_id=recorded.id,
-            tenant=recorded.assertion.place.scope.tenant,
-            state=state,
-            reason=reason,
-            actor=actor,
-            expected=expected,
-        )
+        id, tenant = recorded.id, recorded.assertion.place.scope.tenant
+        return cls(assertion_id=id, tenant=tenant, state=state, reason=reason, actor=actor, expected=expected)
 
 
 Statement: TypeAlias = Append | StateRequest
@@ -340,7 +335,7 @@ class KeepsLog(Protocol):
         """Mark copies as finished; the next write continues their sequences. Repeating is harmless."""
         ...
 
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+    async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
         """Read everything, and return what is wrong, what is to be done and what waits, for every tenant.
 
         Formats, checksums and seals, references, vectors, pending erasures and the modes of files are checked. A sound
@@ -391,7 +386,7 @@ class UpgradesFormat(Protocol):
         """
         ...
 
-    async def upgrade(self, *, create: bool = False, progress: Callable[[int, int], None] | None = None) -> None:
+    async def upgrade(self, *, create: bool = False, progress: Progress | None = None) -> None:
         """Bring the store to the newest format, all or nothing, and remove what the older one leaves.
 
         Writers wait meanwhile. A store of the newest format stays as it is.
@@ -454,7 +449,7 @@ class KeepsFiles(KeepsLog, Protocol):
         """Return a provider with the same options and the same key, for a store at another path."""
         ...
 
-    async def copy_to(self, path: Path, *, progress: Callable[[int, int], None] | None = None) -> None:
+    async def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
         """Copy the store, as it is at one moment, to a path where nothing lies yet; its folder exists.
 
         Others may use the store meanwhile. An encrypted store stays encrypted, and the copy opens with the same key.

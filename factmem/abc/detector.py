@@ -71,7 +71,7 @@ class Message:
     timestamp: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
     media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
-    not_text: int = attrs.field(default=0, kw_only=True, validator=count)
+    not_text: int = attrs.field(default=0, validator=count)
     medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
 
     @property
@@ -116,7 +116,7 @@ class Conversation:
     @property
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
-        return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
+        return sum([it.not_text + len(it.media) for it in self.messages if (it.not_text or it.media) and it.detectable])
 
 
 def _facts(facts: Iterable[Fact[Any]]) -> tuple[Fact[Any], ...]:
@@ -194,7 +194,7 @@ class DetectionRequest:
             ("topics", [topic.label for topic in self.topics]),
         ):
             if len(set(names)) < len(names):
-                raise InvalidDataError(f"two {what} of a request have the same name", path=f"$.{what}")
+                raise InvalidDataError(f"two {what} of a request have one name: rename one", path=f"$.{what}")
         check_distinct(self.concepts)
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 import attrs
 
+from factmem.progress import Progress
 from factmem.store_findings import Finding
 
 
@@ -168,7 +169,7 @@ class LogStorage(Protocol):
         """
         ...
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Read every file without changing it, and return what is wrong with each.
 
         Args:

@@ -93,6 +93,10 @@ class RunIdentity:
         )
 
 
+NOBODY: Final = RunIdentity()
+"""Identity of a run that names nobody."""
+
+
 def named_in(source: Any, name: str) -> Any:
     """Return an attribute of an object, or an item of a mapping; None if there is none."""
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)

@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
-from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import anyio
@@ -117,7 +116,7 @@ class ThreadMemoryHolder:
         if self._loops.missed:
             self._loops.missed = False
             thread.start(memory.inbox.resume)
-        return thread.start(partial(work, memory))
+        return thread.start(lambda: work(memory))
 
     def _running(self) -> tuple[MemoryThread, Memory]:
         with self._starting:
@@ -165,12 +164,8 @@ class SavedHistory(OfSubmission):
 
     async def wait(self) -> tuple[Remembered, ...]:
         """Wait until every unit is processed or has failed, and return the outcomes."""
-        return await self._held.use(partial(_waited, self._submission))
+        return await self._held.use(lambda _: self._submission.wait())
 
     def wait_blocking(self) -> tuple[Remembered, ...]:
         """Wait like `wait`, without an event loop; see `factmem.AgentMemory`."""
-        return self._held.use_blocking(partial(_waited, self._submission))
-
-
-async def _waited(submission: Submission, memory: Memory) -> tuple[Remembered, ...]:
-    return await submission.wait()
+        return self._held.use_blocking(lambda _: self._submission.wait())

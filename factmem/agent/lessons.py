@@ -7,16 +7,14 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
-import anyio.to_thread
 import attrs
 from anyio import to_thread
 
 from factmem.abc.model import LanguageModel
-from factmem.agent.config import RunIdentity
+from factmem.agent.config import NOBODY, RunIdentity
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock, in_force
 from factmem.agent.run import MemoryRun
@@ -84,7 +82,7 @@ async def _distilled(model: LanguageModel, output: str, feedback: str) -> list[_
     lessons = [_Distilled(text, span) for text, span in found if span is not None]
     if found and not lessons:
         return [_Distilled(feedback, (0, len(feedback)))]
-    return await anyio.to_thread.run_sync(_grounded, lessons, output, feedback)
+    return await to_thread.run_sync(_grounded, lessons, output, feedback)
 
 
 def _grounded(lessons: Iterable[_Distilled], output: str, feedback: str) -> list[_Distilled]:
@@ -150,7 +148,6 @@ _HARMLESS: Final = frozenset({"standing order"})
 _blocks: ContextVar[Mapping[Lessons, MemoryBlock]] = ContextVar("factmem_lessons", default=MappingProxyType({}))
 """The lessons for the call under way, by their collection: one decorated function may call another's."""
 
-_NOBODY: Final = RunIdentity()
 _NOT_LOADED, _NOT_APPLIED = "no lessons could be loaded", "lessons could not be applied"
 _NOT_SAVED: Final = "no lesson could be saved"
 
@@ -229,7 +226,7 @@ class Lessons:
         """The lessons for the call of a `reviewed` function that is under way; empty outside of one."""
         return _blocks.get().get(self, MemoryBlock())
 
-    async def recall(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
+    async def recall(self, task: str, about: str = "", *, identity: RunIdentity = NOBODY) -> MemoryBlock:
         """Return the lessons of a task, rendered for a prompt.
 
         A lesson that a newer one about the same overtakes is left out.
@@ -246,21 +243,23 @@ class Lessons:
         """
         return await self._recall(self._memory.for_run(identity), task, about)
 
-    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
+    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = NOBODY) -> MemoryBlock:
         """Recall like `recall`, without an event loop.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
-        policy = run.config.loading.on_failure
-        return run.use_blocking(lambda run: self._recall(run, task, about), _NOT_LOADED, policy, MemoryBlock())
+        return run.use_blocking(
+            lambda run: self._recall(run, task, about), _NOT_LOADED, run.config.loading.on_failure, MemoryBlock()
+        )
 
     async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
-        recall = partial(self._recalled, run, task=task, about=about)
-        return await self._attempted(run, recall, _NOT_LOADED, MemoryBlock())
+        return await self._attempted(
+            run, lambda memory: self._recalled(run, memory, task, about), _NOT_LOADED, MemoryBlock()
+        )
 
-    async def apply(self, task: str, output: str, *, identity: RunIdentity = _NOBODY) -> str:
+    async def apply(self, task: str, output: str, *, identity: RunIdentity = NOBODY) -> str:
         """Return an output with the lessons of its task applied by the language model.
 
         It is returned as it is if there are no lessons, or if it holds secrets, which are not sent to a model.
@@ -278,8 +277,9 @@ class Lessons:
 
     def _apply_blocking(self, task: str, output: str) -> str:
         run = self._memory.for_run()
-        policy = run.config.loading.on_failure
-        return run.use_blocking(lambda run: self._apply(run, task, output), _NOT_APPLIED, policy, output)
+        return run.use_blocking(
+            lambda run: self._apply(run, task, output), _NOT_APPLIED, run.config.loading.on_failure, output
+        )
 
     async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
         if (model := self._model) is None:
@@ -289,7 +289,7 @@ class Lessons:
             )
 
         async def apply(memory: Memory) -> str:
-            block = await self._recalled(run, memory, task=task, about=output)
+            block = await self._recalled(run, memory, task, output)
             if not block or (await to_thread.run_sync(redact, output)).findings:
                 return output
             return await _rewritten(model, output, [str(record.value) for record in block.records])
@@ -303,7 +303,7 @@ class Lessons:
         feedback: str,
         *,
         taught: Sequence[str] | None = None,
-        identity: RunIdentity = _NOBODY,
+        identity: RunIdentity = NOBODY,
     ) -> tuple[FactRecord[str], ...]:
         """Keep what a person said about an output as lessons, and return them. They are on disk when this returns.
 
@@ -329,7 +329,7 @@ class Lessons:
         feedback: str,
         *,
         taught: Sequence[str] | None = None,
-        identity: RunIdentity = _NOBODY,
+        identity: RunIdentity = NOBODY,
     ) -> tuple[FactRecord[str], ...]:
         """Learn like `learn`, without an event loop.
 
@@ -337,14 +337,23 @@ class Lessons:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
-        policy = run.config.saving.on_failure
-        return run.use_blocking(lambda run: self._learn(run, task, output, feedback, taught), _NOT_SAVED, policy, ())
+        return run.use_blocking(
+            lambda run: self._learn(run, task, output, feedback, taught),
+            _NOT_SAVED,
+            run.config.saving.on_failure,
+            (),
+        )
 
     async def _learn(
         self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None
     ) -> tuple[FactRecord[str], ...]:
-        learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-        return await self._attempted(run, learn, _NOT_SAVED, (), loads=False)
+        return await self._attempted(
+            run,
+            lambda memory: self._learnt(run, memory, task, output, feedback, taught),
+            _NOT_SAVED,
+            (),
+            loads=False,
+        )
 
     @overload
     def reviewed(
@@ -443,7 +452,7 @@ class Lessons:
         seen = memory if run.identity.user_id is None else memory.view(viewer=run.identity.user_id)
         return seen.scope(self.scope)
 
-    async def _recalled(self, run: MemoryRun, memory: Memory, *, task: str, about: str) -> MemoryBlock:
+    async def _recalled(self, run: MemoryRun, memory: Memory, task: str, about: str) -> MemoryBlock:
         view, subject = self._view(run, memory).view(reviewed=True), _task(task)
         records = await view.list_records(limit=_MOST, concepts=[LESSON], subjects=[subject], sources=[self.source])
         lessons = in_force(filter(_is_applied, records), _wording)
@@ -456,14 +465,25 @@ class Lessons:
         return _rendered(lessons[: self._limit], loading.budget, loading.count_tokens)
 
     async def _learnt(
-        self, run: MemoryRun, memory: Memory, *, task: str, output: str, feedback: str, taught: Sequence[str] | None
+        self, run: MemoryRun, memory: Memory, task: str, output: str, feedback: str, taught: Sequence[str] | None
     ) -> tuple[FactRecord[str], ...]:
         said, shown, *texts = await to_thread.run_sync(_cleaned, feedback, output, *(taught or ()))
         if not says_something(said):
             return ()
-        view, whole = self._view(run, memory), (0, len(said))
-        keep = partial(self._kept, run, view, _task(task), shown, said)
-        verbatim = await keep(said, whole)
+        view, subject = self._view(run, memory), _task(task)
+
+        async def keep(lesson: _Distilled) -> FactRecord[str]:
+            (record,) = await view.save(
+                MultipleFacts(LESSON, (lesson.text,)),
+                subject=subject,
+                scope=self.scope,
+                details=self._details(run, shown, said, lesson.span),
+                private=not self.shared and run.identity.user_id is not None,
+            )
+            return record
+
+        whole = (0, len(said))
+        verbatim = await keep(_Distilled(said, whole))
         try:
             if taught is not None:
                 lessons_in = [_Distilled(text, whole) for text in texts if says_something(text)]
@@ -475,14 +495,12 @@ class Lessons:
         except ModelError as error:
             _log.warning("feedback is kept as it was said, since the model failed: %s", type(error).__name__)
             return (verbatim,)
-        lessons = {record.id: record for record in [await keep(item.text, item.span) for item in found]}
+        lessons = {record.id: record for record in [await keep(lesson) for lesson in found]}
         if verbatim.id not in lessons and verbatim.state is AssertionState.ACTIVE:
             await view.retract(verbatim.id, reason="distilled")
         return tuple(lessons.values())
 
-    async def _kept(
-        self, run: MemoryRun, view: Memory, task: MemorySubject, output: str, feedback: str, text: str, span: Span
-    ) -> FactRecord[str]:
+    def _details(self, run: MemoryRun, output: str, feedback: str, span: Span) -> FactDetails:
         user, (start, end) = run.identity.user_id, span
         everyones = self.shared and user is not None
         speaker = None if everyones else user
@@ -490,15 +508,7 @@ class Lessons:
         if output.strip() and not everyones:  # what was written for one user may tell others about them
             name = run.config.agent_name
             evidence.append(Evidence(quote=output[:_LONGEST_OUTPUT], role="assistant", speaker=name))
-        details = FactDetails(origin=Origin.USER, source=self.source, evidence=tuple(evidence))
-        (record,) = await view.save(
-            MultipleFacts(LESSON, (text,)),
-            subject=task,
-            scope=self.scope,
-            details=details,
-            private=not self.shared and user is not None,
-        )
-        return record
+        return FactDetails(origin=Origin.USER, source=self.source, evidence=tuple(evidence))
 
 
 def _task(name: str) -> MemorySubject:

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.config import FailurePolicy, RunIdentity, named_in
+from factmem.agent.config import NOBODY, FailurePolicy, RunIdentity, named_in
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
@@ -115,10 +115,6 @@ def _messages_in(state: Any) -> Sequence[Any]:
     return found
 
 
-def _nobody(state: Any) -> RunIdentity:
-    return RunIdentity()
-
-
 @attrs.frozen(kw_only=True)
 class StateAccess(Generic[StateT]):
     """Access of nodes to the state of a graph, as functions that a type checker can check.
@@ -133,7 +129,7 @@ class StateAccess(Generic[StateT]):
 
     messages: Callable[[StateT], Sequence[Any]] = _messages_in
     update: Callable[[list[Any]], Mapping[str, Any]] = lambda history: {"messages": history}
-    identity: Callable[[StateT], RunIdentity] = _nobody
+    identity: Callable[[StateT], RunIdentity] = lambda state: NOBODY
 
 
 _PLAIN: Final = StateAccess[Any]()
@@ -293,24 +289,14 @@ def _saving(
 
 
 def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any], policy: FailurePolicy) -> Node:
-    def said(state: Any, config: Any) -> tuple[Sequence[Any], RunIdentity]:
-        inner = state.state if _is_step(state) else state
-        return access.messages(inner), access.identity(inner).or_else(_identity(state, config))
-
-    def passed_on(state: Any, history: list[Any] | None) -> Any:
-        if not _is_step(state):
-            return {} if history is None else access.update(history)
-        if history is not None:
-            _replace(state.state, access.update(history))
-        return state.inputs
-
     async def node(state: Any, config: Any = None) -> Any:
-        return passed_on(state, await work(*said(state, config)))
+        return _passed_on(access, state, await work(*_said(access, state, config)))
 
     def blocking(state: Any, config: Any = None) -> Any:
-        history, identity = said(state, config)
+        history, identity = _said(access, state, config)
         run = memory.for_run(identity)
-        return passed_on(state, run.use_blocking(lambda _: work(history, identity), f"{name} failed", policy, None))
+        loaded = run.use_blocking(lambda _: work(history, identity), f"{name} failed", policy, None)
+        return _passed_on(access, state, loaded)
 
     for function in (node, blocking):
         function.__name__ = function.__qualname__ = name
@@ -318,6 +304,21 @@ def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any],
         del function.__annotations__["config"]
     setattr(node, "blocking", blocking)  # noqa: B010 - type checkers know no attributes of functions
     return cast("Node", node)
+
+
+def _said(access: StateAccess[Any], state: Any, config: Any) -> tuple[Sequence[Any], RunIdentity]:
+    """Return the history in a state, and the identity of the run."""
+    inner = state.state if _is_step(state) else state
+    return access.messages(inner), access.identity(inner).or_else(_identity(state, config))
+
+
+def _passed_on(access: StateAccess[Any], state: Any, history: list[Any] | None) -> Any:
+    """Return what a node passes on: an update of the state, or the inputs of a step, whose state is changed."""
+    if not _is_step(state):
+        return {} if history is None else access.update(history)
+    if history is not None:
+        _replace(state.state, access.update(history))
+    return state.inputs
 
 
 def _is_step(state: Any) -> bool:

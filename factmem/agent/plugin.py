@@ -16,7 +16,7 @@ import attrs
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Message
 from factmem.agent.chat_history import DictFormat, Hearing, HistoryFormat, MessageFormat, spoken, with_block
-from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
+from factmem.agent.config import NOBODY, AgentMemoryConfig, NoStoreWarning, RunIdentity
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
 from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
@@ -134,9 +134,6 @@ def _caller() -> int:
     return level
 
 
-_NOBODY: Final = RunIdentity()
-
-
 class AgentMemory:
     """Memory for an agent: known facts are added to its requests, and its conversations are saved.
 
@@ -169,7 +166,7 @@ class AgentMemory:
                 NoStoreWarning,
                 stacklevel=_caller(),
             )
-        self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=_NOBODY)
+        self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=NOBODY)
         store = self.config.store
         self._hearing: Final = Hearing()
         self._held: MemoryHolder = (
@@ -237,7 +234,7 @@ class AgentMemory:
         if len(declared) > len(self.config.concepts):
             self.config = attrs.evolve(self.config, concepts=declared)
 
-    def for_run(self, identity: RunIdentity = _NOBODY, *, product: str | None = None) -> MemoryRun:
+    def for_run(self, identity: RunIdentity = NOBODY, *, product: str | None = None) -> MemoryRun:
         """Return one run of the agent.
 
         Args:
@@ -261,7 +258,7 @@ class AgentMemory:
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
-        identity: RunIdentity = _NOBODY,
+        identity: RunIdentity = NOBODY,
     ) -> list[NativeT]:
         """Return a history with the known facts of some concepts, before the user's last message.
 
@@ -290,7 +287,7 @@ class AgentMemory:
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
-        identity: RunIdentity = _NOBODY,
+        identity: RunIdentity = NOBODY,
     ) -> list[NativeT]:
         """Return a history with the known facts of all concepts; see `load_facts_to_agent`.
 
@@ -310,7 +307,7 @@ class AgentMemory:
         *,
         looking_for: DetectionRequest | None = None,
         scope: MemoryScope | ScopeKind | str | None = None,
-        identity: RunIdentity = _NOBODY,
+        identity: RunIdentity = NOBODY,
     ) -> SavedHistory | None:
         """Submit a history for detection; see `MemoryRun.save`.
 

@@ -15,7 +15,6 @@ from factmem.agent.repetitions import Coverage, Excerpt, means_more
 from factmem.details import Evidence, Origin
 from factmem.detection.standing_instructions import instructions_in, overtakes
 from factmem.detection.utterances import covers
-from factmem.facts import STATEMENT
 from factmem.hidden_characters import escaped, escaped_words
 from factmem.records import FactRecord
 from factmem.sentences import Span, sentence_spans, tells
@@ -152,7 +151,7 @@ class _Part(enum.IntEnum):
 def is_instruction(record: FactRecord[Any]) -> bool:
     """Return whether a record is a standing instruction of the user, with no flag other than ``standing order``."""
     return (
-        record.concept.keyword == STATEMENT.keyword
+        record.is_statement
         and record.details.origin is Origin.USER
         and EXPLICIT_INSTRUCTIONS.label in record.details.topics
         and _OF_AN_ORDER.issuperset(record.details.flags)
@@ -165,13 +164,13 @@ def belongs_in_file(record: FactRecord[Any]) -> bool:
     Typed facts are, standing instructions, what was written on purpose (by a tool, in a file, by an import), and what
     else the user says that tells something and is not flagged.
     """
-    if record.concept.keyword != STATEMENT.keyword or is_instruction(record) or record.details.source is not None:
+    if not record.is_statement or is_instruction(record) or record.details.source is not None:
         return True
     return record.details.origin is not Origin.ASSISTANT and not record.details.flags and tells(str(record.value))
 
 
 def _part_of(record: FactRecord[Any]) -> _Part:
-    if record.concept.keyword != STATEMENT.keyword:
+    if not record.is_statement:
         return _Part.FACT
     if record.details.origin is Origin.ASSISTANT:
         return _Part.ASSISTANT
@@ -180,11 +179,7 @@ def _part_of(record: FactRecord[Any]) -> _Part:
 
 def _is_verbatim(record: FactRecord[Any]) -> bool:
     """Return whether a record is a statement that quotes its message word for word."""
-    return (
-        record.concept.keyword == STATEMENT.keyword
-        and bool(record.evidence)
-        and (record.evidence[0].quote == record.value)
-    )
+    return record.is_statement and bool(record.evidence) and (record.evidence[0].quote == record.value)
 
 
 class _Filling:
@@ -370,6 +365,12 @@ def written(value: object, value_type: Any) -> str:
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
 
+def as_text(record: FactRecord[Any]) -> str:
+    """Return the value of a record as text, after its keyword unless it is a statement."""
+    text = written(record.value, record.concept.value_type)
+    return text if record.is_statement else f"{record.concept.keyword}: {text}"
+
+
 def _readable(value: object, value_type: Any) -> str:
     """Return a value as a model reads it: a duration as 1:30:00, a numbered member by its name, others as `written`."""
     match value:
@@ -388,7 +389,7 @@ def _block(lines: Sequence[str], heading: str = _HEADING) -> str:
 def _line(
     record: FactRecord[Any], zone: dt.tzinfo, *, ids: bool, tag: str | None = None, excerpt: Excerpt | None = None
 ) -> str:
-    tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
+    tag = tag or ("statement" if record.is_statement else "fact")
     content = _marked(excerpt) if excerpt else escaped_words(_readable(record.value, record.concept.value_type))
     speaker = record.evidence[0].speaker if record.evidence else None
     asked, after = next(((item.answers, item.corrects or None) for item in record.evidence[:1]), (None, None))
@@ -414,7 +415,7 @@ def _line(
 
 
 def _position(record: FactRecord[Any]) -> tuple[int, str, bool, str, dt.datetime, int]:
-    free = record.concept.keyword == STATEMENT.keyword
+    free = record.is_statement
     subject = record.subject
     said = record.timestamp, record.revision
     return (subject.priority_level, str(subject), free, record.concept.keyword, *said)

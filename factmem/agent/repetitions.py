@@ -139,21 +139,21 @@ def _text(text: str) -> _Text:
     return _Text(text)
 
 
+@attrs.frozen(eq=False)
 class _Clause:
     """A clause with something to tell.
 
-    Args:
+    Attributes:
         of: The text that it is in.
         span: Its place there.
         terms: Its words with content, as they are compared.
         opens: Whether it opens a sentence.
     """
 
-    def __init__(self, of: _Text, span: Span, terms: frozenset[str], *, opens: bool) -> None:
-        self.span = span
-        self.terms = terms
-        self._of = of
-        self._opens = opens
+    _of: _Text
+    span: Span
+    terms: frozenset[str]
+    _opens: bool = attrs.field(kw_only=True)
 
     @functools.cached_property
     def names(self) -> frozenset[str]:

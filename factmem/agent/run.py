@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Message
-from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.chat_history import Hearing, conversation_id
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
     Found,
     MemoryBlock,
-    in_force,
-    instruction_in,
-    is_instruction,
     rendered,
     rendered_block,
 )
+from factmem.agent.search import SAVE_MEMORY, Search, query_of
 from factmem.details import Origin, Treatment
 from factmem.errors import (
     CapabilityError,
@@ -36,17 +31,15 @@ from factmem.errors import (
     ReadOnlyError,
     RecordNotFoundError,
 )
-from factmem.facts import STATEMENT, Concept, FactType
+from factmem.facts import Concept
 from factmem.legal_names import folded_keyword
 from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.facade import Memory, keeps_log, recall_each, revisions_of, subjects_named, zone_of
-from factmem.memory.filters import Filters
+from factmem.memory.facade import Memory, keeps_log, subjects_named, zone_of
 from factmem.recall.marks import still_true
-from factmem.recall.results import RecallMatch, RecallMatches
+from factmem.recall.results import RecallMatches
 from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope, ScopeKind
-from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
 from factmem.validators import one_or_more
 
@@ -54,19 +47,10 @@ T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 
-_LONGEST_QUERY: Final = 4_000
-"""Maximum length of a query, in characters; its end is kept."""
-
-_MOST_INSTRUCTIONS: Final = 50
-"""Maximum number of standing instructions considered, newest first."""
-
 _TO_GO: Final = 'Ask the user to say so if it is to go: "forget that …"'
 _ONLY_THERE: Final = "Here it can be removed in the application alone: tell the user so."
 _MOST_NAMED: Final = 3
 """Maximum number of further subjects that a request names."""
-
-_MOST_OF_ASSISTANT: Final = 10
-"""Maximum number of the assistant's statements considered, best first."""
 
 
 @attrs.frozen(kw_only=True)
@@ -168,17 +152,17 @@ class MemoryRun:
         if hooks.before_load and not await called(hooks.before_load, self.identity, history):
             return MemoryBlock()
         wanted = loading.concepts if concepts is None else one_or_more("concepts", concepts, Concept, str)
-        ask = partial(
-            self._best,
-            history=history,
-            concepts=wanted,
-            subjects=None if subjects is None else tuple(map(self._narrowed, subjects)),
-            scopes=None if scopes is None else tuple(scopes),
+        about = None if subjects is None else tuple(map(self._narrowed, subjects))
+        places = None if scopes is None else tuple(scopes)
+        found = await self.attempt(
+            lambda memory: self._best(memory, history, wanted, about, places),
+            "nothing could be loaded",
+            loading.on_failure,
+            Found(),
         )
-        found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, Found())
         if hooks.after_load:
             found = attrs.evolve(found, records=tuple(await called(hooks.after_load, self.identity, found.records)))
-        return rendered_block(found, loading, _query(history, loading.messages))
+        return rendered_block(found, loading, query_of(history, loading.messages))
 
     def hear(self, history: Sequence[Message]) -> Sequence[Message]:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
@@ -376,7 +360,6 @@ class MemoryRun:
     async def _best(
         self,
         memory: Memory,
-        *,
         history: Sequence[Message],
         concepts: Collection[Concept[Any, Any] | str] | None,
         subjects: tuple[MemorySubject, ...] | None,
@@ -384,79 +367,19 @@ class MemoryRun:
     ) -> Found:
         if concepts is not None and not concepts:
             return Found()
-        view, loading = self.view(memory, scopes).view(reviewed=True), self.config.loading
-        current = {(conversation_id(self.identity, history), message.id) for message in history}
-        query = _query(history, loading.messages)
-        named = await _named_in(self, view, query) if subjects is None else ()
+        view = self.view(memory, scopes).view(reviewed=True)
+        query = query_of(history, self.config.loading.messages)
+        named: tuple[MemorySubject, ...] = ()
         if subjects is None:
+            named = await _named_in(self, view, query)
             keys = {subject.key for subject in named}
             subjects = tuple(it for it in (self.user, *self.config.subjects) if it.key not in keys)
-        typed, statements = _kinds(concepts)
-        asks = concepts is not None or not query or _asks(query)
-        if not asks and self.config.concepts:
-            typed = Filters(concepts=self.config.concepts)
-        said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
-        wants: dict[str, tuple[Filters, int]] = {}
-        if typed is not None:
-            wants["facts"] = typed, loading.limit
-        if statements and asks:
-            wants["own"] = said, loading.limit + len(current)
-            if loading.assistant_share:
-                wants["replies"] = {**said, "assistant": True}, _MOST_OF_ASSISTANT
-        looked_up = await self._looked_up(view, query, subjects, named, list(wants.values()))
-        found = dict(zip(wants, looked_up, strict=True))
-        facts, own, replies = (found.get(name, Found()) for name in ("facts", "own", "replies"))
-        facts = attrs.evolve(facts, earlier=await _earlier(view, facts.records))
-        about: Sequence[FactRecord[Any]] = ()
-        kept: Sequence[FactRecord[Any]] = ()
-        if statements:
-            # A listing by topic is fast in a large store: it reads one column and computes no scores.
-            standing = await view.list_records(
-                limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
-            )
-            if not loading.overtaken:
-                facts = await _settled(view, (*subjects, *named), facts, own.replacing)
-            instructions = [*filter(is_instruction, standing)]
-            kept = in_force(instructions, instruction_in)
-            overtaken = {record.id for record in instructions} - {record.id for record in kept}
-            about = [*own.records, *(record for record in replies.records if _answers(query, record))]
-            about = [record for record in about if record.id not in overtaken]
+        search = Search(view=view, config=self.config, query=query, subjects=subjects, named=named)
+        current = {(conversation_id(self.identity, history), message.id) for message in history}
         told = {message.content.strip() for message in history}
-        best = {record.id: record for record in (*kept, *facts.records, *about)}
-        unsaid = tuple(record for record in best.values() if not _is_stated_in(current, told, record))
-        return attrs.evolve(facts, records=unsaid, newer=own.newer, zone=zone_of(memory))
-
-    async def _looked_up(
-        self,
-        view: Memory,
-        query: str,
-        subjects: tuple[MemorySubject, ...],
-        named: tuple[MemorySubject, ...],
-        several: Sequence[tuple[Filters, int]],
-    ) -> list[Found]:
-        """Return the best records for a query by each filter, up to a number; the newest if the query is empty.
-
-        Each of the named subjects is searched by itself: its fact of a concept stands beside that of the others.
-        """
-        loading = self.config.loading
-        if not query:
-            given = [(_about(wanted, subjects), limit) for wanted, limit in several]
-            listed = [await view.list_records(limit=limit, strongest=True, **wanted) for wanted, limit in given]
-            return [Found(records=tuple(newest)) for newest in listed]
-        of_subjects = [subjects, *((subject,) for subject in named)]
-        given = [(_about(wanted, those), limit) for wanted, limit in several for those in of_subjects]
-        matches = await recall_each(
-            view, query, given, min_score=loading.min_score, settings=self.config.recall, strongest=True
-        )
-        found: list[Found] = []
-        for number, (_, limit) in enumerate(several):
-            best: Sequence[RecallMatch]
-            best, *of_named = matches[number * len(of_subjects) :][: len(of_subjects)]
-            if of_named:
-                together = itertools.chain(best, *of_named)
-                best = sorted(together, key=lambda match: -match.score)[:limit]
-            found.append(_found(best, overtaken=loading.overtaken))
-        return found
+        found = await search.found(concepts, spare=len(current))
+        unsaid = tuple(record for record in found.records if not _is_stated_in(current, told, record))
+        return attrs.evolve(found, records=unsaid, zone=zone_of(memory))
 
     def _as_submitted(self, message: Message) -> Message:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
@@ -478,83 +401,6 @@ class MemoryRun:
         return self.user if subject.key == self.config.user.key else subject
 
 
-def _about(wanted: Filters, subjects: tuple[MemorySubject, ...]) -> Filters:
-    return {**wanted, "subjects": subjects}
-
-
-def _found(matches: Sequence[RecallMatch], *, overtaken: bool) -> Found:
-    """Return the records of matches.
-
-    A statement that another one overtakes stays, as does one whose fact was replaced: parts of them may still hold.
-
-    Args:
-        matches: The matches.
-        overtaken: See `Loading.overtaken`.
-    """
-    if overtaken:
-        return Found(records=tuple(match.record for match in matches))
-    held = [match for match in matches if not match.retracted]
-    later = {match.record.id: match.newer for match in held if match.newer is not None}
-    newer = {id: record for id, record in later.items() if record.concept.keyword == STATEMENT.keyword}
-    pairs = ((newer.get(match.record.id, match.record), match.record) for match in held)
-    records = {record.id: record for pair in pairs for record in pair}
-    replacing = tuple(record for id, record in later.items() if id not in newer)
-    return Found(records=tuple(records.values()), newer=newer, replacing=replacing)
-
-
-async def _earlier(view: Memory, records: Sequence[FactRecord[Any]]) -> Mapping[str, Sequence[FactRecord[Any]]]:
-    """Return the revisions of records before those that are shown, newest first, by record id."""
-    past = await revisions_of(view, [record.id for record in records]) if records else {}
-    shown = {record.id: record.revision for record in records}
-    return {id: [it for it in reversed(said) if it.revision < shown[id]] for id, said in past.items()}
-
-
-def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
-    """Return the filter of the wanted typed facts (None if there are none), and whether statements are wanted."""
-    if concepts is None:
-        return Filters(without_concepts=[STATEMENT]), True
-    typed = [it for it in concepts if (it if isinstance(it, str) else it.keyword) != STATEMENT.keyword]
-    return Filters(concepts=typed) if typed else None, len(typed) < len(concepts)
-
-
-async def _settled(
-    view: Memory, subjects: Sequence[MemorySubject], facts: Found, replacing: Iterable[FactRecord[Any]]
-) -> Found:
-    """Return the best facts with those that replaced what statements tell, and with the values that do not hold.
-
-    The strongest fact of a concept alone holds: the others of its subject do not, whenever they were said.
-
-    Args:
-        view: The view of the run.
-        subjects: The subjects of the facts.
-        facts: The best facts.
-        replacing: See `Found.replacing`.
-    """
-    shown = {record.id: record for record in facts.records}
-    several = {record.id: record for record in replacing if record.id not in shown}
-    concepts = [it.concept for it in shown.values() if it.concept.fact_type is FactType.SINGLE]
-    concepts += [it.concept for it in several.values()]
-    if not concepts:
-        return facts
-    listed = partial(view.list_records, limit=None, concepts=concepts, subjects=subjects)
-    there = [it for it in await listed() if it.id not in shown]
-    if not there:
-        return facts
-    shown |= {it.id: it for it in await listed(strongest=True) if it.id in several}
-    held = {(it.subject.key, it.concept.keyword): it.value for it in shown.values()}
-    earlier, former = dict(facts.earlier), list[FactRecord[Any]]()
-    revisions = await revisions_of(view, [record.id for record in there])
-    for record in there:
-        said, place = revisions.get(record.id, [record]), (record.subject.key, record.concept.keyword)
-        if record.id in shown:
-            earlier[record.id] = said
-        elif record.concept.fact_type is FactType.SINGLE and place in held:
-            former += [it for it in said if it.value != held[place]]
-        elif record.id in several:
-            former += [it for it in said if it.value != record.value]
-    return attrs.evolve(facts, records=tuple(shown.values()), earlier=earlier, former=tuple(former))
-
-
 async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySubject, ...]:
     """Return the subjects that a query names, other than the user and individuals."""
     named = await subjects_named(view, query) if query else []
@@ -562,45 +408,14 @@ async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySub
     return tuple(it for it in named if it.individual_name is None and it.key not in own)[:_MOST_NAMED]
 
 
-def _answers(query: str, record: FactRecord[Any]) -> bool:
-    """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
-    return not query or record.details.source == _SAVED or bool(_content(query) & _content(str(record.value)))
-
-
-def _asks(query: str) -> bool:
-    """Return whether a query may ask for something: it has a word with content, a question or an order."""
-    lowered = folded(query)
-    language = language_of(lowered)
-    said = [lowered[slice(*span)] for span in sentence_spans(query)]
-    return bool(content_words(lowered, language)) or any(
-        is_question(it, language) or language.opens("orders", it) or language.ends("orders", it) for it in said
-    )
-
-
-def _content(text: str) -> frozenset[str]:
-    lowered = folded(text)
-    return frozenset(content_words(lowered, language_of(lowered)))
-
-
-def _query(history: Sequence[Message], count: int) -> str:
-    """Return the user's latest messages as a query, truncated at its start."""
-    contents = [message.content for message in history if message.role == "user" and message.content.strip()]
-    return "\n".join(contents[-count:])[-_LONGEST_QUERY:].strip()
-
-
 def _is_stated_in(
     current: Collection[tuple[str | None, str | None]], told: Collection[str], record: FactRecord[Any]
 ) -> bool:
     """Return whether a record is a statement from the current conversation: by its messages, or by their words."""
-    return record.concept.keyword == STATEMENT.keyword and (
-        record.value in told or any(item.message in current for item in record.evidence)
-    )
+    return record.is_statement and (record.value in told or any(item.message in current for item in record.evidence))
 
 
-_SAVED: Final = "save_memory"
-"""Source of what a model saves by its tool."""
-
-TOOL_NAMES: Final = ("recall_memory", _SAVED, "forget_memory")
+TOOL_NAMES: Final = ("recall_memory", SAVE_MEMORY, "forget_memory")
 """Names of the tools."""
 
 _MOST: Final = 50
@@ -628,9 +443,7 @@ class MemoryTools:
         self.run.check_user()
         loading = self.run.config.loading
         try:
-            matches, zone = await self.run.held.use(
-                partial(self._recalled, query=query, limit=max(1, min(limit, _MOST)))
-            )
+            matches, zone = await self.run.held.use(lambda memory: self._recalled(memory, query, limit))
         except InvalidDataError as error:
             return f"Nothing was looked up: {error}"
         except FactMemError as error:
@@ -653,7 +466,7 @@ class MemoryTools:
             return "Nothing was saved: this agent has no memory."
         self.run.check_user(private=self.run.config.saving.private)
         try:
-            outcome = await self.run.held.use(partial(self._saved, text=text))
+            outcome = await self.run.held.use(lambda memory: self._saved(memory, text))
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was saved: {error}"
         except FactMemError as error:
@@ -676,7 +489,7 @@ class MemoryTools:
         """
         self.run.check_user()
         try:
-            retracted = await self.run.held.use(partial(self._retracted, ids=memory_ids, reason=reason))
+            retracted = await self.run.held.use(lambda memory: self._retracted(memory, memory_ids, reason))
         except RecordNotFoundError:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
@@ -686,13 +499,13 @@ class MemoryTools:
             return "Nothing was taken back: the memory cannot be written now."
         return f"Taken back: {retracted}."
 
-    async def _recalled(self, memory: Memory, *, query: str, limit: int) -> tuple[RecallMatches, dt.tzinfo]:
+    async def _recalled(self, memory: Memory, query: str, limit: int) -> tuple[RecallMatches, dt.tzinfo]:
         run = self.run
         view = run.view(memory).view(reviewed=True)
         named = await _named_in(run, view, query)
         matches = await view.recall(
             query,
-            limit=limit,
+            limit=max(1, min(limit, _MOST)),
             min_score=run.config.loading.min_score,
             settings=run.config.recall,
             strongest=not named,  # a fact of a named subject stands beside that of the user
@@ -700,7 +513,7 @@ class MemoryTools:
         )
         return matches, zone_of(memory)
 
-    async def _saved(self, memory: Memory, *, text: str) -> Remembered:
+    async def _saved(self, memory: Memory, text: str) -> Remembered:
         run, saving = self.run, self.run.config.saving
         if not text.strip():
             raise InvalidDataError("the text is blank: say what to remember")
@@ -715,10 +528,10 @@ class MemoryTools:
             subject=run.user,
             scope=run.config.home,
             private=saving.private,
-            source=_SAVED if keeps_log(memory) else None,
+            source=SAVE_MEMORY if keeps_log(memory) else None,
         )
 
-    async def _retracted(self, memory: Memory, *, ids: list[str], reason: str) -> int:
+    async def _retracted(self, memory: Memory, ids: list[str], reason: str) -> int:
         run = self.run
         view = run.view(memory)
         if not keeps_log(memory):

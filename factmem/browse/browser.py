@@ -19,7 +19,6 @@ from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock
 from factmem.browse.charts import Graph, graph_of
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.record_rows import is_statement
 from factmem.browse.texts import shown, typed_value, value_text
 from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
@@ -383,14 +382,14 @@ class Browser:
             OutOfViewError: The subject lies outside of the memory's view.
         """
         found = await self.memory.list_records(subject=subject, limit=_MOST_OF_A_SUBJECT)
-        facts = sorted(found, key=lambda record: (is_statement(record), record.concept.keyword))
+        facts = sorted(found, key=lambda record: (record.is_statement, record.concept.keyword))
         info = await self.memory.admin.info(subjects=[subject])
         return SubjectPage(
             subject=subject,
             description=shown(found[0].subject.prompt_description) if found else "",
             records=info.records,
             facts=facts,
-            graph=graph_of(shown(subject), [record for record in facts if not is_statement(record)]),
+            graph=graph_of(shown(subject), [record for record in facts if not record.is_statement]),
         )
 
     async def inbox(self) -> InboxPage:

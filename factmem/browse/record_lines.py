@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from factmem.browse.record_rows import cited, details_of, is_general, is_statement, shape_of
+from factmem.browse.record_rows import cited, details_of, is_general, shape_of
 from factmem.browse.texts import short_id, shown, value_text
 from factmem.details import Evidence, Origin
 from factmem.json_form import value_json
@@ -61,7 +61,7 @@ def record_block(
 def headline(record: FactRecord[Any], longest: int = _LONGEST_ON_A_TERMINAL) -> Text:
     """Return a record's value as a line, with its keyword, who said it, and its state where they say something."""
     line = Text(_value_shown(value_json(record), longest), style="bold")
-    if not is_statement(record):
+    if not record.is_statement:
         line = Text(f"{shown(record.concept.keyword)} = ", style="bold") + line
     if record.details.origin is Origin.ASSISTANT:
         line = Text("the assistant said: ", style="italic") + line

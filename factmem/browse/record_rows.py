@@ -15,7 +15,6 @@ import attrs
 
 from factmem.browse.texts import moment, shown, value_text
 from factmem.details import Evidence, Origin
-from factmem.facts import STATEMENT
 from factmem.json_form import value_json
 from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
@@ -45,11 +44,6 @@ class Quote:
     speaker: str
     place: str
     repeats: bool
-
-
-def is_statement(record: FactRecord[Any]) -> bool:
-    """Return whether a record is a free statement, whose keyword says nothing."""
-    return record.concept.keyword == STATEMENT.keyword
 
 
 def is_general(record: FactRecord[Any]) -> bool:

@@ -100,21 +100,22 @@ async def forget(
                 revisions=_days(revisions), all_users=all_users, dry_run=dry_run
             )
         else:
-            erase: Callable[..., Awaitable[Erasure]] = partial(memory.admin.reset, all_users=all_users)
-            doomed = await (
-                erase(dry_run=True) if everything else _doomed(session, memory, await full_ids(memory, ids), filters)
-            )
-            named = [record.id for record in doomed]
-            if not everything:
-                erase = partial(memory.forget, *named)
+            erase: Callable[..., Awaitable[Erasure]]
+            if everything:
+                erase = partial(memory.admin.reset, all_users=all_users)
+                doomed = await erase(dry_run=True)
+            else:
+                doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
+                erase = partial(memory.forget, *(record.id for record in doomed))
             if dry_run:
                 _show_selected(session, doomed)
                 return
             if doomed and not yes:
                 await _confirm(session, doomed, partial(erase, dry_run=True))
-            if verify and (named or text):
+            if verify and (doomed or text):
+                named = (record.id for record in doomed)
                 traces = await memory.admin.traces(*named, texts=text or (), all_users=all_users)
-            doomed = receipt = await erase() if named else doomed
+            doomed = receipt = await erase() if doomed else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, dry_run=dry_run)
     if report is not None and not report.clean:

@@ -81,6 +81,12 @@ def print_records(
         print_block(out, label(record), record_block(record))
 
 
+def print_more(out: Console, next_page: str | None) -> None:
+    """Print how to see the next page, if there is one."""
+    if next_page is not None:
+        out.print(f"There is more: --page {next_page}")
+
+
 def print_changes(out: Console, changes: Iterable[Change], label: str | None = None) -> None:
     """Print changes for people.
 

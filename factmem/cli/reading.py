@@ -21,7 +21,7 @@ from factmem.browse.record_lines import detail_lines, record_block, trail_line
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_named
-from factmem.cli.output import deep_block, match_block, match_line, print_block, print_records
+from factmem.cli.output import deep_block, match_block, match_line, print_block, print_more, print_records
 from factmem.cli.session import Session
 from factmem.details import Origin
 from factmem.error_hints import similar_names
@@ -76,7 +76,7 @@ async def recall(
     if deep := depth == "deep":
         session.check_model("deep recall")
     async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
-        reader: Memory = memory.view(as_of=as_of) if as_of else memory
+        reader = memory.view(as_of=as_of) if as_of else memory
         matches = await reader.recall(
             query,
             depth=depth,
@@ -132,7 +132,7 @@ async def load(
         keyword: Keyword of the concept.
     """
     async with session.memory(subject=subject, scope=scope) as memory:
-        reader: Memory = memory.view(as_of=as_of) if as_of else memory
+        reader = memory.view(as_of=as_of) if as_of else memory
         known = await reader.list_records(concepts=[keyword], scope=scope, subject=subject)
         for concept in _ways_to_read(known):
             try:
@@ -326,8 +326,7 @@ async def list_(
 
 def _print_page(out: Console, found: RecordPage) -> None:
     print_records(out, found, empty="No record matches.")
-    if found.next_page is not None:
-        out.print(f"There is more: --page {found.next_page}")
+    print_more(out, found.next_page)
 
 
 async def show(session: Session, id: str) -> None:
@@ -417,8 +416,7 @@ def _print_trail(out: Console, found: AuditPage) -> None:
         out.print("Nothing matches.")
     for entry in found.entries:
         print_block(out, f"#{entry.seq}", _entry_block(entry))
-    if found.next_page is not None:
-        out.print(f"There is more: --page {found.next_page}")
+    print_more(out, found.next_page)
 
 
 def _entry_block(entry: AuditEntry) -> list[Text]:

@@ -288,7 +288,7 @@ async def rotate_key(
         resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto.key_file import RotatesKeys
-    from factmem.crypto.keys import key_sources, named
+    from factmem.crypto.keys import key_sources, words_for_key
 
     keys = key_sources(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     if resume and keys:
@@ -305,7 +305,7 @@ async def rotate_key(
         with progress("encrypting", quiet=session.as_json) as advance:
             rotated = await provider.rotate(key, progress=advance)
     if key is not None:
-        line = f"{named(key)} opens the store from now on, and no other key does"
+        line = f"{words_for_key(key)} opens the store from now on, and no other key does"
     else:
         line = "the rotation is finished" if rotated else "no rotation was interrupted: the store keeps its key"
     session.show_line({"rotated": rotated}, line)

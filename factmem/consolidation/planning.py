@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final, assert_never
 
 import attrs
@@ -21,9 +20,9 @@ from factmem.consolidation.candidates import (
     partition_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
-from factmem.consolidation.questions import Fellow, Question, Shown, ask_all, lawful, questions_about
+from factmem.consolidation.questions import Fellow, Question, answers_to, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
-from factmem.details import Evidence, FactDetails, merged_metadata
+from factmem.details import Evidence, FactDetails, MessageKey, merged_metadata
 from factmem.errors import ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
@@ -168,25 +167,15 @@ class Claims:
         return True
 
 
-def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
-    reasons: dict[int, str | None] = {}
-    remainders: list[tuple[Shown, str | None]] = []
-    for number, verdict in verdicts.known.items():
-        item = question.shown[number]
-        match verdict.action:
-            case Action.KEEP:
-                pass
-            case Action.UPDATE:
-                remainders.append((item, verdict.text))
-            case Action.DELETE:
-                reasons[id(item)] = verdict.reason
-            case _:
-                assert_never(verdict.action)
-    meant = [item for item in question.shown if id(item) in reasons]
-    meant += [item for item in question.exact if id(item) not in reasons]
+def _decide_wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
+    asked = [(question.shown[number], verdict) for number, verdict in verdicts.known.items()]
+    reasons = {item: verdict.reason for item, verdict in asked if verdict.action is Action.DELETE}
+    remainders = [(item, verdict.text) for item, verdict in asked if verdict.action is Action.UPDATE]
+    meant = [item for item in question.shown if item in reasons]
+    meant += [item for item in question.exact if item not in reasons]
     records = [item for item in meant if isinstance(item, CurrentRecord) and claims.change(item, candidate)]
     return Decision(
-        deletes=tuple((record, reasons.get(id(record))) for record in records),
+        deletes=tuple((record, reasons.get(record)) for record in records),
         fellows=frozenset(item.number for item in meant if isinstance(item, Fellow)),
         updates=tuple(
             (item, text)
@@ -196,7 +185,7 @@ def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts,
     )
 
 
-def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
+def _decide_unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
     """Insert, unless it only repeats a record of a higher trust."""
     if candidate.counts and is_statement(candidate.assertion):
         record = survey.equal_to(candidate)
@@ -205,7 +194,7 @@ def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
     return Decision(insert=True)
 
 
-def _comparison(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
+def _decide_similar(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     updates: list[tuple[CurrentRecord, str]] = []
     deletes: list[tuple[CurrentRecord, str | None]] = []
     kept: list[CurrentRecord] = []
@@ -312,7 +301,7 @@ async def plan(
     survey = await to_thread.run_sync(Survey.of, candidates, known, log, leave_out)
     fresh = [candidate for candidate in candidates if candidate.assertion.fingerprint not in survey.heard]
     questions = await to_thread.run_sync(questions_about, fresh, survey, policy)
-    said = await ask_all(consolidator, questions, policy.concurrency) if consolidator is not None else {}
+    said = await answers_to(questions, consolidator, policy.concurrency) if consolidator is not None else {}
     for number, answer in said.items():
         if isinstance(answer, ModelError) and fresh[number].removal:
             raise answer
@@ -324,7 +313,7 @@ async def plan(
     drafter = _Drafter(candidates=fresh, questions=questions, answers=answers, survey=survey, policy=policy)
     decisions, refused = await drafter.decide()
     return Plan(
-        statements=await to_thread.run_sync(partial(tuple, drafter.statements(decisions))),
+        statements=await to_thread.run_sync(lambda: tuple(drafter.statements(decisions))),
         questions=len(said),
         refused=refused,
         failures=tuple(answer for _, answer in sorted(said.items()) if isinstance(answer, ModelError)),
@@ -359,7 +348,7 @@ class _Drafter:
     def _wished(self, claims: Claims) -> dict[int, Decision]:
         """Decide about wishes to forget. Exact matches are meant; about the others the answers decide."""
         return {
-            number: _wish(self.candidates[number], question, self.answers.get(number, Verdicts()), claims)
+            number: _decide_wish(self.candidates[number], question, self.answers.get(number, Verdicts()), claims)
             for number, question in self.questions.items()
             if self.candidates[number].removal
         }
@@ -381,9 +370,9 @@ class _Drafter:
             if number in taken_back:
                 decisions[number] = Decision(taken_back=True)
             elif number in self.questions and number in answers:
-                decisions[number] = _comparison(candidate, self.questions[number], answers[number], claims)
+                decisions[number] = _decide_similar(candidate, self.questions[number], answers[number], claims)
             else:
-                decisions[number] = _unasked(candidate, self.survey)
+                decisions[number] = _decide_unasked(candidate, self.survey)
         return decisions
 
     async def _approved(self, proposal: Proposal) -> bool:
@@ -489,7 +478,7 @@ def _things(said: Iterable[Assertion]) -> int:
     return len(facts) + sum(held.isdisjoint(_messages_of(statement)) for statement in statements)
 
 
-def _messages_of(said: Assertion) -> list[tuple[str | None, str | None]]:
+def _messages_of(said: Assertion) -> list[MessageKey]:
     return [item.message for item in said.details.evidence]
 
 

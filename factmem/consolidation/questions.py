@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -97,9 +98,9 @@ def questions_about(
             known = Directions.of([record.vector for record in records], dimension)
             directions[partition, dimension] = known
         if candidate.removal:
-            question = _wish(candidate, records, known, _fellows_before(number, candidates), policy)
+            question = _about_wish(candidate, records, known, _fellows_before(number, candidates), policy)
         else:
-            question = None if survey.equal_to(candidate) else _comparison(candidate, records, known, policy)
+            question = None if survey.equal_to(candidate) else _about_similar(candidate, records, known, policy)
         if question is not None:
             questions[number] = question
     return questions
@@ -109,7 +110,7 @@ def _same(one: Assertion, other: Assertion) -> bool:
     return one.keyword == other.keyword and one.slot == other.slot
 
 
-def _comparison(
+def _about_similar(
     candidate: CandidateAssertion, records: Sequence[CurrentRecord], known: Directions, policy: ConsolidationPolicy
 ) -> Question | None:
     cosines = known.cosines(candidate.vector)
@@ -134,7 +135,7 @@ def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: Co
     return merged_metadata(before, brought, policy.metadata) is not None
 
 
-def _wish(
+def _about_wish(
     candidate: CandidateAssertion,
     records: Sequence[CurrentRecord],
     known: Directions,
@@ -190,16 +191,12 @@ _STEM: Final = 5
 """Number of letters by which names are compared, for their endings differ."""
 
 
-async def ask_all(
-    consolidator: Consolidator, questions: Mapping[int, Question], concurrency: int
+async def answers_to(
+    questions: Mapping[int, Question], consolidator: Consolidator, concurrency: int
 ) -> dict[int, Verdicts | ModelError]:
     """Ask a consolidator about candidates, and return each answer or its failure by the candidate's number."""
-
-    def call(novelty: Novelty) -> Callable[[], Awaitable[Verdicts | ModelError]]:
-        return lambda: _asked(consolidator, novelty)
-
-    answers = await bounded_gather([call(question.novelty) for question in questions.values()], concurrency)
-    return dict(zip(questions, answers, strict=True))
+    asking = [partial(_asked, consolidator, question.novelty) for question in questions.values()]
+    return dict(zip(questions, await bounded_gather(asking, concurrency), strict=True))
 
 
 async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | ModelError:

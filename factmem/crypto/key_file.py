@@ -17,12 +17,11 @@ import contextlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.crypto.keys import Keyring, KeySource, Recipe, named, recipe_from, recipe_to
+from factmem.crypto.keys import Keyring, KeySource, Recipe, recipe_from, recipe_to, words_for_key
 from factmem.crypto.sealing import KEY_BYTES, Context, SealBrokenError, seal, unseal
 from factmem.errors import (
     CorruptStoreError,
@@ -32,6 +31,7 @@ from factmem.errors import (
     TamperedStoreError,
     WrongKeyError,
 )
+from factmem.progress import Progress
 from factmem.store_findings import Finding, FindingKind
 
 KEY_FILE_VERSION: Final = 1
@@ -139,6 +139,23 @@ class Roots:
         return epoch, unseal(key, base64.b64decode(sealed, validate=True), (kind, self.store, epoch, *context))
 
 
+@attrs.frozen
+class _Slot:
+    """The roots, wrapped with one key.
+
+    Attributes:
+        id: Id of the key.
+        recipe: Derivation of the wrapping key.
+        check: Digest that only the right wrapping key gives.
+        sealed: The wrapped roots.
+    """
+
+    id: str
+    recipe: Recipe
+    check: bytes
+    sealed: bytes
+
+
 def locked_roots(roots: Roots, keyring: Keyring) -> bytes:
     """Return the document with roots that the keyring's current key opens, and no other key.
 
@@ -185,21 +202,21 @@ def _opened_by(document: bytes, keyring: Keyring) -> tuple[str, Roots]:
     """Return the id in the keyring of the key that opens a document, and the roots."""
     store, slots = _read(document)
     unavailable: KeyUnavailableError | None = None
-    for id, recipe, check, sealed in slots:
-        context = _context(store, id, recipe)
-        for name in sorted(keyring.sources, key=lambda name: name != id):
+    for slot in slots:
+        context = _context(store, slot.id, slot.recipe)
+        for name in sorted(keyring.sources, key=lambda name: name != slot.id):
             try:
-                key = keyring.sources[name].wrapping_key(recipe)
+                key = keyring.sources[name].wrapping_key(slot.recipe)
             except KeyUnavailableError as error:
                 unavailable = unavailable or error
                 continue
-            if key is not None and hmac.compare_digest(_check(key, context), check):
-                return name, Roots(store, _opened(key, sealed, context))
+            if key is not None and hmac.compare_digest(_check(key, context), slot.check):
+                return name, Roots(store, _opened(key, slot.sealed, context))
     if unavailable is not None:
         raise unavailable
-    tried = list(dict.fromkeys(map(named, keyring.sources.values())))
+    tried = list(dict.fromkeys(map(words_for_key, keyring.sources.values())))
     verb = "does" if len(tried) == 1 else "do"
-    ids = ", ".join(repr(id) for id, *_ in slots if id not in keyring.sources)
+    ids = ", ".join(repr(slot.id) for slot in slots if slot.id not in keyring.sources)
     whose = f", whose key has the id {ids}" if ids else ""
     raise WrongKeyError(f"{' and '.join(tried)} {verb} not open this store{whose}: nothing was changed")
 
@@ -212,7 +229,8 @@ def _opened(key: bytes, sealed: bytes, context: Context) -> tuple[Root, ...]:
     return tuple(Root(epoch, base64.b64decode(text)) for epoch, text in content)
 
 
-def _read(document: bytes) -> tuple[str, list[tuple[str, Recipe, bytes, bytes]]]:
+def _read(document: bytes) -> tuple[str, list[_Slot]]:
+    """Return the id of the store, and the slots."""
     try:
         match json.loads(document):
             case {"factmem": "keys", "version": int() as version} if version > KEY_FILE_VERSION:
@@ -239,11 +257,11 @@ def _read(document: bytes) -> tuple[str, list[tuple[str, Recipe, bytes, bytes]]]
     raise _unreadable()
 
 
-def _slot(document: Any) -> tuple[str, Recipe, bytes, bytes]:
+def _slot(document: Any) -> _Slot:
     match document:
         case {"id": str() as id, "recipe": dict() as recipe, "check": str() as check, "roots": str() as roots}:
             try:
-                return id, recipe_from(recipe), base64.b64decode(check, validate=True), base64.b64decode(roots)
+                return _Slot(id, recipe_from(recipe), base64.b64decode(check, validate=True), base64.b64decode(roots))
             except binascii.Error:
                 pass
     raise _unreadable()
@@ -269,9 +287,7 @@ def _unreadable() -> CorruptStoreError:
 class RotatesKeys(Protocol):
     """Keeps its store under a key that can be changed."""
 
-    async def rotate(
-        self, key: Keyring | KeySource | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> bool:
+    async def rotate(self, key: Keyring | KeySource | None = None, *, progress: Progress | None = None) -> bool:
         """Change the key of the store, and seal everything again with fresh keys.
 
         Return whether a rotation was done or finished: False if there was none to continue.

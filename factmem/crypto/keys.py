@@ -167,8 +167,16 @@ class KeySource(Protocol):
         ...
 
 
+class _RandomKey(KeySource):
+    """Base of the sources of random keys, which are not stretched."""
+
+    @override
+    def recipe(self) -> Recipe:
+        return AS_IT_IS
+
+
 @attrs.frozen(repr=False)
-class SecretKey(KeySource):
+class SecretKey(_RandomKey):
     """A random key.
 
     Attributes:
@@ -208,10 +216,6 @@ class SecretKey(KeySource):
     def to_text(self) -> str:
         """Return the key as base64, for a backup elsewhere."""
         return base64.b64encode(self.secret).decode()
-
-    @override
-    def recipe(self) -> Recipe:
-        return AS_IT_IS
 
     @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
@@ -273,7 +277,7 @@ class Passphrase(KeySource):
 
 
 @attrs.frozen
-class EnvironmentKey(KeySource):
+class EnvironmentKey(_RandomKey):
     """A random key in an environment variable, as hex or base64.
 
     Attributes:
@@ -283,15 +287,8 @@ class EnvironmentKey(KeySource):
     variable: str
 
     @override
-    def recipe(self) -> Recipe:
-        return AS_IT_IS
-
-    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        try:
-            return SecretKey.from_text(_variable(self.variable)).wrapping_key(recipe)
-        except InvalidDataError:
-            raise KeyUnavailableError(f"what {self.variable} holds is not a key: {_HOW_TO_MAKE}") from None
+        return _secret_key(_variable(self.variable), holder=self.variable).wrapping_key(recipe)
 
 
 @attrs.frozen
@@ -321,7 +318,7 @@ class EnvironmentPassphrase(KeySource):
 
 
 @attrs.frozen
-class CalledKey(KeySource):
+class CalledKey(_RandomKey):
     """A random key fetched by a function, for example from a key management service.
 
     Attributes:
@@ -329,10 +326,6 @@ class CalledKey(KeySource):
     """
 
     function: Callable[[], bytes] = attrs.field(repr=False)  # a bound argument may be a secret
-
-    @override
-    def recipe(self) -> Recipe:
-        return AS_IT_IS
 
     @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
@@ -351,7 +344,7 @@ class CalledKey(KeySource):
 
 
 @attrs.frozen
-class OsKeyringKey(KeySource):
+class OsKeyringKey(_RandomKey):
     """A random key in the keyring of the operating system (macOS Keychain, Windows, Secret Service).
 
     Attributes:
@@ -363,10 +356,6 @@ class OsKeyringKey(KeySource):
     service: str
     user: str = "factmem"
     create: bool = attrs.field(default=False, kw_only=True)
-
-    @override
-    def recipe(self) -> Recipe:
-        return AS_IT_IS
 
     @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
@@ -385,13 +374,10 @@ class OsKeyringKey(KeySource):
                 f"the system's keyring has no key for {self.service!r} and {self.user!r}: put one there with  "
                 f"keyring set {self.service} {self.user}  ({_HOW_TO_MAKE})"
             )
-        try:
-            return SecretKey.from_text(text).wrapping_key(recipe)
-        except InvalidDataError:
-            raise KeyUnavailableError(f"what the system's keyring holds is not a key: {_HOW_TO_MAKE}") from None
+        return _secret_key(text, holder="the system's keyring").wrapping_key(recipe)
 
 
-def named(source: KeySource) -> str:
+def words_for_key(source: KeySource) -> str:
     """Return words for a key in errors: where it was taken from."""
     match source:
         case EnvironmentKey():
@@ -454,12 +440,20 @@ def _variable(name: str) -> str:
     return text
 
 
+def _secret_key(text: str, *, holder: str) -> SecretKey:
+    """Return the key that a text from outside encodes."""
+    try:
+        return SecretKey.from_text(text)
+    except InvalidDataError:
+        raise KeyUnavailableError(f"what {holder} holds is not a key: {_HOW_TO_MAKE}") from None
+
+
 def _from_base64(text: str) -> bytes:
     return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
 
 
 def key_sources(
-    key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool = False
+    key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool
 ) -> list[KeySource]:
     """Return the keys that are named; see `one_keyring`."""
     return [
@@ -475,7 +469,7 @@ def one_keyring(
     passphrase_env: str | None,
     os_keyring: str | None,
     *,
-    allow_weak: bool = False,
+    allow_weak: bool,
     example: str,
 ) -> Keyring:
     """Return the keyring of the one way to a key that is given.

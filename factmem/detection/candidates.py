@@ -14,7 +14,7 @@ from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.evidence import doubt_of, doubt_of_request, is_said, speaks_of_forgetting
-from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.extractions import Described, Extraction, Forgotten, Sentence, Targeted, says_nothing
 from factmem.detection.plain_statements import Citation
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
@@ -26,8 +26,6 @@ from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
-
-_UNNAMED: Final = Doubt("not named", askable=True)
 
 
 class _DroppedError(Exception):
@@ -51,7 +49,7 @@ def checked(
         answered: pairs of a window and its extractions, in the order of the conversation.
         quarantined: whether the candidates are not to be believed.
     """
-    vocabulary, dropped = task.vocabulary(), _Drops()
+    vocabulary, dropped = Vocabulary.of(task.known), _Drops()
     candidates: list[Candidate] = []
     for window, findings in answered:
         check = _Check(task, vocabulary, window, dropped)
@@ -96,14 +94,13 @@ class _Room:
 
     def take(self, finding: Extraction) -> None:
         """Take the room of a finding, which is dropped if there is not enough."""
-        found = _texts(finding.said)
-        size = len(repr(found))
-        size += len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
-        if isinstance(finding.said, Described):
-            size += len(finding.said.keyword) + len(finding.said.description)
-        if len(found) > self.findings or size > self.chars:
+        said = finding.said
+        found = said.values if isinstance(said, Targeted) else attrs.astuple(said, recurse=False)
+        count = len(found) if isinstance(said, Targeted) else 1
+        size = len(repr(found)) + len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
+        if count > self.findings or size > self.chars:
             raise _DroppedError(DropReason.TOO_MANY)
-        self.findings -= max(1, len(found))
+        self.findings -= max(1, count)
         self.chars -= size
         self._quotes.add(finding.quote)
 
@@ -276,7 +273,8 @@ class _Check:
     def _ended(self, value: Json, concept: Concept[Any, Any], citation: Citation, dropped: _Drops) -> _Meaning:
         """Return the value that ended; with a doubt, every value of the concept if none is named."""
         if value is None:
-            return _Meaning(STATEMENT, {_UNNAMED: [citation.quoted]}, ended=True, cleared=concept)
+            unnamed = Doubt("not named", askable=True)
+            return _Meaning(STATEMENT, {unnamed: [citation.quoted]}, ended=True, cleared=concept)
         values = _values([value], concept, citation.quoted, dropped)
         return _Meaning(concept, {doubt_of(it, concept, citation, ended=True): [it] for it in values}, ended=True)
 
@@ -326,44 +324,28 @@ def _is_called(subject: MemorySubject, name: str) -> bool:
 
 def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[Any]:
     """Return the values of the concept's type, without secrets; count the others."""
-    clean = [data for data in (_without_secrets(data, concept) for data in found) if data is not _SECRET]
+    clean = [data for data in found if not _is_secret(data, concept)]
     dropped[DropReason.ONLY_SECRETS] += len(found) - len(clean)
     values = _valid(clean, concept, quote)
     dropped[DropReason.INVALID_VALUE] += len(clean) - len(values)
     return values
 
 
-_SECRET: Final = object()
-"""Stands for a value that is a secret."""
 _LONGEST_DESCRIPTION: Final = 1_000
 
 
-def _without_secrets(data: Json, concept: Concept[Any, Any]) -> Any:
-    """Return a value if it has no secrets; a statement anyway, whose secrets are redacted once it is found true.
+def _is_secret(data: Json, concept: Concept[Any, Any]) -> bool:
+    """Return whether a value has a secret; the secrets of a statement are redacted once it is found true.
 
     A word that only its concept makes a secret (``wifi_password``) is one.
     """
     if concept == STATEMENT:
-        return data
+        return False
     if isinstance(data, str):
         announced = f"{concept.keyword.replace('_', ' ')} is {data}"
-        secret = bool(redact(data).findings) or any(
-            found.end > len(announced) - len(data) for found in redact(announced).findings
-        )
-        return _SECRET if secret else data
-    return _SECRET if any(redact(text).findings for text in texts_in(data, numbers=False)) else data
-
-
-def _texts(said: Said) -> Sequence[Json]:
-    match said:
-        case Targeted(values=values):
-            return values
-        case Described(value=value):
-            return (value,)
-        case Sentence(text=text) | Forgotten(text=text):
-            return (text,)
-        case _:
-            assert_never(said)
+        if any(found.end > len(announced) - len(data) for found in redact(announced).findings):
+            return True
+    return any(redact(text).findings for text in texts_in(data, numbers=False))
 
 
 def _is_instruction(finding: Extraction) -> bool:
@@ -381,14 +363,13 @@ def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> lis
             value = check_value(read_value(data, concept.value_type), concept.value_type)
         except InvalidDataError:
             continue
-        if bare_type(concept.value_type) is not str or not (says_nothing(value, quote) or _is_debris(value, quote)):
-            values.append(value)
+        if bare_type(concept.value_type) is str:
+            # Small models write only brackets and the like in place of a value.
+            debris = not any(char.isalnum() for char in value) and value.strip() not in quote
+            if debris or says_nothing(value, quote):
+                continue
+        values.append(value)
     return values
-
-
-def _is_debris(text: str, quote: str) -> bool:
-    """Return whether a text is only brackets and the like, which small models write in place of a value."""
-    return not any(char.isalnum() for char in text) and text.strip() not in quote
 
 
 def _quoted(window: Window, words: str, message: int | None) -> list[tuple[Excerpt, list[Evidence]]]:
@@ -404,11 +385,13 @@ def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return candidates in the order of the conversation, each value once for a message and a concept."""
     kept: list[Candidate] = []
     holders: dict[tuple[object, ...], int] = {}
-    for candidate in sorted(candidates, key=_place):
+    for candidate in sorted(candidates, key=place_of):
         new = [value for value in candidate.fact.values if _identity(candidate, value) not in holders]
         if not new:
             at = holders[_identity(candidate, candidate.fact.values[0])]
-            kept[at] = _with_topics(kept[at], candidate.details.topics)
+            details = kept[at].details
+            details = attrs.evolve(details, topics=(*details.topics, *candidate.details.topics))
+            kept[at] = attrs.evolve(kept[at], details=details)
             continue
         holders.update(dict.fromkeys((_identity(candidate, value) for value in new), len(kept)))
         fact = candidate.fact.concept.fact(new, timestamp=candidate.fact.timestamp)
@@ -416,12 +399,8 @@ def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
     return kept
 
 
-def _with_topics(candidate: Candidate, topics: tuple[str, ...]) -> Candidate:
-    details = attrs.evolve(candidate.details, topics=(*candidate.details.topics, *topics))
-    return attrs.evolve(candidate, details=details)
-
-
-def _place(candidate: Candidate) -> tuple[int, int]:
+def place_of(candidate: Candidate) -> tuple[int, int]:
+    """Return the place of a candidate in the conversation: its message, and its offset there."""
     evidence = candidate.details.evidence[0]
     return (evidence.position or 0, evidence.start or 0)
 

@@ -45,9 +45,7 @@ from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
 _UNREAD: Final = "said in a language that is not recognized"
-_NOWHERE: Final = "a name, a number or a date that nobody said"
 _BY_ANOTHER: Final = "said by somebody else"
-_NOT_A_REQUEST: Final = "not a plain request to forget"
 _ENDED: Final = ("ended", "longer", "past", "deny")
 """Lists of cues that say that something is over."""
 _LONG: Final = 6
@@ -83,7 +81,9 @@ def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT)
     if structure := reading.structure(judge.quoted):
         return Doubt(structure, askable=True)
     named = concept == STATEMENT or reading.topic.places(reading.words, *judge.sentence)
-    return None if named and reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
+    if named and reading.asks_to_forget(judge.sentence):
+        return None
+    return Doubt("not a plain request to forget", askable=True)
 
 
 def speaks_of_forgetting(citation: Citation) -> bool:
@@ -144,19 +144,20 @@ class _Judge:
         if not self.citation.passage.words:
             return Doubt(NOT_SAID, askable=True)
         if not ended and self._is_nowhere(value):
-            return Doubt(_NOWHERE, askable=False)
+            return Doubt("a name, a number or a date that nobody said", askable=False)
         if self.citation.of_another:
             return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
         if self.is_statement(value) and not ended:
-            reason = self._reason_of_statement(value, reading)
+            unsaid = len(value) > _LONGEST_STATEMENT or reading.unsaid(value, self.sentence)
+            reason = NOT_SAID if unsaid else reading.reason_of_statement(self.sentence, words_of(value))
         elif isinstance(value, bool) and not ended:
             reason = self._reason_of_truth(value, reading)
         else:
             dated = isinstance(value, dt.date) and not self._is_to_come(value)
             granted = _ENDED if ended else ("past",) if dated else ()
-            manner = Manner(text=isinstance(value, str), granted=granted, whole=bool(_parts_of(value)))
+            manner = Manner(granted=granted, whole=bool(_parts_of(value)))
             reason = self._best(self.places(value), reading, lambda at: self._reason_at(at, value, reading, manner))
         return Doubt(reason, askable=True) if reason else None
 
@@ -208,11 +209,6 @@ class _Judge:
         others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
         said = self._member_places(set(others) - set(_forms_of(value)))
         return SEVERAL if any(clause[0] <= one <= clause[1] for one, _ in said if one != place[0]) else None
-
-    def _reason_of_statement(self, text: str, reading: Reading) -> str | None:
-        if len(text) > _LONGEST_STATEMENT or reading.unsaid(text, self.sentence):
-            return NOT_SAID
-        return reading.reason_of_statement(self.sentence, words_of(text))
 
     def _reason_of_truth(self, value: bool, reading: Reading) -> str | None:
         """Return why a truth is not plainly said: at least half of its keyword's words have to stand in the clause."""

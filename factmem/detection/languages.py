@@ -159,17 +159,13 @@ def _letters() -> Mapping[str, str]:
 @functools.cache
 def _scripts() -> Sequence[tuple[str, re.Pattern[str], re.Pattern[str], float]]:
     """Return the languages with a script: its letters, those that only other languages have, and its smallest share."""
-    tables = ((name, language_named(name).table) for name in _languages())
-    return [
-        (
-            name,
-            re.compile(f"[{of['script']}]"),
-            re.compile(f"[{of['foreign']}]" if "foreign" in of else "(?!)"),
-            of["share"],
-        )
-        for name, of in tables
-        if "script" in of
-    ]
+    found = []
+    for name in _languages():
+        of = language_named(name).table
+        if "script" in of:
+            foreign = re.compile(f"[{of['foreign']}]" if "foreign" in of else "(?!)")
+            found.append((name, re.compile(f"[{of['script']}]"), foreign, of["share"]))
+    return found
 
 
 def language_of(texts: Iterable[str]) -> Language | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -17,7 +16,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.model import LanguageModel
 from factmem.details import Origin, Treatment
-from factmem.detection.candidates import checked, merged
+from factmem.detection.candidates import checked, merged, place_of
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.tasks import DetectionTask, task_of
@@ -55,14 +54,11 @@ class _Reading:
         """Return the question about each of some windows, or of parts of them that are read on."""
         from factmem.detection.response_models import answer_model
 
-        answer = answer_model(self.task, most=self._most, limit=None if whole else _MOST_IN_PART)
-        return [(prompt, answer) for prompt in prompts_for(self.task, self.header, windows)]
-
-    @functools.cached_property
-    def _most(self) -> int:
-        """Number of items that are read of a list: in hundreds, so that like conversations share their models."""
         longest = max(len(window.rendered().encode()) for window in self.windows)
-        return _FEWEST_ITEMS + -(-longest // (100 * _BYTES_PER_ITEM)) * 100
+        # Items are read of a list in hundreds, so that like conversations share their models.
+        most = _FEWEST_ITEMS + -(-longest // (100 * _BYTES_PER_ITEM)) * 100
+        answer = answer_model(self.task, most=most, limit=None if whole else _MOST_IN_PART)
+        return [(prompt, answer) for prompt in prompts_for(self.task, self.header, windows)]
 
 
 _Answered: TypeAlias = "list[tuple[Window, BaseModel]]"
@@ -132,7 +128,7 @@ class InstructorDetector:
         return sorted([*read, *await self._read(reading, more, whole=False)], key=lambda pair: pair[0].place)
 
     def _readings(self, said: Sequence[Utterance], request: DetectionRequest) -> list[_Reading]:
-        treated = [(item, self._treatment(item)) for item in said]
+        treated = [(item, self.origins.treatment(item)) for item in said]
         shown = [
             (item, treatment is Treatment.FACTS)
             for item, treatment in treated
@@ -152,9 +148,8 @@ class InstructorDetector:
             return _Reading(task, "", (), quarantined)
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(task, most // 3)
-        return _Reading(
-            task, header, windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW)), quarantined
-        )
+        room = max(most - len(header), most // 3, SMALLEST_WINDOW)
+        return _Reading(task, header, windows_of(spoken, room), quarantined)
 
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answered: Sequence[_Answered]
@@ -171,14 +166,11 @@ class InstructorDetector:
             candidates += detection.candidates
             dropped.update(detection.dropped)
         kept = (*merged(candidates), *self._statements(said))
-        return Detection(candidates=sorted(kept, key=_position), dropped=dict(dropped))
-
-    def _treatment(self, said: Utterance) -> Treatment:
-        return said.treatment or self.origins.of(said.origin)
+        return Detection(candidates=sorted(kept, key=place_of), dropped=dict(dropped))
 
     def _statements(self, said: Iterable[Utterance]) -> Iterator[Candidate]:
         for utterance in said:
-            if self._treatment(utterance) is Treatment.STATEMENTS:
+            if self.origins.treatment(utterance) is Treatment.STATEMENTS:
                 yield from (quoted.candidate() for quoted in quoted_in(utterance, _STATEMENT_CHARS))
 
 
@@ -191,7 +183,3 @@ def _parts_of(answered: _Answered, whole: bool) -> list[list[Window]]:
         split = window.split(_PART_CHARS if whole else 2 * len(window.rendered()) // 3) if is_full(answer) else []
         found.append(split if whole or len(split) > 1 else [])
     return found
-
-
-def _position(candidate: Candidate) -> int:
-    return candidate.details.evidence[0].position or 0

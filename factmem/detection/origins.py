@@ -9,6 +9,7 @@ import attrs
 
 from factmem.abc.detector import Message
 from factmem.details import Origin, Treatment
+from factmem.detection.utterances import Utterance
 from factmem.validators import instance_of
 
 _TREATMENT = instance_of(Treatment)
@@ -51,7 +52,7 @@ class OriginPolicy:
         treatment: Treatment = getattr(self, origin.value)
         return treatment
 
-    def treatment(self, message: Message) -> Treatment:
+    def treatment(self, message: Message | Utterance) -> Treatment:
         """Return the treatment of a message: its own, or that of its origin."""
         return message.treatment or self.of(message.origin)
 

@@ -49,18 +49,9 @@ _PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 _HEARD: Final = 5_000
 """Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 NOT_SAID: Final = "not said in these words"
-_STANDS: Final = "not plainly said to be over"
-_ESTIMATED: Final = "said as an estimate or a range"
-_PART: Final = "said of a part, or as a difference"
 _CORRECTED: Final = "corrected or doubted right after"
-_WORKED_ON: Final = "said in a text to be worked on, or in a story"
-_WORDY: Final = "not said in plain words"
-_NO_SPEAKER: Final = "not plainly said about the speaker"
 SEVERAL: Final = "one of several"
-_UNIT: Final = "said in another unit"
 _COUNTS_ELSE: Final = "said of something else"
-_NAME: Final = "said as a name"
-_OF_LONGER_NAME: Final = "said as a part of a longer name"
 
 _QUESTION_MARKS: Final = frozenset("?？؟")
 _COLONS: Final = frozenset(":：")
@@ -233,21 +224,15 @@ class Manner:
     """Manner in which a value is said.
 
     Attributes:
-        text: whether it is a text, beside which a word may be unknown.
         truth: the truth that the words say of the concept; None for a value of their own.
-        granted: lists of cues that do not speak against it: "past" for the day on which something happened.
+        granted: lists of cues that do not speak against it: "past" for the day on which something happened; with
+            "ended", the value is said to be over.
         whole: whether other words stand between its parts, which may hold cues.
     """
 
-    text: bool = False
     truth: bool | None = None
     granted: Collection[str] = ()
     whole: bool = False
-
-    @property
-    def ends(self) -> bool:
-        """Whether the value is said to be over."""
-        return "ended" in self.granted
 
 
 @attrs.frozen
@@ -352,7 +337,7 @@ class Reading:
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
             yield CUES["others"]
         unknown = self._unknown(first, last, *(("negate",) if manner.truth is False else manner.granted)) - subject
-        speaks = self._speaks(place, clause, bool(unknown) or manner.ends, subject)
+        speaks = self._speaks(place, clause, bool(unknown) or "ended" in manner.granted, subject)
         if manner.truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
             return
         oneself = (
@@ -364,10 +349,10 @@ class Reading:
         related = self.topic.places(self.words, *clause) - inner
         spare = manner.truth is None and bool(related and (oneself or self._counts_topic(place)))
         if len(unknown) > spare:
-            yield _WORDY
+            yield "not said in plain words"
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         if not (speaks or answers or self._is_labelled(clause, sentence)):
-            yield _NO_SPEAKER
+            yield "not plainly said about the speaker"
 
     def _speaks(self, place: Found, clause: Found, acts: bool, subject: Collection[int]) -> bool:
         """Return whether a clause begins with the speaker or what the concept is about, or ends with "is my ..."."""
@@ -504,8 +489,8 @@ class Reading:
     # Cues
 
     def _of_clause(self, clause: Found, inner: set[int], manner: Manner) -> Iterator[str]:
-        if manner.ends and not self._is_over(clause, inner):
-            yield _STANDS
+        if "ended" in manner.granted and not self._is_over(clause, inner):
+            yield "not plainly said to be over"
         for name in (name for name in _IN_CLAUSE if name not in manner.granted):
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
@@ -550,10 +535,8 @@ class Reading:
     def _goes_on(self, clause: Found, sentence: Found) -> bool:
         """Return whether another clause is joined to one by "and" or "but", and tells of something else."""
         following = self._said(clause[1] + 1, sentence[1])[:1]
-        joints = self.entries("further", clause[1] + 1, sentence[1]) | self.entries(
-            "contrast", clause[1] + 1, sentence[1]
-        )
-        return bool(joints.intersection(following))
+        joints = (self.entries(name, clause[1] + 1, sentence[1]) for name in ("further", "contrast"))
+        return any(not found.isdisjoint(following) for found in joints)
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""
@@ -584,7 +567,7 @@ class Reading:
         if winks or self.entries("joke", sentence[1] + 1, reach):
             yield CUES["joke"]
         if self._is_worked_on(clause):
-            yield _WORKED_ON
+            yield "said in a text to be worked on, or in a story"
 
     @functools.cached_property
     def _is_corrected_later(self) -> bool:
@@ -659,9 +642,9 @@ class Reading:
         clause = self.clause(place)
         inner = set(range(place[0], place[1] + 1))
         if self.cues("about", *clause, inner):
-            return _ESTIMATED
+            return "said as an estimate or a range"
         if self.entries("part", place[1] + 1, min(place[1] + _AFTER, clause[1])):
-            return _PART
+            return "said of a part, or as a difference"
         if {at for at in self._said(*clause) if numbers_at(self.words[at], self.language)} - inner:
             return SEVERAL
         if self._is_replaced(clause):
@@ -683,7 +666,7 @@ class Reading:
             name for name, forms in groups.items() if behind_place(self.language.pattern(forms), place[1], words)
         }
         if measured and not measured & (self.topic.units or _OF_AMOUNTS):
-            return _UNIT
+            return "said in another unit"
         return None if measured else self._reason_of_next(place, clause)
 
     def _reason_of_next(self, place: Found, clause: Found) -> str | None:
@@ -700,9 +683,9 @@ class Reading:
             return None
         if self.words[place[0]].is_name and not self.language.table.get("nouns_large"):
             if text.islower() and not self._is_first(place[0]):
-                return _NAME
+                return "said as a name"
             if self._is_of_longer_name(place):
-                return _OF_LONGER_NAME
+                return "said as a part of a longer name"
         return self._reason_of_next(place, self.clause(place))
 
     def _is_of_longer_name(self, place: Found) -> bool:

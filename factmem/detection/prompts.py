@@ -27,21 +27,16 @@ from factmem.llm.messages import element, fitting, section
 from factmem.sentences import sentence_spans
 from factmem.shapes import Shape, words_for
 from factmem.toml_tables import table
-from factmem.value_types import JSON_SHAPE, Scalar, scalar_of_shape
+from factmem.value_types import JSON_SHAPE, scalar_of_shape
 from factmem.values import Json, encode_value
-
-
-def _scalar(shape: Shape) -> Scalar:
-    scalar = scalar_of_shape(shape) or scalar_of_shape(JSON_SHAPE)
-    assert scalar is not None
-    return scalar
 
 
 def sample_of(shape: Shape) -> tuple[Any, str]:
     """Return an example value of a shape: its JSON, and the value as a person says it."""
     match shape:
         case str():
-            scalar = _scalar(shape)
+            scalar = scalar_of_shape(shape) or scalar_of_shape(JSON_SHAPE)
+            assert scalar is not None
             return scalar.sample, scalar.spoken or str(scalar.sample)
         case {"enum": [first, *_]}:
             return first, str(first)

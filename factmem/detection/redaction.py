@@ -231,7 +231,7 @@ class Redacted:
     """A text without its secrets.
 
     Attributes:
-        text: the text, with a `placeholder` for each secret.
+        text: the text, with a placeholder for each secret: ``[redacted: aws key]``.
         findings: the secrets, in the order of the text.
     """
 
@@ -244,11 +244,6 @@ class _Hit:
     start: int
     end: int
     rank: int
-
-
-def placeholder(kind: str) -> str:
-    """Return the text that replaces a secret: ``[redacted: aws key]``."""
-    return f"[redacted: {kind}]"
 
 
 def without_placeholders(text: str) -> str:
@@ -322,11 +317,11 @@ def _replaced(text: str, hits: list[_Hit]) -> Redacted:
     findings: list[RedactedSecret] = []
     length = at = 0
     for hit in _merged(sorted(hits, key=lambda hit: (hit.start, hit.rank))):
-        before, stand_in = text[at : hit.start], placeholder(RULES[hit.rank].kind)
-        start = length + len(before)
-        findings.append(RedactedSecret(kind=RULES[hit.rank].kind, start=start, end=start + len(stand_in)))
-        parts += (before, stand_in)
-        length, at = start + len(stand_in), hit.end
+        kind, start = RULES[hit.rank].kind, length + hit.start - at
+        placeholder = f"[redacted: {kind}]"
+        parts += (text[at : hit.start], placeholder)
+        length, at = start + len(placeholder), hit.end
+        findings.append(RedactedSecret(kind=kind, start=start, end=length))
     return Redacted("".join((*parts, text[at:])), tuple(findings))
 
 

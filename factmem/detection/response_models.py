@@ -272,11 +272,7 @@ def _number(data: object) -> object:
     return data if isinstance(data, int) and not isinstance(data, bool) else None
 
 
-def _or_blank(data: object) -> object:
-    return "" if data is None else data
-
-
-_Text: TypeAlias = Annotated[str, BeforeValidator(_or_blank)]
+_Text: TypeAlias = Annotated[str, BeforeValidator(lambda data: "" if data is None else data)]
 
 
 class _Cited(AnswerPart):
@@ -291,6 +287,8 @@ class _Cited(AnswerPart):
     message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = None
 
 
+_OPTIONAL: Final[dict[str, Any]] = {"optional": True}
+"""Marks a field that an answer may leave out; see `strict_schema`."""
 _ANY_TEXT: Final[dict[str, Any]] = {"type": "string"}
 _TEXT: Final[dict[str, Any]] = {"type": "string", "maxLength": _LONGEST_SENTENCE}
 
@@ -299,15 +297,13 @@ class _Described(AnswerPart):
     keyword: _Text = ""
     kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = "single"
     value: Annotated[Any, WithJsonSchema(_TEXT)] = None
-    description: _Text = Field(default="", json_schema_extra={"optional": True})
+    description: _Text = Field(default="", json_schema_extra=_OPTIONAL)
 
 
 class _Forgotten(AnswerPart):
-    what: _Text = Field(default="", json_schema_extra={"optional": True})
-    keyword: Annotated[str | None, WithJsonSchema(_ANY_TEXT)] = Field(
-        default=None, json_schema_extra={"optional": True}
-    )
-    value: Annotated[Any, WithJsonSchema(_ANY_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
+    what: _Text = Field(default="", json_schema_extra=_OPTIONAL)
+    keyword: Annotated[str | None, WithJsonSchema(_ANY_TEXT)] = Field(default=None, json_schema_extra=_OPTIONAL)
+    value: Annotated[Any, WithJsonSchema(_ANY_TEXT)] = Field(default=None, json_schema_extra=_OPTIONAL)
 
 
 class _Memory(AnswerPart):
@@ -369,7 +365,7 @@ def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = No
         listed = limit or (_MOST_LISTED if several else _MOST_CHANGES)
         fields[f"concept_{number}"] = _list_of(item, name, most, listed, mend)
     if task.open:
-        mend = functools.partial(_facts_in, vocabulary=task.vocabulary())
+        mend = functools.partial(_facts_in, vocabulary=Vocabulary.of(task.known))
         fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", most, limit, mend)
     if task.topics:
         memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(task))

@@ -23,6 +23,7 @@ from factmem.sentences import (
     content_words,
     folded,
     language_of,
+    says_anywhere,
     sentence_spans,
     stated_spans,
     telling,
@@ -53,6 +54,8 @@ def is_short(text: str) -> bool:
     if not telling(text) & ENOUGH:
         return True
     lowered = folded(text)
+    if lowered.isascii() and says_anywhere(lowered) > _FEW:
+        return False
     return len(content_words(lowered, language_of(lowered), _FEW + 1)) <= _FEW
 
 

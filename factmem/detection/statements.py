@@ -24,12 +24,9 @@ _WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 def says_something(text: str) -> bool:
     """Return whether a redacted text holds a letter, a digit or an emoji apart from placeholders."""
     said = without_placeholders(text) if "[redacted: " in text else text
-    return any(map(str.isalnum, said)) or any(map(_is_emoji, said))
-
-
-def _is_emoji(char: str) -> bool:
-    """Return whether a character is a symbol with a meaning of its own; arrows, boxes and blocks are ornament."""
-    return char >= _FIRST_EMOJI and unicodedata.category(char) == "So"
+    # Arrows, boxes and blocks stand before the emoji, and are ornament.
+    emoji = (char for char in said if char >= _FIRST_EMOJI and unicodedata.category(char) == "So")
+    return any(map(str.isalnum, said)) or any(emoji)
 
 
 def statement_spans(text: str, max_chars: int) -> list[Span]:

@@ -128,10 +128,6 @@ class DetectionTask:
         """Whether there is anything to look for."""
         return bool(self.fields or self.open or self.topics or self.instructions)
 
-    def vocabulary(self) -> Vocabulary:
-        """Return a new vocabulary of the known concepts."""
-        return Vocabulary.of(self.known)
-
 
 def task_of(request: DetectionRequest, *, instructions: bool = True) -> DetectionTask:
     """Return the task of a request.

@@ -303,6 +303,5 @@ def _id_of_content(conversation: Conversation) -> str:
     return f"content:{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
 
 
-@functools.lru_cache(maxsize=16)
 def _isoformat(moment: dt.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()

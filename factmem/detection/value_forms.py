@@ -7,7 +7,6 @@ the rules of the Unicode CLDR, months and units from the tables of languages.
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import functools
 import itertools
 import re
@@ -82,10 +81,7 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
             all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0].lstrip("-")) <= 3
         )
         if len(parts) <= 2 and grouped and not (len(parts) == 2 and thousands in parts[1]):
-            try:
-                found.append(Decimal("".join(groups) + ("." + parts[1] if len(parts) == 2 else "")))
-            except decimal.InvalidOperation:
-                continue
+            found.append(Decimal("".join(groups) + ("." + parts[1] if len(parts) == 2 else "")))
     return list(dict.fromkeys(found))
 
 
@@ -195,7 +191,20 @@ def _amounts(name: str, group: str) -> Mapping[str, Decimal]:
 @functools.lru_cache(maxsize=1_024)
 def _spelled(name: str, value: int, *, ordinal: bool = False) -> re.Pattern[str] | None:
     """Return a pattern of a number in words: of its cardinals in each gender, and of years; or of its ordinals."""
-    return _pattern_of(_rules(name, value, ordinal=ordinal), name)
+    forms, language = _rules(name, value, ordinal=ordinal), language_named(name)
+    joiner = words_of(str(language.table.get("and", "")))
+    between = rf"(?: {joiner[0].text})? " if joiner else " "
+    spelled = {
+        between.join(re.escape(word.text) for word in words_of(form) if not word.is_mark)
+        for form in forms
+        if not any(map(str.isdigit, form))
+    } - {""}
+    inner = "|".join(sorted(spelled, key=len, reverse=True))
+    behind = ""
+    if language.is_unspaced:  # the characters of a number also stand in other words: what it counts has to follow
+        counters = "|".join(map(re.escape, sorted(language.words("counters"))))
+        behind = rf"(?= (?:{counters})(?!\S))"
+    return re.compile(rf"(?<!\S)(?:{inner})(?!\S){behind}") if spelled else None
 
 
 def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
@@ -218,23 +227,6 @@ def _engine(name: str) -> RbnfEngine:
     from unicode_rbnf import RbnfEngine
 
     return RbnfEngine.for_language(name)
-
-
-def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
-    language = language_named(name)
-    joiner = words_of(str(language.table.get("and", "")))
-    between = rf"(?: {joiner[0].text})? " if joiner else " "
-    spelled = {
-        between.join(re.escape(word.text) for word in words_of(form) if not word.is_mark)
-        for form in forms
-        if not any(map(str.isdigit, form))
-    } - {""}
-    inner = "|".join(sorted(spelled, key=len, reverse=True))
-    behind = ""
-    if language.is_unspaced:  # the characters of a number also stand in other words: what it counts has to follow
-        counters = "|".join(map(re.escape, sorted(language.words("counters"))))
-        behind = rf"(?= (?:{counters})(?!\S))"
-    return re.compile(rf"(?<!\S)(?:{inner})(?!\S){behind}") if spelled else None
 
 
 # Days, times, lengths
@@ -264,10 +256,8 @@ def day_places(
     The question before it may have its month or its year. Without either, the date is the first one from the day on
     which it is said.
     """
-    found: list[Found] = []
-    for match in _WRITTEN_DAY.finditer(text, *_span(words)):
-        if _days_of(match[1], match[2], match[3], language) == {day}:
-            found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
+    dates = _WRITTEN_DAY.finditer(text, *_span(words))
+    found = [_covering(words, *date.span()) for date in dates if _days_of(date, language) == {day}]
     if language is None:
         return found
     to_come = said_on is not None and said_on <= day < said_on + _YEAR
@@ -349,8 +339,9 @@ def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found
             yield (first, last), int(known[said])
 
 
-def _days_of(one: str, two: str, three: str, language: Language | None) -> set[dt.date]:
+def _days_of(date: re.Match[str], language: Language | None) -> set[dt.date]:
     """Return the days that three numbers may stand for; both, where month and day can be exchanged in a language."""
+    one, two, three = date.groups()
     orders = [(one, two, three)] if len(one) == 4 else [(three, two, one)]
     if len(one) != 4 and (language is None or language.name == "en"):
         orders.append((three, one, two))
@@ -399,10 +390,9 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
         whole, rest = divmod(seconds, _UNITS[unit])
         ones = _units(whole, unit, words, language) if whole and rest else []
         found += _with_part(ones, rest / _UNITS[unit], words, language)  # "an hour and a half"
-        for smaller in [
-            name for name in language.group("units") if ones and _UNITS[name] < _UNITS[unit]
-        ]:  # "3 hours 52 minutes"
-            others = _units(rest / _UNITS[smaller], smaller, words, language)
+        smaller = [name for name in language.group("units") if ones and _UNITS[name] < _UNITS[unit]]
+        for name in smaller:  # "3 hours 52 minutes"
+            others = _units(rest / _UNITS[name], name, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))
     return [place for place in found if not behind_place(parts, place[1], words)]

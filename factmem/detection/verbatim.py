@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import anyio.to_thread
@@ -88,17 +88,36 @@ class VerbatimDetector:
             conversation: The conversation.
             given: Details that the statements get besides their evidence, origin and topics.
         """
+        ((found, dropped),) = self.read_all([conversation], given)
+        return found, dropped
+
+    def read_all(
+        self, conversations: Sequence[Conversation], given: FactDetails = _NOTHING_GIVEN
+    ) -> list[tuple[list[Quoted], Mapping[DropReason, int]]]:
+        """Return what `read` returns of each of several conversations."""
+        now = self.clock()
+        spoken = [utterances(conversation, now) for conversation in conversations]
         found = [
-            quoted
-            for utterance in utterances(conversation, self.clock())
-            if utterance.treatment not in _DROPPED
-            for quoted in quoted_in(utterance, self.max_chars, given)
+            [
+                quoted
+                for utterance in said
+                if utterance.treatment not in _DROPPED
+                for quoted in quoted_in(utterance, self.max_chars, given)
+            ]
+            for said in spoken
         ]
-        kept, messages = {quoted.details.evidence[0].position for quoted in found}, conversation.messages
-        lost = [at for at, message in enumerate(messages) if at not in kept and _is_kept(message)]
-        clean = redact_conversation(conversation).messages if lost else ()
-        secrets = sum([messages[at].content != clean[at].content for at in lost])
-        return found, {DropReason.ONLY_SECRETS: secrets} if secrets else {}
+        return list(zip(found, map(_secrets_in, conversations, found), strict=True))
+
+
+def _secrets_in(conversation: Conversation, found: Sequence[Quoted]) -> Mapping[DropReason, int]:
+    """Return the number of messages without a statement that are nothing but secrets."""
+    kept, messages = {quoted.details.evidence[0].position for quoted in found}, conversation.messages
+    if len(kept) == len(messages):
+        return {}
+    lost = [at for at, message in enumerate(messages) if at not in kept and _is_kept(message)]
+    clean = redact_conversation(conversation).messages if lost else ()
+    secrets = sum([messages[at].content != clean[at].content for at in lost])
+    return {DropReason.ONLY_SECRETS: secrets} if secrets else {}
 
 
 _DROPPED: Final = (Treatment.CONTEXT, Treatment.IGNORE)

@@ -83,10 +83,10 @@ def read_mem0(source: Source, options: ImportOptions) -> Iterator[Found]:
 def _memory_in_answer(row: Row, options: ImportOptions) -> Iterator[Found]:
     """Yield a memory of ``get_all()``, whose history is not known."""
     as_said = row.time("updated_at", "created_at") == row.time("created_at")
-    yield from _MEM0.found(row, options, **_about(row, options, row.text("memory") if as_said else None))
+    yield from _MEM0.found(row, options, **_about(row, row.text("memory") if as_said else None))
 
 
-def _about(row: Row, options: ImportOptions, said: str | None) -> dict[str, Any]:
+def _about(row: Row, said: str | None) -> dict[str, Any]:
     """Return the place and details of a memory; its text is evidence as it was said, not as it was changed later."""
     user, agent = row.text("user_id"), row.text("agent_id")
     role, run = row.text("role"), row.text("run_id")
@@ -131,7 +131,7 @@ def _changes(rows: Sequence[Row], about: Row | None, options: ImportOptions, *, 
             record=row.required("memory_id"),
             revises=row is not texts[0],
             state=AssertionState.RETRACTED if deleted else AssertionState.ACTIVE,
-            **_about(about or row, options, None if updated else row.text("new_memory")),
+            **_about(about or row, None if updated else row.text("new_memory")),
         )
 
     yield from converted(texts, change)

@@ -78,6 +78,14 @@ def _unread(where: str, others: Mapping[str, Any], rows: int) -> Iterator[Proble
             yield Skipped(f"they stand under {key[:100]}, which is not read", len(value))
 
 
+def _row(where: str, value: object) -> Iterator[Row]:
+    yield Row.of(where, value)
+
+
+def _row_in(where: str, line: str) -> Iterator[Row]:
+    yield Row.of(where, parsed(line, where))
+
+
 def _first_in(folder: Path, names: Iterable[str]) -> Path | None:
     """Return the first file of these names in a folder, or None.
 
@@ -209,18 +217,17 @@ class Source:
                 yield from self.json_lines(text)
             else:
                 unread: list[Problem | Skipped] = []
-
-                def beside(where: str, others: Mapping[str, Any], rows: int) -> None:
-                    unread.extend(_unread(where, others, rows))
-
-                for where, value in json_rows(text, *keys, most=self.limits.row_chars, beside=beside):
-                    yield from guarded(where, lambda where, value: [Row.of(where, value)], where, value)
+                found = json_rows(
+                    text, *keys, most=self.limits.row_chars, beside=lambda *others: unread.extend(_unread(*others))
+                )
+                for where, value in found:
+                    yield from guarded(where, _row, where, value)
                 yield from unread
 
     def json_lines(self, text: TextIO) -> Iterator[Row | Problem]:
         """Yield the rows of JSON Lines; a malformed line is a `Problem`."""
         for where, line in self.lines(text):
-            yield from guarded(where, lambda where, line: [Row.of(where, parsed(line, where))], where, line)
+            yield from guarded(where, _row_in, where, line)
 
     def lines(self, text: TextIO) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not blank, with their places.
@@ -458,7 +465,6 @@ class _Unpacked(io.RawIOBase):
         self._unpacked = 0
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:

@@ -20,8 +20,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
@@ -31,7 +30,7 @@ from factmem.abc.detector import MEMORY_ROLE, Message
 from factmem.agent.chat_history import MEMORY_NAME, said, spoken, with_block
 from factmem.agent.config import AgentMemoryConfig, RunIdentity
 from factmem.agent.plugin import AgentMemory, HostIntegration
-from factmem.agent.rendering import MemoryBlock, written
+from factmem.agent.rendering import MemoryBlock, as_text
 from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
@@ -174,8 +173,6 @@ def _run_of(memory: AgentMemory, session: Session) -> MemoryRun:
 MIN_SCORE: Final = 0.1
 """Default minimum score of a search; unrelated text scores less, at least in small stores."""
 
-_Found: TypeAlias = tuple[FactRecord[Any], float | None]
-
 _NO_SESSION: Final = "events-without-a-session"
 _EVENTS_KEYS: Final = frozenset({"wait_for_completion"})
 _ENTRIES_KEYS: Final = frozenset({"enable_consolidation", "metadata", "categories", "expires_at"})
@@ -262,7 +259,7 @@ class FactMemMemoryService(BaseMemoryService):
         """
         asked = _asked(custom_metadata, _ENTRIES_KEYS)
         run = _run_for(self.memory, app_name, user_id)
-        await run.held.use(partial(_kept, run=run, entries=memories, asked=asked))
+        await run.held.use(lambda memory: _keep(run, memory, memories, asked))
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str, top_k: int | None = None
@@ -277,8 +274,8 @@ class FactMemMemoryService(BaseMemoryService):
         """
         run = _run_for(self.memory, app_name, user_id)
         limit = top_k or self.top_k
-        records = await run.held.use(partial(_found, run=run, query=query, limit=limit, min_score=self.min_score))
-        return SearchMemoryResponse(memories=[_entry(record) for record in records])
+        found = await run.held.use(lambda memory: _found(run, memory, query, limit, self.min_score))
+        return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Retract a memory. It does not come back when its session is added again; `Memory.restore` brings it back.
@@ -295,7 +292,7 @@ class FactMemMemoryService(BaseMemoryService):
             RecordNotFoundError: No memory visible to this user's agent has this id.
         """
         run = _run_for(self.memory, app_name, user_id)
-        await run.held.use(partial(_retracted, run=run, id=memory_id))
+        await run.held.use(lambda memory: _retract(run, memory, memory_id))
 
 
 def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping[str, Any]:
@@ -308,7 +305,7 @@ def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping
     return asked
 
 
-async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry], asked: Mapping[str, Any]) -> None:
+async def _keep(run: MemoryRun, memory: Memory, entries: Sequence[MemoryEntry], asked: Mapping[str, Any]) -> None:
     view, config, quarantined = run.written_by_model(memory), run.config, 0
     for entry in entries:
         fact = MultipleFacts(STATEMENT, (redact(_entry_text(entry)).text,), timestamp=_entry_time(entry))
@@ -350,21 +347,18 @@ def _entry_time(entry: MemoryEntry) -> dt.datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
-async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_score: float) -> list[_Found]:
+async def _found(run: MemoryRun, memory: Memory, query: str, limit: int, min_score: float) -> list[MemoryEntry]:
     view, subjects = run.view(memory).view(reviewed=True), (run.user, *run.config.subjects)
     if query.strip():
         matches = await view.recall(
             query, limit=limit, min_score=min_score, settings=run.config.recall, strongest=True, subjects=subjects
         )
-        return [(match.record, match.score) for match in matches]
-    return [(record, None) for record in await view.list_records(limit=limit, strongest=True, subjects=subjects)]
+        return [_entry(match.record, match.score) for match in matches]
+    return [_entry(record) for record in await view.list_records(limit=limit, strongest=True, subjects=subjects)]
 
 
-def _entry(found: _Found) -> MemoryEntry:
-    record, score = found
+def _entry(record: FactRecord[Any], score: float | None = None) -> MemoryEntry:
     origin, keyword = record.details.origin, record.concept.keyword
-    value = written(record.value, record.concept.value_type)
-    text = value if keyword == STATEMENT.keyword else f"{keyword}: {value}"
     shown = {"about": str(record.subject), "scope": str(record.scope), "concept": keyword}
     if score is not None:
         shown["score"] = f"{score:.3f}"
@@ -372,15 +366,15 @@ def _entry(found: _Found) -> MemoryEntry:
         id=record.id,
         content=types.Content(
             role="user" if origin is Origin.USER else "model",
-            parts=[types.Part(text=text.replace("<", "&lt;").replace(">", "&gt;"))],
+            parts=[types.Part(text=as_text(record).replace("<", "&lt;").replace(">", "&gt;"))],
         ),
         author=origin.value,
         timestamp=record.timestamp.isoformat(),
-        custom_metadata={**record.details.metadata, **{name: item for name, item in shown.items() if item is not None}},
+        custom_metadata={**record.details.metadata, **shown},
     )
 
 
-async def _retracted(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
+async def _retract(run: MemoryRun, memory: Memory, id: str | None) -> None:
     view, subjects = run.view(memory), (run.user, *run.config.subjects)
     found = await view.list_records(record_ids=[id or ""], subjects=subjects)
     found = found or await view.list_records(metadata={"memory_id": id}, subjects=subjects)

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from factmem.agent.agents_md import AgentsMd
@@ -94,49 +93,47 @@ class FactMemBackend(BackendProtocol):
 
     def ls(self, path: str) -> LsResult:
         """List a folder of memory."""
-        return self._looked(partial(_listed, path), lambda error: LsResult(error=error))
+        return self._looked(lambda tree: _listed(tree, path), LsResult)
 
     async def als(self, path: str) -> LsResult:
         """List a folder of memory."""
-        return await self._alooked(partial(_listed, path), lambda error: LsResult(error=error))
+        return await self._alooked(lambda tree: _listed(tree, path), LsResult)
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         """Read a file of memory."""
-        return self._looked(partial(_lines, file_path, offset, limit), lambda error: ReadResult(error=error))
+        return self._looked(lambda tree: _lines(tree, file_path, offset, limit), ReadResult)
 
     async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         """Read a file of memory."""
-        return await self._alooked(partial(_lines, file_path, offset, limit), lambda error: ReadResult(error=error))
+        return await self._alooked(lambda tree: _lines(tree, file_path, offset, limit), ReadResult)
 
     def grep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
         """Search the files of memory for a text."""
-        look = partial(_matches, pattern, path, glob, max_count)
-        return self._looked(look, lambda error: GrepResult(error=error))
+        return self._looked(lambda tree: _matches(tree, pattern, path, glob, max_count), GrepResult)
 
     async def agrep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
         """Search the files of memory for a text."""
-        look = partial(_matches, pattern, path, glob, max_count)
-        return await self._alooked(look, lambda error: GrepResult(error=error))
+        return await self._alooked(lambda tree: _matches(tree, pattern, path, glob, max_count), GrepResult)
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find files of memory by name."""
-        return self._looked(partial(_found, pattern, path), lambda error: GlobResult(error=error))
+        return self._looked(lambda tree: _found(tree, pattern, path), GlobResult)
 
     async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find files of memory by name."""
-        return await self._alooked(partial(_found, pattern, path), lambda error: GlobResult(error=error))
+        return await self._alooked(lambda tree: _found(tree, pattern, path), GlobResult)
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """Read whole files of memory."""
-        return self._looked(partial(_downloads, paths), partial(_failed_downloads, paths))
+        return self._looked(lambda tree: _downloads(tree, paths), lambda error: _failed_downloads(paths, error))
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """Read whole files of memory."""
-        return await self._alooked(partial(_downloads, paths), partial(_failed_downloads, paths))
+        return await self._alooked(lambda tree: _downloads(tree, paths), lambda error: _failed_downloads(paths, error))
 
     def write(self, file_path: str, content: str) -> WriteResult:
         """Add the facts of a file to memory."""
@@ -152,13 +149,13 @@ class FactMemBackend(BackendProtocol):
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         """Apply an edit of a file as changes of facts."""
-        files, change = self._files("edit_file"), _Replacement(old_string, new_string, replace_all)
+        files, change = self._files(), _Replacement(old_string, new_string, replace_all)
         error = self._done(files, lambda memory: files.edit(memory, file_path, change))
         return EditResult(error=error) if error else EditResult(path=file_path, occurrences=change.occurrences)
 
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         """Apply an edit of a file as changes of facts."""
-        files, change = self._files("edit_file"), _Replacement(old_string, new_string, replace_all)
+        files, change = self._files(), _Replacement(old_string, new_string, replace_all)
         error = await self._adone(files, lambda memory: files.edit(memory, file_path, change))
         return EditResult(error=error) if error else EditResult(path=file_path, occurrences=change.occurrences)
 
@@ -174,21 +171,21 @@ class FactMemBackend(BackendProtocol):
         run: MemoryRun = self.memory.for_run(identity_here())
         return MemoryFiles(run=run, read_only=self.read_only, source=source)
 
-    def _looked(self, look: Callable[[MemoryTree], ResultT], failed: Callable[[str], ResultT]) -> ResultT:
+    def _looked(self, look: Callable[[MemoryTree], ResultT], failed: Callable[..., ResultT]) -> ResultT:
         try:
             files = self._files()
             files.run.check_user()
             return look(files.run.held.use_blocking(files.tree))
         except (FactMemError, InvalidGlobPatternError) as error:
-            return failed(f"Error: {error}")
+            return failed(error=f"Error: {error}")
 
-    async def _alooked(self, look: Callable[[MemoryTree], ResultT], failed: Callable[[str], ResultT]) -> ResultT:
+    async def _alooked(self, look: Callable[[MemoryTree], ResultT], failed: Callable[..., ResultT]) -> ResultT:
         try:
             files = self._files()
             files.run.check_user()
             return look(await files.run.held.use(files.tree))
         except (FactMemError, InvalidGlobPatternError) as error:
-            return failed(f"Error: {error}")
+            return failed(error=f"Error: {error}")
 
     def _done(self, files: MemoryFiles, work: Callable[[Memory], Awaitable[None]]) -> str | None:
         try:
@@ -222,49 +219,47 @@ class _Replacement:
         return changed
 
 
-def _data(tree: MemoryTree) -> dict[str, FileData]:
-    return {path: _file(page) for path, page in tree.files.items()}
-
-
 def _file(page: Page) -> FileData:
     return FileData(content=page.text, encoding="utf-8")
 
 
-def _info(path: str, data: FileData) -> FileInfo:
-    return FileInfo(path=path, is_dir=False, size=len(data["content"].encode()))
+def _info(path: str, page: Page) -> FileInfo:
+    return FileInfo(path=path, is_dir=False, size=len(page.text.encode()))
 
 
-def _listed(path: str, tree: MemoryTree) -> LsResult:
+def _listed(tree: MemoryTree, path: str) -> LsResult:
     folder = path.rstrip("/") + "/"
-    below = {file[len(folder) :]: (file, data) for file, data in _data(tree).items() if file.startswith(folder)}
+    below = {file[len(folder) :]: (file, page) for file, page in tree.files.items() if file.startswith(folder)}
     folders = dict.fromkeys(name.partition("/")[0] for name in below if "/" in name)
     entries = [FileInfo(path=f"{folder}{name}/", is_dir=True, size=0) for name in folders]
     entries += [_info(*found) for name, found in below.items() if "/" not in name]
     return LsResult(entries=sorted(entries, key=lambda entry: entry["path"]))
 
 
-def _lines(path: str, offset: int, limit: int, tree: MemoryTree) -> ReadResult:
+def _lines(tree: MemoryTree, path: str, offset: int, limit: int) -> ReadResult:
     page = tree.files.get(path)
     if page is None:
         return ReadResult(error=f"File '{path}' not found")
     return slice_read_response(_file(page), offset, limit)
 
 
-def _matches(pattern: str, path: str | None, glob: str | None, most: int | None, tree: MemoryTree) -> GrepResult:
-    return grep_matches_from_files(_data(tree), pattern, path, glob, max_count=most)
+def _matches(tree: MemoryTree, pattern: str, path: str | None, glob: str | None, most: int | None) -> GrepResult:
+    files = {file: _file(page) for file, page in tree.files.items()}
+    return grep_matches_from_files(files, pattern, path, glob, max_count=most)
 
 
-def _found(pattern: str, path: str | None, tree: MemoryTree) -> GlobResult:
+def _found(tree: MemoryTree, pattern: str, path: str | None) -> GlobResult:
     matches = compile_grep_include_glob(pattern)
     folder = (path or "/").rstrip("/") + "/"
-    files = _data(tree).items()
     found = [
-        _info(file, data) for file, data in files if file.startswith(folder) and matches(file.removeprefix(folder))
+        _info(file, page)
+        for file, page in tree.files.items()
+        if file.startswith(folder) and matches(file.removeprefix(folder))
     ]
     return GlobResult(matches=found)
 
 
-def _downloads(paths: Sequence[str], tree: MemoryTree) -> list[FileDownloadResponse]:
+def _downloads(tree: MemoryTree, paths: Sequence[str]) -> list[FileDownloadResponse]:
     pages = [(path, tree.files.get(path)) for path in paths]
     return [
         FileDownloadResponse(path=path, error="file_not_found")

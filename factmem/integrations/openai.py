@@ -170,7 +170,6 @@ class _Hearing:
     _one: bool = attrs.field(default=True, init=False)
 
     def hear(self, event: Any) -> None:
-        """Add one event of the stream."""
         if self.turn.place == "input":
             if getattr(event, "type", None) == "response.completed":
                 self.answer = _answer(event.response, "input")

@@ -75,7 +75,6 @@ class _Listener:
         items[:] = _FORMAT.with_block(history, under_way.block)
 
     def hears(self, context: RunContextWrapper[Any], response: ModelResponse) -> None:
-        """Handle an answer of a model."""
         self._of(context).answered = [*response.to_input_items()]
 
     async def ends(self, context: RunContextWrapper[Any], agent: Agent[Any]) -> None:

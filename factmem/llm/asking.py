@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -39,18 +40,14 @@ async def ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> An
         ModelError: see `LanguageModel.ask`.
     """
     async with in_turn():
-        return await _ask(model, prompt, answer)
-
-
-async def _ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
-    with nested(Operation.ASK, records_in=1) as call:
-        meter(questions=1)
-        with metered() as own:
-            found = await model.ask(prompt, answer)
-        if not own.requests:  # a model that is not of this package counts none
-            meter(requests=1)
-        call.record_result(1)
-        return found
+        with nested(Operation.ASK, records_in=1) as call:
+            meter(questions=1)
+            with metered() as own:
+                found = await model.ask(prompt, answer)
+            if not own.requests:  # a model that is not of this package counts none
+                meter(requests=1)
+            call.record_result(1)
+            return found
 
 
 async def ask_all(
@@ -63,11 +60,7 @@ async def ask_all(
     Raises:
         ModelError: see `LanguageModel.ask`.
     """
-
-    def call(prompt: Prompt, answer: type[AnswerT]) -> Callable[[], Awaitable[AnswerT]]:
-        return lambda: ask(model, prompt, answer)
-
-    return await bounded_gather([call(prompt, answer) for prompt, answer in questions], concurrency)
+    return await bounded_gather([partial(ask, model, prompt, answer) for prompt, answer in questions], concurrency)
 
 
 async def bounded_gather(calls: Sequence[Callable[[], Awaitable[T]]], concurrency: int) -> list[T]:

@@ -5,7 +5,6 @@ Each is asked by its framework's own structured output, with the settings, keys 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 import anyio
 import attrs
 from anyio import to_thread
-from anyio.lowlevel import current_token
 
 from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, ModelAwayError
-from factmem.event_loops import ProgramLoops, away
+from factmem.event_loops import ProgramLoops, away, running_asyncio_loop
 from factmem.llm.asking import meter, usage_of
 from factmem.llm.messages import instructions_of, messages_of
 from factmem.llm.request import (
@@ -33,7 +31,7 @@ from factmem.llm.request import (
     hush,
     name_of,
 )
-from factmem.validators import check_seconds, check_whole
+from factmem.validators import check_whole
 
 if TYPE_CHECKING:
     from agents import AgentOutputSchemaBase
@@ -151,9 +149,6 @@ class HostModel:
     """
 
     def __init__(self, model: ForeignModel, *, timeout: float = 60.0, tries: int = 3, max_chars: int = 24_000) -> None:
-        check_seconds(timeout, "timeout")
-        check_whole(tries, "tries", least=1)
-        check_whole(max_chars, "max_chars", least=1)
         prepare = _preparer_of(model)
         if prepare is None:
             raise InvalidDataError(
@@ -162,7 +157,7 @@ class HostModel:
             )
         self._model, self._prepare = model, prepare
         self._limits = ExchangeLimits(timeout=timeout, tries=tries, retries=1, pause=0.0, longest_wait=30.0)
-        self._max_chars = max_chars
+        self._max_chars = check_whole(max_chars, "max_chars", least=1)
 
     def __repr__(self) -> str:
         return f"HostModel({type(self._model).__name__})"
@@ -245,7 +240,7 @@ class _Request:
 
 async def _sent(request: _Request, context: Context) -> Any:
     """Send a request in the event loop or the thread that its client belongs to, and return the response."""
-    asyncio_loop, loops = _asyncio_loop(), ProgramLoops.here()
+    asyncio_loop, loops = running_asyncio_loop(), ProgramLoops.here()
     blocking = asyncio_loop is None if loops is None else loops.blocking
     if request.send_blocking is not None and blocking:
         return await to_thread.run_sync(context.run, request.send_blocking, abandon_on_cancel=True)
@@ -306,7 +301,7 @@ def _said_by_langchain(message: Any) -> Reply:
     reasons = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]
     reasons.append((metadata.get("incomplete_details") or {}).get("reason"))
     return Reply(
-        said=_joined(calls) or (message if isinstance(message, str) else str(message.text)),
+        said="\n".join(calls) or (message if isinstance(message, str) else str(message.text)),
         ending=Ending.REFUSED if _is_refusal(message) else _ending_among(reasons),
         usage=attrs.evolve(usage_of(message), model=metadata.get("model_name") or metadata.get("model")),
     )
@@ -348,7 +343,7 @@ def _said_by_pydantic_ai(response: ModelResponse) -> Reply:
     calls = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
     refused = "refusal" in (response.provider_details or {})
     return Reply(
-        said=_joined(calls) or "".join(part.content for part in response.parts if part.part_kind == "text"),
+        said="\n".join(calls) or "".join(part.content for part in response.parts if part.part_kind == "text"),
         ending=Ending.REFUSED if refused else _ending_among([response.finish_reason]),
         usage=attrs.evolve(usage_of(response), model=response.model_name),
     )
@@ -409,16 +404,6 @@ def _output_schema(question: _Question) -> AgentOutputSchemaBase:
     return Wanted()
 
 
-def _joined(calls: list[str]) -> str:
-    """Return the arguments of tool calls; several give several documents, of which none is chosen."""
-    return "\n".join(calls)
-
-
 def _ending_among(reasons: Iterable[object]) -> Ending | None:
     endings = (ending_named(reason) for reason in reasons if reason is not None)
     return next((ending for ending in endings if ending is not None), None)
-
-
-def _asyncio_loop() -> asyncio.AbstractEventLoop | None:
-    here = current_token().native_token
-    return here if isinstance(here, asyncio.AbstractEventLoop) else None

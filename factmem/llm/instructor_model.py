@@ -31,7 +31,7 @@ from factmem.llm.request import (
     status_of_error_in,
     text_of,
 )
-from factmem.validators import check_number, check_seconds, check_text, check_whole
+from factmem.validators import check_text, check_whole
 
 if TYPE_CHECKING:
     import instructor
@@ -211,19 +211,15 @@ class InstructorModel:
         pause: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        check_whole(max_chars, "max_chars", least=1)
-        check_whole(tries, "tries", least=1)
-        check_whole(retries, "retries")
-        check_seconds(timeout, "timeout")
-        check_number(pause, "pause")
-        check_number(longest_wait, "longest_wait")
-        _check_installed()
-        self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
-        self._limits = ExchangeLimits(
-            timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait
-        )
-        self._max_chars = max_chars
+        limits = ExchangeLimits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
+        endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        self._set_up(endpoint, limits, max_chars, options)
+
+    def _set_up(self, endpoint: Endpoint, limits: ExchangeLimits, max_chars: int, options: Mapping[str, Any]) -> None:
+        self._max_chars = check_whole(max_chars, "max_chars", least=1)
+        _check_installed()
+        self._endpoint, self._limits = endpoint, limits
         self._options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         self._settled: str | None = None
         self._clients: RunVar[dict[str | None, instructor.AsyncInstructor]] = RunVar("factmem_llm_clients")
@@ -264,18 +260,11 @@ class InstructorModel:
         provider, _, model = name.partition("/")
         if not provider or not model:
             raise InvalidDataError("a provider's model is named as in 'anthropic/claude-sonnet-4-5'")
-        made = cls(
-            name,
-            timeout=timeout,
-            tries=tries,
-            retries=retries,
-            max_chars=max_chars,
-            temperature=temperature,
-            pause=pause,
-            longest_wait=longest_wait,
+        limits = ExchangeLimits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
+        made = cls.__new__(cls)
+        made._set_up(
+            ProviderEndpoint(name, mode=mode, options=options), limits, max_chars, {"temperature": temperature}
         )
-        made._endpoint = ProviderEndpoint(name, mode=mode, options=options)
-        del made._options["model"]  # instructor has it from the name
         return made
 
     def __repr__(self) -> str:

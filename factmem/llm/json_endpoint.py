@@ -83,11 +83,8 @@ class JsonEndpoint:
         if self._client is None:
             async with self._lock:
                 if self._client is None:
-                    self._client = await to_thread.run_sync(self._connect)
+                    self._client = await to_thread.run_sync(lambda: openai_package().AsyncOpenAI(**self._options))
         return self._client
-
-    def _connect(self) -> Any:
-        return openai_package().AsyncOpenAI(**self._options)
 
 
 def openai_package() -> Any:

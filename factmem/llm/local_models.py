@@ -70,8 +70,8 @@ async def called(function: Callable[..., Any], *arguments: Any) -> Any:
     limiter = _threads.get(None)
     if limiter is None:
         _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
-    run = to_thread.run_sync  # a hung function must not block a cancelled caller
-    answer = await run(functools.partial(function, *arguments), abandon_on_cancel=True, limiter=limiter)
+    # A hung function must not block a cancelled caller.
+    answer = await to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=limiter)
     return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -78,7 +78,7 @@ def _openai_body(model: str, mime: str, data: str) -> dict[str, Any]:
     }
 
 
-def _check_whole(reason: object) -> None:
+def _check_complete(reason: object) -> None:
     """Refuse an answer that ended for lack of room."""
     if reason in ("length", "max_tokens", "MAX_TOKENS"):
         raise ModelAnswerError("the media model's answer was cut off: give a long medium in parts")
@@ -86,7 +86,7 @@ def _check_whole(reason: object) -> None:
 
 def _openai_text(answer: Any) -> str | None:
     (choice,) = answer["choices"]
-    _check_whole(choice.get("finish_reason"))
+    _check_complete(choice.get("finish_reason"))
     if choice["message"].get("refusal") or choice.get("finish_reason") == "content_filter":
         return None
     return str(choice["message"]["content"])
@@ -110,7 +110,7 @@ def _anthropic_body(model: str, mime: str, data: str) -> dict[str, Any]:
 def _anthropic_text(answer: Any) -> str | None:
     if answer.get("stop_reason") == "refusal":
         return None
-    _check_whole(answer.get("stop_reason"))
+    _check_complete(answer.get("stop_reason"))
     (use,) = (block for block in answer["content"] if block["type"] == "tool_use")
     return json.dumps(use["input"])
 
@@ -127,7 +127,7 @@ def _google_text(answer: Any) -> str | None:
     if not answer.get("candidates"):
         return None if "promptFeedback" in answer else str(answer["candidates"])
     found = answer["candidates"][0]
-    _check_whole(found.get("finishReason"))
+    _check_complete(found.get("finishReason"))
     if found.get("finishReason") in ("SAFETY", "PROHIBITED_CONTENT", "RECITATION", "BLOCKLIST", "SPII"):
         return None
     return "".join(part["text"] for part in found["content"]["parts"] if not part.get("thought"))

@@ -120,6 +120,13 @@ _WITHIN: Final = re.compile(r'\\"|(?:[\[,]|"\s*:)\s*\Z')
 _THINKING: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, strict=False)
+
+
 class NoJSONError(ValueError):
     """Raised when a text holds no single, whole JSON value. It never leaves `factmem.llm`."""
 
@@ -138,12 +145,12 @@ def json_in(text: str) -> Any:
     """
     text = _THINKING.sub("", text, count=1).strip()
     try:
-        value = _decoder().decode(text)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         value = _in_prose(text)
     if isinstance(value, str):
         try:
-            return _decoder().decode(value)
+            return _DECODER.decode(value)
         except (ValueError, RecursionError):
             raise NoJSONError("the answer is a string and no JSON document") from None
     return value
@@ -155,7 +162,7 @@ def _in_prose(text: str) -> Any:
     if opening is None or _WITHIN.search(text, 0, opening.start()):
         raise NoJSONError("the answer holds no whole JSON document")
     try:
-        value, end = _decoder().raw_decode(text, opening.start())
+        value, end = _DECODER.raw_decode(text, opening.start())
     except (ValueError, RecursionError):
         return _in_json5(text[opening.start() : text.rfind(_CLOSING[opening[0][0]]) + 1])
     if _OPENING.search(text, end):
@@ -178,11 +185,3 @@ def _as_json5(part: re.Match[str]) -> str:
     """Return a string as it is, a comment as a space, and a name of Python as that of JSON."""
     found = part[0]
     return found if found[0] in "\"'" else _NAMES.get(found, " ")
-
-
-def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_refuse, strict=False)
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -27,6 +27,7 @@ import attrs
 from factmem.errors import BudgetSpentError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from factmem.llm.asking import Usage, meter, meter_request
 from factmem.llm.messages import NoJSONError, compacted, json_in
+from factmem.validators import count, positive, seconds, weight
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -203,13 +204,16 @@ class ExchangeLimits:
         retries: maximum number of repeated requests that got no answer.
         pause: seconds before the first repetition; doubled each time, up to 8, with jitter.
         longest_wait: maximum ``Retry-After`` that is waited for, in seconds.
+
+    Raises:
+        InvalidDataError: a number is out of its range.
     """
 
-    timeout: float
-    tries: int
-    retries: int
-    pause: float
-    longest_wait: float
+    timeout: float = attrs.field(validator=seconds)
+    tries: int = attrs.field(validator=positive)
+    retries: int = attrs.field(validator=count)
+    pause: float = attrs.field(validator=weight)
+    longest_wait: float = attrs.field(validator=weight)
 
 
 @attrs.frozen(kw_only=True)
@@ -339,7 +343,8 @@ class ModelExchange(Generic[AnswerT]):
             return False
         asked = pause_asked(error, now=time.time())
         self._pause = self._growing_pause() if asked is None else asked
-        return asked is None or asked <= min(self.limits.longest_wait, _seconds_left())
+        seconds_left = anyio.current_effective_deadline() - anyio.current_time()
+        return asked is None or asked <= min(self.limits.longest_wait, seconds_left)
 
     @property
     def pause(self) -> float:
@@ -358,10 +363,6 @@ class ModelExchange(Generic[AnswerT]):
     def _growing_pause(self) -> float:
         grown: float = self.limits.pause * 2.0 ** (self.failures - 1)
         return min(grown, _LONGEST_PAUSE) * random.uniform(0.75, 1.0)
-
-
-def _seconds_left() -> float:
-    return anyio.current_effective_deadline() - anyio.current_time()
 
 
 @functools.lru_cache(maxsize=128)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Annotated, Any, Final, cast
 
 from mcp.server.mcpserver import MCPServer, ResourceSecurity
@@ -104,8 +103,7 @@ def add_prompts(server: MCPServer[Any], access: Access, *, writable: bool) -> No
     @server.prompt(title="Ask with what is known")
     async def recall_context(question: Annotated[str, Field(max_length=4_000, description="The question.")]) -> str:
         """Prepend the known facts about a question to it, as escaped data."""
-        find = partial(Memory.recall, query=question, limit=50, strongest=True)
-        matches = await access.use(find)
+        matches = await access.use(lambda view: view.recall(question, limit=50, strongest=True))
         block = rendered(still_true(matches), _BUDGET, estimated_tokens)
         return f"{block.text}\n\n{question}" if block else question
 

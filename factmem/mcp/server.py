@@ -134,7 +134,6 @@ class _FactMemServer(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; see `MCPServer.call_tool`."""
         known = self._arguments.get(name)
         if known is not None and (unknown := arguments.keys() - known):
             raise ToolError(f"{name} has no argument {_listed(unknown)}; it has {_listed(known)}")
@@ -148,7 +147,6 @@ class _FactMemServer(MCPServer[None]):
             raise
 
     async def read_resource(self, uri: Any, context: Context[None, Any] | None = None) -> Any:
-        """Read a resource; see `MCPServer.read_resource`."""
         try:
             return await super().read_resource(uri, context)
         except ResourceError as error:
@@ -162,7 +160,6 @@ class _FactMemServer(MCPServer[None]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Render a prompt; see `MCPServer.get_prompt`."""
         try:
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 import attrs
@@ -121,11 +120,6 @@ def fact_answer(record: FactRecord[Any]) -> _Answer:
     }
 
 
-def _fact_answers(records: Iterable[FactRecord[Any]]) -> list[_Answer]:
-    """Return records for a model."""
-    return [fact_answer(record) for record in records]
-
-
 # -- Tools ------------------------------------------------------------------------------------------------------------
 
 
@@ -215,12 +209,8 @@ class Tools:
                 descending=False,
                 limit=_VALUES,
             )
-            answer: _Answer = {
-                "keyword": keyword,
-                "facts": _fact_answers(records),
-                "similar_keywords": [],
-                "note": None,
-            }
+            facts = [*map(fact_answer, records)]
+            answer: _Answer = {"keyword": keyword, "facts": facts, "similar_keywords": [], "note": None}
             if not records:
                 known = await view.admin.info(subjects=None if about is None else [about])
                 answer["similar_keywords"] = similar_names(keyword, known.keywords)
@@ -266,27 +256,26 @@ class Tools:
                 until=until,
             )
             note = None if page is not None else await self._missing(view, found=bool(found))
-            return {"facts": _fact_answers(found), "next_page": found.next_page, "note": note}
+            return {"facts": [*map(fact_answer, found)], "next_page": found.next_page, "note": note}
 
         return await self._access.use(work)
 
     async def history(self, keyword: str, scope: str | None = None, subject: str | None = None) -> _Answer:
         """List every revision of a concept or record, oldest first, with its state."""
         about = self._access.about(subject)
-        found = await self._access.use(partial(Memory.history, concept=keyword, subject=about, scope=scope))
+        found = await self._access.use(lambda view: view.history(keyword, subject=about, scope=scope))
         ordered = sorted(found, key=lambda record: (record.timestamp, record.revision))
-        return {"facts": _fact_answers(ordered)}
+        return {"facts": [*map(fact_answer, ordered)]}
 
     async def info(self, scope: str | None = None) -> _Answer:
         """Summarize the memory: facts, keywords, subjects, categories and scopes, and this server's permissions."""
 
         async def work(view: Memory) -> _Answer:
             found = await view.admin.info(scope)
+            names = ("keywords", "subjects", "categories", "scopes")
             return {
                 **attributes(found, "scope", "records", "oldest", "newest"),
-                **{
-                    name: [*map(str, getattr(found, name))] for name in ("keywords", "subjects", "categories", "scopes")
-                },
+                **{name: [*map(str, getattr(found, name))] for name in names},
                 "note": await self._missing(view, found=bool(found.records)),
                 "server": attributes(self._served),
             }
@@ -384,7 +373,7 @@ class Tools:
         async def work(view: Memory) -> Change:
             record = await view.get(id)
             if value:
-                given.update(value=_value_of(value, record.concept.value_type), source=SOURCE)
+                given.update(value=_decoded(json.loads(value), record.concept.value_type), source=SOURCE)
             labels = {"reason": reason} if reason.strip() else None
             return await view.update(id, **given, labels=labels, origin=None if self._origin.trusted else self._origin)
 
@@ -433,12 +422,11 @@ class Tools:
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> _Answer:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         if quarantined:
-            waiting = _awaited(
-                await self._access.use(lambda view: view.inbox.quarantine.count()), trusted=self._served.trusted
-            )
+            count = await self._access.use(lambda view: view.inbox.quarantine.count())
+            waiting = _awaited(count, trusted=self._served.trusted)
             note = f"Quarantined. Do not save it again. {waiting}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
-        return {"facts": _fact_answers(records), "kept_apart": quarantined, "note": note}
+        return {"facts": [*map(fact_answer, records)], "kept_apart": quarantined, "note": note}
 
     async def _announce(self, ctx: Context, records: Sequence[FactRecord[Any]]) -> None:
         """Notify subscribed clients of the changed resources."""
@@ -466,15 +454,6 @@ def _client(ctx: Context) -> str:
     title = "" if params is None else f"{params.client_info.name} {params.client_info.version}"
     name = " ".join(shown for part in title.split() if (shown := "".join(filter(str.isprintable, part))))
     return f"{SOURCE}:{name[:_LONGEST_NAME]}" if name else SOURCE
-
-
-def _value_of(text: str, value_type: Any) -> Any:
-    """Decode a value of a type from JSON text.
-
-    Raises:
-        InvalidDataError: The value does not have the type.
-    """
-    return _decoded(json.loads(text), value_type)
 
 
 def _decoded(data: Json, value_type: Any) -> Any:

@@ -115,7 +115,7 @@ class Medium:
         mime: MIME type, one of `MEDIA_TYPES`; the first bytes must be of it.
         caption: What is known to be in it, if anything; text that needs no model.
         vouched: Whether the user points to what is in it, so that facts found there count. Otherwise that follows from
-            the user's words in the same message. See `factmem.detection.points_to_media`.
+            the user's words in the same message. See `factmem.media.references.points_to_media`.
 
     Raises:
         MediumError: There are no bytes, or they are of another type.

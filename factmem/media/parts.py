@@ -70,19 +70,19 @@ def _is_media(part: Mapping[object, object]) -> bool:
 def _bytes_in(part: Mapping[object, object]) -> tuple[bytes, str] | None:
     """Return the bytes and the MIME type in a part; None if it holds a URL or an id, or is malformed."""
     match part:
-        case {"type": "image_url" | "input_image", "image_url": {"url": str() as url}}:
-            return _from_url(url)
-        case {"type": "image_url" | "input_image", "image_url": str() as url}:
-            return _from_url(url)
-        case {"type": "file" | "input_file", "file": {"file_data": str() as url}} | {"file_data": str() as url}:
+        case (
+            {"type": "image_url" | "input_image", "image_url": {"url": str() as url} | (str() as url)}
+            | {"type": "file" | "input_file", "file": {"file_data": str() as url}}
+            | {"file_data": str() as url}
+        ):
             return _from_url(url)
         case {"type": "input_audio", "input_audio": {"data": str() as data, "format": str() as form}}:
             return _decoded(data, _SOUND.get(form, ""))
-        case {"source": {"type": "base64", "media_type": str() as mime, "data": str() as data}}:
-            return _decoded(data, mime)
-        case {"base64": str() as data, "mime_type": str() as mime}:
-            return _decoded(data, mime)
-        case {"data": str() as data, "mime_type": str() as mime}:
+        case (
+            {"source": {"type": "base64", "media_type": str() as mime, "data": str() as data}}
+            | {"base64": str() as data, "mime_type": str() as mime}
+            | {"data": str() as data, "mime_type": str() as mime}
+        ):
             return _decoded(data, mime)
         case {"inline_data": {"mime_type": str() as mime, "data": data}} | {
             "inlineData": {"mimeType": str() as mime, "data": data}

@@ -1,4 +1,4 @@
-"""`Memory`, its blocking twin, and the data that they take and return."""
+"""`Memory`, its blocking twin and their parts; here are names that programs use beside those of `factmem`."""
 
 from __future__ import annotations
 

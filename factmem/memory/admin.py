@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar, Unpack
 
 import attrs
-from anyio import to_thread
 
 from factmem.abc.capabilities import Access
 from factmem.details import Origin
-from factmem.errors import OutOfViewError, RecordNotFoundError
+from factmem.errors import OutOfViewError
 from factmem.facts import Concept
-from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, actions_from, is_one_of, page_of, trail
-from factmem.memory.backend import log_of
-from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
+from factmem.memory.audit import AuditAction, AuditConditions, AuditPage, AuditTrail
+from factmem.memory.calibrating import MOST_TEXTS, calibrated_on_questions, calibrated_on_texts
 from factmem.memory.context import Context
 from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.erasure_proof import Traces
 from factmem.memory.exports import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters, Listing, check_range
+from factmem.memory.filters import Filters, Listing
 from factmem.memory.operations import observed
 from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, tree_of
 from factmem.memory.ttl import ExpiryReceipt
 from factmem.recall import RecallFilter
-from factmem.recall.index.selection import LogPart
 from factmem.recall.scoring import Calibration
-from factmem.records import LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, check_whole, listed
+from factmem.validators import check_whole, listed
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -86,7 +82,8 @@ class Admin(ReadingPart):
             depth: Number of levels below the root; all if None.
             subjects: Only records about one of these subjects.
         """
-        check_range(depth=depth)
+        if depth is not None:
+            check_whole(depth, "depth")
         anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, subjects=self._reader.subjects(subjects))
@@ -131,63 +128,18 @@ class Admin(ReadingPart):
             InvalidDataError: A filter cannot be met, or there is no such page.
             CapabilityError: The provider keeps no log.
         """
-        self._context.check_present()
-        self._backend.log()
-        for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
-            if moment is not None:
-                check_aware(moment, name)
-        actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
-        origins = listed("origins", origins, Origin)
-        if limit is not None:
-            check_whole(limit, "limit", least=1)
-        wanted = self._reader.wanted(filters)
-        part = LogPart(kept=None if wanted.empty else wanted)
-        log_of_ids = await self._log_of(ids) if ids else ()
-        visible = (entry for entry in log_of_ids if isinstance(entry, Recorded))
-        if missing := set(ids).difference(id for entry in visible for id in (entry.id, entry.record_id)):
-            raise RecordNotFoundError(
-                f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
-            )
-
-        def passes(recorded: Recorded) -> bool:
-            details = recorded.assertion.details
-            return (
-                (not ids or recorded.id in ids or recorded.record_id in ids)
-                and (not origins or details.origin in origins)
-                and (flagged is None or bool(details.flags) is flagged)
-                and wanted.keeps(recorded)
-            )
-
-        def happened(entry: AuditEntry) -> bool:
-            return (
-                (not actions or entry.action in actions)
-                and (not actors or is_one_of(entry.actor, actors))
-                and (happened_since is None or (entry.at is not None and entry.at >= happened_since))
-                and (happened_until is None or (entry.at is not None and entry.at < happened_until))
-            )
-
-        assertions, erased = {entry.seq: entry.seq for entry in log_of_ids}, list[Tombstone]()
-        if not ids:
-            assertions, erased = await self._reader.actions(part, happened_since, happened_until)
-        timed = happened_since is not None or happened_until is not None
-        if timed or origins or not wanted.empty or flagged is not None or self._context.view != UNCONFINED:
-            erased = []
-
-        async def entries(actions: Collection[int]) -> list[AuditEntry]:
-            seqs = {assertions[action] for action in actions if action in assertions}
-            log = log_of_ids or await self._reader.log(attrs.evolve(part, seqs=seqs))
-
-            def read() -> list[AuditEntry]:
-                meant = [entry for entry in log if isinstance(entry, Recorded) and passes(entry)]
-                tombstones = [entry for entry in erased if entry.seq in actions]
-                found = trail([*log, *tombstones], meant, self._context.concepts)
-                return [entry for entry in found if entry.seq in actions and happened(entry)]
-
-            return await to_thread.run_sync(read)
-
-        numbers = [*assertions, *(entry.seq for entry in erased)]
-        left = actions_from(page, numbers, descending=descending)
-        return await page_of(left, entries, limit=limit, at_once=bool(ids))
+        conditions = AuditConditions(
+            ids=ids,
+            actions=listed("actions", actions, AuditAction),
+            actors=listed("actors", actors, str),
+            origins=listed("origins", origins, Origin),
+            flagged=flagged,
+            happened_since=happened_since,
+            happened_until=happened_until,
+            assertions=self._reader.wanted(filters),
+        )
+        trail = AuditTrail(self._context, self._backend)
+        return await trail.page(conditions, page, limit=limit, descending=descending)
 
     async def accesses(self, *record_ids: str) -> dict[str, Access]:
         """Return how often records were recalled, and when last, by any viewer.
@@ -203,7 +155,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider keeps no such counts.
         """
         self._context.check_present()
-        keeper, counts = log_of(self._backend.provider), self._backend.accesses
+        keeper, counts = self._backend.log(), self._backend.accesses
         ids = [record.id for record in await self._reader.current(record_ids)]
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
@@ -425,7 +377,8 @@ class Admin(ReadingPart):
         embedder = self._backend.embedder
         if questions is None:
             newest = await self._reader.list_records(Listing(limit=MOST_TEXTS))
-            return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
+            texts = [record.value for record in newest if isinstance(record.value, str)]
+            return await calibrated_on_texts(embedder, texts)
 
         async def find(question: str, calibration: Calibration) -> list[str]:
             settings = attrs.evolve(
@@ -434,14 +387,8 @@ class Admin(ReadingPart):
                 unrelated=calibration.unrelated,
             )
             recaller = Recaller(self._context, self._backend)
-            found = await recaller.recall(question, await recaller.search(question, settings=settings))
+            found = await recaller.recall(await recaller.search(question, settings=settings))
             return [str(match.record.value) for match in found]
 
-        texts = {str(record.value) for record in await self._reader.list_records()}
-        return await by_questions(embedder, questions, texts, find)
-
-    async def _log_of(self, ids: Collection[str]) -> Sequence[LogEntry]:
-        """Return what the visible log has on some records, which may be named by their ids in the quarantine."""
-        log = self._reader.everybody.log
-        found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
-        return list({(entry.seq, type(entry)): entry for entry in found}.values())
+        known = {str(record.value) for record in await self._reader.list_records()}
+        return await calibrated_on_questions(embedder, questions, known, find)

@@ -1,17 +1,32 @@
-"""Checks of constructor arguments, so that wrong ones fail early."""
+"""Constructor arguments of a memory: checks, so that wrong ones fail early, and the parts that they stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
 
-from factmem.abc import MemoryObserver
+import attrs
+
+from factmem.abc import Consolidator, Detector, MemoryObserver, Verifier
+from factmem.abc.analyst import Analyst
+from factmem.abc.clock import Clock
+from factmem.abc.media import MediaReader
+from factmem.abc.model import LanguageModel
+from factmem.abc.provider import AgentMemoryProvider
+from factmem.abc.question_analyst import QuestionAnalyst
+from factmem.detection import OriginPolicy
+from factmem.detection.redaction import redact
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.providers.registry import default_store
-from factmem.validators import listed
+from factmem.memory.context import Policies
+from factmem.providers.registry import default_store, open_provider
+from factmem.validators import check_instance, listed
+
+if TYPE_CHECKING:
+    from factmem.llm.host_models import ForeignModel
 
 _VERBS: Final = ("save", "load", "load_all", "load_by_description")
 
@@ -38,11 +53,23 @@ def check_store(store: object) -> None:
         )
 
 
-def address_of(store: str | Path | None) -> str:
-    """Return the address of a store: an SQLite file for a path, the user's own store for None."""
-    if store is None:
-        return default_store()
-    return f"sqlite-vec:{quote(str(store))}" if isinstance(store, Path) else store
+def provider_of(store: str | Path | AgentMemoryProvider | None, clock: Clock) -> AgentMemoryProvider:
+    """Return a provider as it is, or open a store: an address, a path of an SQLite file, or the user's own for None.
+
+    Raises:
+        InvalidDataError: It is something else.
+        UnknownProviderError: The address names no installed provider.
+    """
+    match store:
+        case None:
+            return open_provider(default_store(), clock=clock)
+        case Path():
+            return open_provider(f"sqlite-vec:{quote(str(store))}", clock=clock)
+        case str():
+            return open_provider(store, clock=clock)
+        case _:
+            check_store(store)
+            return store
 
 
 def check_parts(**parts: object) -> None:
@@ -74,3 +101,89 @@ def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, .
 
 def _has(thing: object, methods: Iterable[str]) -> bool:
     return not isinstance(thing, type) and all(callable(getattr(thing, method, None)) for method in methods)
+
+
+def policies_for(detector: Detector | None, policies: Policies) -> Policies:
+    """Return the policies with the origins that a detector was made with.
+
+    Raises:
+        InvalidDataError: They are of another type, or both have origins.
+    """
+    check_instance(policies, "policies", Policies)
+    if detector is None:
+        return policies
+    from factmem.detection import InstructorDetector
+
+    own = detector.origins if isinstance(detector, InstructorDetector) else policies.origins
+    if policies.origins not in (own, OriginPolicy()):
+        raise InvalidDataError(
+            "the detector has an OriginPolicy of its own: give origins to it, or to the policies, not to both",
+            path="$.policies.origins",
+        )
+    return attrs.evolve(policies, origins=own)
+
+
+def model_of(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
+    """Return the language model that an argument ``model=`` stands for; see `as_language_model`."""
+    if given is None:
+        return None
+    from factmem.llm.host_models import as_language_model
+
+    return as_language_model(given)
+
+
+def verifier_of(
+    given: Verifier | LanguageModel | ForeignModel | str | Literal[False] | None,
+) -> Verifier | Literal[False] | None:
+    """Return the verifier that an argument ``verifier=`` stands for.
+
+    Raises:
+        InvalidDataError: It is neither a verifier nor a model.
+    """
+    if given is None or given is False or isinstance(given, Verifier):
+        return given
+    from factmem.detection.verifier import ModelVerifier
+
+    model = model_of(given)
+    if not isinstance(model, LanguageModel):
+        raise InvalidDataError("verifier takes an object with verify(), a model, or False for none", path="$.verifier")
+    return ModelVerifier(model)
+
+
+def media_reader_of(given: MediaReader | str | None) -> MediaReader | None:
+    """Return the media reader that an argument ``media_reader=`` stands for."""
+    if not isinstance(given, str):
+        return given
+    from factmem.llm.media_models import media_reader
+
+    return media_reader(given)
+
+
+@attrs.frozen
+class ModelParts:
+    """The parts of a memory that ask a model."""
+
+    detector: Detector
+    analyst: Analyst | None = None
+    verifier: Verifier | None = None
+    consolidator: Consolidator | None = None
+    question_analyst: QuestionAnalyst | None = None
+
+    @classmethod
+    def of(cls, model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> ModelParts:
+        """Return the parts of a model; they are imported for a memory that has one."""
+        if model is None:
+            return cls(VerbatimDetector(clock=clock))
+        from factmem.consolidation.model_consolidator import InstructorConsolidator
+        from factmem.detection import InstructorDetector
+        from factmem.detection.model_analyst import InstructorAnalyst
+        from factmem.detection.question_analyst import InstructorQuestionAnalyst
+        from factmem.detection.verifier import ModelVerifier
+
+        return cls(
+            InstructorDetector(model, clock=clock, origins=origins),
+            InstructorAnalyst(model),
+            ModelVerifier(model),
+            InstructorConsolidator(model, redact=lambda text: redact(text).text),
+            InstructorQuestionAnalyst(model),
+        )

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
 
 import attrs
+from anyio import to_thread
 
-from factmem.errors import InvalidDataError
+from factmem.details import Origin
+from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
+from factmem.memory.reader import ReadingPart
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
 from factmem.records import (
     AssertionState,
     FactRecord,
@@ -21,11 +27,8 @@ from factmem.records import (
     as_kept_apart,
     shown_record,
 )
-
-
-def is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
-    """Return whether an actor is one of some, by full name or by the part before a colon."""
-    return actor is not None and any(actor == name or actor.startswith(f"{name}:") for name in wanted)
+from factmem.validators import aware, check_whole
+from factmem.views import UNCONFINED
 
 
 class AuditAction(enum.Enum):
@@ -97,21 +100,126 @@ class AuditPage:
     next_page: str | None
 
 
-def trail(
-    log: Sequence[LogEntry], meant: Collection[Recorded], concepts: Mapping[str, Concept[Any, Any]]
+_MOMENT: Final = attrs.validators.optional(aware)
+
+
+@attrs.frozen(kw_only=True)
+class AuditConditions:
+    """Conditions on the actions of a trail; see `Admin.audit`.
+
+    Raises:
+        InvalidDataError: A time has no zone.
+    """
+
+    ids: Collection[str] = ()
+    actions: Collection[AuditAction] = ()
+    actors: Collection[str] = ()
+    origins: Collection[Origin] = ()
+    flagged: bool | None = None
+    happened_since: dt.datetime | None = attrs.field(default=None, validator=_MOMENT)
+    happened_until: dt.datetime | None = attrs.field(default=None, validator=_MOMENT)
+    assertions: RecallFilter
+
+    @property
+    def include_erasures(self) -> bool:
+        """Whether erasures, of which neither time, place nor record is known, can meet them."""
+        unknown = (self.ids, self.origins, self.happened_since, self.happened_until)
+        return not any(unknown) and self.flagged is None and self.assertions.empty
+
+    def keeps(self, recorded: Recorded) -> bool:
+        """Return whether the actions on an assertion may be listed."""
+        details = recorded.assertion.details
+        return (
+            (not self.ids or recorded.id in self.ids or recorded.record_id in self.ids)
+            and (not self.origins or details.origin in self.origins)
+            and (self.flagged is None or bool(details.flags) is self.flagged)
+            and self.assertions.keeps(recorded)
+        )
+
+    def lists(self, entry: AuditEntry) -> bool:
+        """Return whether an action on such an assertion, or an erasure, is listed."""
+        since, until, at = self.happened_since, self.happened_until, entry.at
+        return (
+            (not self.actions or entry.action in self.actions)
+            and (not self.actors or self._name(entry.actor))
+            and (at is None or ((since is None or at >= since) and (until is None or at < until)))
+        )
+
+    def _name(self, actor: str | None) -> bool:
+        return actor is not None and any(actor == name or actor.startswith(f"{name}:") for name in self.actors)
+
+
+class AuditTrail(ReadingPart):
+    """The actions on the assertions that a view shows."""
+
+    async def page(
+        self, conditions: AuditConditions, token: str | None, *, limit: int | None, descending: bool
+    ) -> AuditPage:
+        """See `Admin.audit`. Of what few actions pass, ever more is read."""
+        self._context.check_present()
+        self._backend.log()
+        if limit is not None:
+            check_whole(limit, "limit", least=1)
+        part = LogPart(kept=None if conditions.assertions.empty else conditions.assertions)
+        log = await self._log_of(conditions.ids)
+        if conditions.ids:
+            assertions, erased = {entry.seq: entry.seq for entry in log}, list[Tombstone]()
+        else:
+            assertions, erased = await self._reader.actions(part, conditions.happened_since, conditions.happened_until)
+        if not conditions.include_erasures or self._context.view != UNCONFINED:
+            erased = []
+        numbers = _from_page(token, [*assertions, *(entry.seq for entry in erased)], descending=descending)
+        found: list[AuditEntry] = []
+        start, size = 0, len(numbers) if limit is None or conditions.ids else limit + 1
+        while start < len(numbers) and (limit is None or len(found) <= limit):
+            some = set(numbers[start : start + size])
+            if not conditions.ids:
+                seqs = {assertions[number] for number in some if number in assertions}
+                log = await self._reader.log(attrs.evolve(part, seqs=seqs))
+            read = partial(_trail, [*log, *erased], some, conditions, self._context.concepts)
+            found += sorted(await to_thread.run_sync(read), key=lambda entry: entry.seq, reverse=descending)
+            start, size = start + size, 2 * size
+        taken = tuple(found[:limit])
+        return AuditPage(entries=taken, next_page=str(taken[-1].seq) if len(taken) < len(found) else None)
+
+    async def _log_of(self, ids: Collection[str]) -> list[LogEntry]:
+        """Return the visible log of some records, which may be named by their ids in the quarantine.
+
+        Raises:
+            RecordNotFoundError: An id names no visible assertion.
+        """
+        if not ids:
+            return []
+        log = self._reader.everybody.log
+        found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
+        known = (id for entry in found if isinstance(entry, Recorded) for id in (entry.id, entry.record_id))
+        if missing := set(ids).difference(known):
+            raise RecordNotFoundError(
+                f"{len(missing)} of the ids name no visible record, or an erased one: see list_records()"
+            )
+        return list({(entry.seq, type(entry)): entry for entry in found}.values())
+
+
+def _trail(
+    log: Iterable[LogEntry],
+    actions: Collection[int],
+    conditions: AuditConditions,
+    concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[AuditEntry]:
-    """Return the actions on some assertions, in order.
+    """Return those of some actions that meet conditions.
 
     Args:
-        log: The log, with changes of state.
-        meant: The assertions. Erasures are listed as well: they do not name an owner or a place.
+        log: The log, in which all changes of each assertion follow it.
+        actions: Sequence numbers of the actions.
+        conditions: The conditions.
         concepts: Declared concepts by keyword.
     """
-    lives = {recorded.id: _Life(recorded, concepts) for recorded in meant}
+    lives: dict[str, _Life] = {}
     entries: list[AuditEntry] = []
     for entry in sorted(log, key=lambda item: item.seq):
         match entry:
-            case Recorded(id=id) if id in lives:
+            case Recorded(id=id) if conditions.keeps(entry):
+                lives[id] = _Life(entry, concepts)
                 entries.append(lives[id].began())
             case StateChange(assertion_id=id) if id in lives:
                 entries.append(lives[id].changed(entry))
@@ -119,7 +227,7 @@ def trail(
                 entries.append(AuditEntry(action=AuditAction.ERASED, seq=seq, assertion_id=id))
             case _:
                 pass
-    return entries
+    return [entry for entry in entries if entry.seq in actions and conditions.lists(entry)]
 
 
 class _Life:
@@ -185,49 +293,18 @@ class _Life:
                 return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED
 
 
-def actions_from(page: str | None, actions: Iterable[int], *, descending: bool) -> list[int]:
+def _from_page(token: str | None, actions: Iterable[int], *, descending: bool) -> list[int]:
     """Return the sequence numbers of the actions of a page and of all after it, in order.
-
-    Args:
-        page: Token of the page; None for the first.
-        actions: The sequence numbers of all actions.
-        descending: Newest first.
 
     Raises:
         InvalidDataError: There is no such page.
     """
     ordered = sorted(actions, reverse=descending)
-    if page is None:
+    if token is None:
         return ordered
-    if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
+    if not (isinstance(token, str) and token.isascii() and token.isdecimal() and len(token) < 20):
         raise InvalidDataError(
             "this page token is not from an audit trail: pass the next_page of the previous page", path="$.page"
         )
-    last = int(page)
+    last = int(token)
     return [number for number in ordered if (number < last if descending else number > last)]
-
-
-async def page_of(
-    actions: Sequence[int],
-    read: Callable[[Collection[int]], Awaitable[Iterable[AuditEntry]]],
-    *,
-    limit: int | None,
-    at_once: bool,
-) -> AuditPage:
-    """Return a page of the entries that are read of some actions; of what few of them pass, ever more is read.
-
-    Args:
-        actions: The sequence numbers of the actions, in order.
-        read: Returns the entries of some of them that pass the caller's conditions.
-        limit: Maximum number of entries; None for all.
-        at_once: Whether reading all costs no more than reading some.
-    """
-    place = {action: number for number, action in enumerate(actions)}
-    found: list[AuditEntry] = []
-    start, size = 0, len(actions) if limit is None or at_once else limit + 1
-    while start < len(actions) and (limit is None or len(found) <= limit):
-        some = set(actions[start : start + size])
-        found += sorted(await read(some), key=lambda entry: place[entry.seq])
-        start, size = start + size, 2 * size
-    taken = tuple(found[:limit])
-    return AuditPage(entries=taken, next_page=str(taken[-1].seq) if len(taken) < len(found) else None)

@@ -73,9 +73,7 @@ class AccessCounts:
         """Count one recall of each record."""
         if not self._counted:
             self._since = time.monotonic()
-        recalled = Access(count=1, last=self.clock())
-        for id in record_ids:
-            self._counted[id] = self._counted.get(id, Access()) + recalled
+        self._add(dict.fromkeys(record_ids, Access(count=1, last=self.clock())))
         full = len(self._counted) >= _MOST or (self._counted and time.monotonic() - self._since >= _LONGEST)
         if full and not self._writing:
             with contextlib.suppress(CapabilityError):
@@ -97,18 +95,17 @@ class AccessCounts:
             if batch:
                 with anyio.CancelScope(shield=True):
                     await self.keeper.add_accesses(self.tenant, batch)
-        except FactMemError as error:
+        except BaseException as error:
+            self._add(batch)
+            if not isinstance(error, FactMemError):
+                raise
             _log.warning("access counts could not be written yet: %s", type(error).__name__)
-            self._put_back(batch)
-        except BaseException:
-            self._put_back(batch)
-            raise
         finally:
             self._writing = False
             self._since = time.monotonic()
 
-    def _put_back(self, batch: Mapping[str, Access]) -> None:
-        for id, access in batch.items():
+    def _add(self, accesses: Mapping[str, Access]) -> None:
+        for id, access in accesses.items():
             self._counted[id] = self._counted.get(id, Access()) + access
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, cast
 
 import anyio
 
@@ -29,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 T = TypeVar("T")
+OriginalT = TypeVar("OriginalT")
 
 
 class MemoryThread:
@@ -192,40 +193,40 @@ def _closed() -> ProviderClosedError:
     return ProviderClosedError("the memory is not open: use it inside its `with` block")
 
 
-def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_Twin, P], R]:
+def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_Twin[Any], P], R]:
     """Turn an async method into a blocking one, with the same arguments and the same docstring."""
 
-    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: _Twin[Any], *args: P.args, **kwargs: P.kwargs) -> R:
         return self._calls_in_use().call(functools.partial(method, self._original, *args, **kwargs))
 
-    return cast("Callable[Concatenate[_Twin, P], R]", functools.wraps(method)(call))
+    return cast("Callable[Concatenate[_Twin[Any], P], R]", functools.wraps(method)(call))
 
 
 def _submitting(
     method: Callable[Concatenate[Any, P], Awaitable[Submission]],
-) -> Callable[Concatenate[_Twin, P], BlockingSubmission]:
+) -> Callable[Concatenate[_Twin[Any], P], BlockingSubmission]:
     """Turn an async method that submits work into a blocking one: it waits for the submission, not for the reading."""
 
-    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingSubmission:
+    def call(self: _Twin[Any], *args: P.args, **kwargs: P.kwargs) -> BlockingSubmission:
         calls = self._calls_in_use()
         return BlockingSubmission(calls.call(functools.partial(method, self._original, *args, **kwargs)), calls)
 
-    return cast("Callable[Concatenate[_Twin, P], BlockingSubmission]", functools.wraps(method)(call))
+    return cast("Callable[Concatenate[_Twin[Any], P], BlockingSubmission]", functools.wraps(method)(call))
 
 
 def _viewing(method: Callable[Concatenate[Any, P], Memory]) -> Callable[Concatenate[BlockingMemory, P], BlockingMemory]:
     """Turn a method that returns a view into one that returns its blocking twin, open as long as the memory is."""
 
     def view(self: BlockingMemory, *args: P.args, **kwargs: P.kwargs) -> BlockingMemory:
-        return self._twin_of(method(self._memory, *args, **kwargs))
+        return self._twin_of(method(self._original, *args, **kwargs))
 
     return cast("Callable[Concatenate[BlockingMemory, P], BlockingMemory]", functools.wraps(method)(view))
 
 
-class _Twin:
+class _Twin(Generic[OriginalT]):
     """Blocking twin of an async class."""
 
-    def __init__(self, original: object, calls: MemoryThread | None) -> None:
+    def __init__(self, original: OriginalT, calls: MemoryThread | None) -> None:
         self._original = original
         self._calls = calls
 
@@ -238,7 +239,7 @@ class _Twin:
         return self._calls
 
 
-class BlockingSubmission(_Twin, OfSubmission):
+class BlockingSubmission(_Twin[Submission], OfSubmission):
     """Blocking twin of `Submission`, with the same properties."""
 
     def __init__(self, submission: Submission, calls: MemoryThread) -> None:
@@ -248,7 +249,7 @@ class BlockingSubmission(_Twin, OfSubmission):
     wait: Final = _blocking(Submission.wait)
 
 
-class BlockingQuarantine(_Twin):
+class BlockingQuarantine(_Twin[Quarantine]):
     """Blocking twin of `Quarantine`."""
 
     list: Final = _blocking(Quarantine.list)
@@ -257,7 +258,7 @@ class BlockingQuarantine(_Twin):
     reject: Final = _blocking(Quarantine.reject)
 
 
-class BlockingDeadLetters(_Twin):
+class BlockingDeadLetters(_Twin[DeadLetters]):
     """Blocking twin of `DeadLetters`."""
 
     list: Final = _blocking(DeadLetters.list)
@@ -265,27 +266,23 @@ class BlockingDeadLetters(_Twin):
     dismiss: Final = _blocking(DeadLetters.dismiss)
 
 
-class BlockingInbox(_Twin):
+class BlockingInbox(_Twin[Inbox]):
     """Blocking twin of `Inbox`."""
-
-    def __init__(self, inbox: Inbox, calls: MemoryThread) -> None:
-        super().__init__(inbox, calls)
-        self._inbox, self._in_use = inbox, calls
 
     @property
     def reads_words(self) -> bool:
         """See `Inbox.reads_words`."""
-        return self._inbox.reads_words
+        return self._original.reads_words
 
     @property
     def quarantine(self) -> BlockingQuarantine:
         """See `Inbox.quarantine`."""
-        return BlockingQuarantine(self._inbox.quarantine, self._in_use)
+        return BlockingQuarantine(self._original.quarantine, self._calls_in_use())
 
     @property
     def dead_letters(self) -> BlockingDeadLetters:
         """See `Inbox.dead_letters`."""
-        return BlockingDeadLetters(self._inbox.dead_letters, self._in_use)
+        return BlockingDeadLetters(self._original.dead_letters, self._calls_in_use())
 
     ingest_events: Final = _submitting(Inbox.ingest_events)
     resume: Final = _submitting(Inbox.resume)
@@ -293,7 +290,7 @@ class BlockingInbox(_Twin):
     extract: Final = _blocking(Inbox.extract)
 
 
-class BlockingAdmin(_Twin):
+class BlockingAdmin(_Twin[Admin]):
     """Blocking twin of `Admin`."""
 
     info: Final = _blocking(Admin.info)
@@ -311,7 +308,7 @@ class BlockingAdmin(_Twin):
     reembed: Final = _blocking(Admin.reembed)
 
 
-class BlockingMemory(_Twin):
+class BlockingMemory(_Twin[Memory]):
     """Blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
 
         with BlockingMemory(Memory("facts.db")) as memory:
@@ -327,10 +324,9 @@ class BlockingMemory(_Twin):
     def __init__(self, memory: Memory) -> None:
         check_instance(memory, "memory", Memory, hint="write BlockingMemory(Memory(…))")
         super().__init__(memory, None)
-        self._memory = memory
 
     def __enter__(self) -> Self:
-        calls = MemoryThread(lambda: self._memory, ProgramLoops(), "factmem portal", finishes_calls=False)
+        calls = MemoryThread(lambda: self._original, ProgramLoops(), "factmem portal", finishes_calls=False)
         calls.open()
         self._calls = calls
         return self
@@ -365,12 +361,12 @@ class BlockingMemory(_Twin):
     @property
     def inbox(self) -> BlockingInbox:
         """See `Memory.inbox`."""
-        return BlockingInbox(self._memory.inbox, self._calls_in_use())
+        return BlockingInbox(self._original.inbox, self._calls_in_use())
 
     @property
     def admin(self) -> BlockingAdmin:
         """See `Memory.admin`."""
-        return BlockingAdmin(self._memory.admin, self._calls_in_use())
+        return BlockingAdmin(self._original.admin, self._calls_in_use())
 
     def _twin_of(self, memory: Memory) -> BlockingMemory:
         other = BlockingMemory(memory)

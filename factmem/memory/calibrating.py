@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from statistics import fmean
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from factmem.abc.embedder import Embedder
 from factmem.errors import InvalidDataError
@@ -43,8 +44,10 @@ _ALIKE: Final = 0.005
 
 _SPACES: Final = re.compile(r"\s+")
 
+_Cosines: TypeAlias = NDArray[np.float32]
 
-async def measured(embedder: Embedder, texts: Sequence[str]) -> Calibration:
+
+async def calibrated_on_texts(embedder: Embedder, texts: Sequence[str]) -> Calibration:
     """Return the calibration of an embedder, measured on texts.
 
     Args:
@@ -61,19 +64,15 @@ async def measured(embedder: Embedder, texts: Sequence[str]) -> Calibration:
             f"a calibration needs {LEAST_TEXTS} statements of {_WORDS} words, and here are {len(split)}: "
             "give questions with their answers instead"
         )
-    halves = [(" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])) for words in split]
-    asked = await embedded(embedder, [first for first, _ in halves], query=True)
-    said = await embedded(embedder, [second for _, second in halves])
-    pairs = [(a, b) for a, b in zip(asked, said, strict=True) if a is not None and b is not None]
-    cosines = np.array([a for a, _ in pairs]) @ np.array([b for _, b in pairs]).T
-    same = np.eye(len(cosines), dtype=bool)
-    others = cosines[~same]
-    separation = float((cosines[same].mean() - others.mean()) / (others.std() or 1.0))
+    beginnings = [" ".join(words[: len(words) // 2]) for words in split]
+    ends = [" ".join(words[len(words) // 2 :]) for words in split]
+    own, others = await _cosines(embedder, beginnings, ends)
+    separation = float((own.mean() - others.mean()) / (others.std() or 1.0))
     weight = float(np.clip(_AT_NONE - _SLOPE * separation, WEIGHTS[0], WEIGHTS[-1]))
-    return Calibration(lexical_weight=round(weight, 2), unrelated=round(float(np.clip(others.mean(), 0, 0.95)), 2))
+    return Calibration(lexical_weight=round(weight, 2), unrelated=_unrelated(others))
 
 
-async def by_questions(
+async def calibrated_on_questions(
     embedder: Embedder,
     questions: Mapping[str, str],
     texts: Collection[str],
@@ -99,12 +98,8 @@ async def by_questions(
             f"{len(missing)} of {len(questions)} answers (number {', '.join(missing[:10])}) are the text of no visible "
             "record: give each text as list_records() has it"
         )
-    asked = await embedded(embedder, list(questions), query=True)
-    said = await embedded(embedder, list(questions.values()))
-    pairs = [(a, b) for a, b in zip(asked, said, strict=True) if a is not None and b is not None]
-    cosines = np.array([a for a, _ in pairs]) @ np.array([b for _, b in pairs]).T
-    others = cosines[~np.eye(len(cosines), dtype=bool)]
-    unrelated = round(float(np.clip(others.mean() if len(others) else 0, 0, 0.95)), 2)
+    _, others = await _cosines(embedder, list(questions), list(questions.values()))
+    unrelated = _unrelated(others)
     ranks: dict[float, float] = {}
     for weight in WEIGHTS:
         calibration = Calibration(lexical_weight=weight, unrelated=unrelated)
@@ -116,3 +111,17 @@ async def by_questions(
         )
     best = [weight for weight, rank in ranks.items() if rank >= max(ranks.values()) - _ALIKE]
     return Calibration(lexical_weight=round(fmean(best), 2), unrelated=unrelated)
+
+
+async def _cosines(embedder: Embedder, asked: Sequence[str], said: Sequence[str]) -> tuple[_Cosines, _Cosines]:
+    """Return the cosines of queries with the texts that belong to them, and those with the others."""
+    queries, texts = await embedded(embedder, asked, query=True), await embedded(embedder, said)
+    pairs = [(a, b) for a, b in zip(queries, texts, strict=True) if a is not None and b is not None]
+    cosines = np.array([a for a, _ in pairs]) @ np.array([b for _, b in pairs]).T
+    same = np.eye(len(cosines), dtype=bool)
+    return cosines[same], cosines[~same]
+
+
+def _unrelated(others: _Cosines) -> float:
+    """Return the mean cosine of texts that do not belong together."""
+    return round(float(np.clip(others.mean() if len(others) else 0, 0, 0.95)), 2)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
-import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import attrs
 
@@ -60,10 +58,6 @@ def _place(subject: MemorySubject, scope: MemoryScope) -> Place:
     return Place(subject, scope)
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    return None if folder is None else Path(folder)
-
-
 @attrs.frozen(kw_only=True)
 class MediaSettings:
     """Limits of media in messages, and whether their bytes are kept.
@@ -84,7 +78,7 @@ class MediaSettings:
     max_pages: int = attrs.field(default=500, validator=positive)
     max_chars: int = attrs.field(default=1_000_000, validator=positive)
     pdf_seconds: float = attrs.field(default=30.0, validator=seconds)
-    keep: Path | None = attrs.field(default=None, converter=_folder)
+    keep: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
 
 
 @hinted
@@ -214,7 +208,10 @@ class Context:
 
     @property
     def everybody(self) -> Context:
-        """This context with every individual that may be named: for writes, and for what an id names."""
+        """This context, where reads also show public facts about individuals that they do not name.
+
+        Writes use it, and reads of records by their ids.
+        """
         if self.view.individuals is None:
             return self
         return attrs.evolve(self, view=attrs.evolve(self.view, individuals=None))
@@ -290,10 +287,9 @@ class Context:
             return None
         check_instance(scope, "scope", MemoryScope, str, hint="give a path such as '/product/alpha'")
         if scope.tenant not in (None, self.tenant):
-            raise InvalidDataError("the scope belongs to another organization than this memory")
+            raise InvalidDataError("the scope belongs to another organization: open a memory with that organization=")
         anchored = scope.within(self.tenant)
-        if not self.view.reaches(anchored):
-            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        self.view.check_reaches(anchored)
         return anchored
 
     def about(self, subject: MemorySubject | str | None) -> MemorySubject:
@@ -317,8 +313,7 @@ class Context:
             return None
         found = self._declared(subject) if isinstance(subject, str) else subject
         check_instance(found, "subject", MemorySubject)
-        if not self.view.is_about(found.key):
-            raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
+        self.view.check_about(found)
         return found
 
     def of_user(self, subject: MemorySubject) -> MemorySubject:
@@ -329,9 +324,9 @@ class Context:
         return subject.individual(own.individual_name)
 
     def _declared(self, text: str) -> MemorySubject:
-        name, colon, individual = text.partition(":")
-        found = self.subjects.get(name) or MemorySubject(name)
-        found = found.individual(individual) if colon else found
+        found = MemorySubject.parse(text)
+        if (declared := self.subjects.get(found.name)) is not None:
+            found = attrs.evolve(declared, individual_name=found.individual_name)
         return next((subject for subject in self.view.subjects if subject.key == found.key), found)
 
     def target(self, scope: MemoryScope | str | None) -> MemoryScope:
@@ -357,7 +352,7 @@ class Context:
         """
         return _place(self.about(subject), self.target(scope))
 
-    def confined(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str] = ()) -> Context:
+    def confined_to_scopes(self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str]) -> Context:
         """Return this context confined to some scopes.
 
         Raises:
@@ -367,7 +362,7 @@ class Context:
         if isinstance(scopes, str):
             raise InvalidDataError("scopes takes several: [scope, ...]; for a single one there is scope()")
         roots = [self._in_view(scope) for scope in scopes]
-        within = [self._in_view(scope, exact=True) for scope in listed("exact", exact, MemoryScope, str)]
+        within = [self._in_view(scope, exact=True) for scope in exact]
         view = View(
             roots=tuple(dict.fromkeys(scope for scope in roots if scope is not None)),
             exact=tuple(dict.fromkeys(scope for scope in within if scope is not None)),
@@ -389,7 +384,7 @@ class Context:
                 raise
             return only.below(scope)
 
-    def confined_to(self, subjects: Iterable[MemorySubject | str]) -> Context:
+    def confined_to_subjects(self, subjects: Iterable[MemorySubject | str]) -> Context:
         """Return this context confined to some subjects, the first of which is written about by default.
 
         Raises:
@@ -433,20 +428,23 @@ class Context:
         Raises:
             InvalidDataError: An item is not a message.
         """
-        heard = partial(heard_as, origins=self.policies.origins, flagged=self.policies.flagged)
-        return attrs.evolve(self, heard=tuple(map(heard, listed("messages", messages, Message))))
+        origins, flagged = self.policies.origins, self.policies.flagged
+        given = listed("messages", messages, Message)
+        return attrs.evolve(self, heard=tuple(heard_as(item, origins=origins, flagged=flagged) for item in given))
 
-    def at(self, clock: Literal["as_of", "known_at"], when: dt.datetime) -> Context:
+    def at(self, *, as_of: dt.datetime | None, known_at: dt.datetime | None) -> Context:
         """Return this context at a moment of the past.
 
         Args:
-            clock: Time that counts: when facts were said, or when they were recorded.
-            when: The moment.
+            as_of: Only facts that had been said by then.
+            known_at: Only facts that had been recorded by then.
 
         Raises:
-            InvalidDataError: The time has no zone.
+            InvalidDataError: A time has no zone.
         """
-        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, clock)}))
+        given = {"as_of": as_of, "known_at": known_at}
+        times = {name: check_aware(when, name) for name, when in given.items() if when is not None}
+        return attrs.evolve(self, past=attrs.evolve(self.moment, **times))
 
     def owned(self, details: FactDetails | None, *, private: bool | None) -> FactDetails:
         """Return a copy of details, by default those of a fact without any, with their owner.

@@ -98,7 +98,7 @@ class Converter(Part):
         """See `Admin.merge`."""
         one, other = self._context.about(subject), self._context.about(into)
         if one.key == other.key:
-            raise InvalidDataError("a subject cannot be merged into itself")
+            raise InvalidDataError("a subject cannot be merged into itself: name another one")
         log = await self._reached()
 
         def merged() -> list[tuple[Recorded, Assertion]]:
@@ -156,7 +156,7 @@ class Converter(Part):
         there = LogPart(kept=RecallFilter(keywords={said.keyword for said in new}))
         before, ours = {entry.id for entry in await self._reached(there)}, set(map(_said, written))
         try:
-            await Exchange(self._context, self._backend).import_(written, trust=True, progress=None, converted=True)
+            await Exchange(self._context, self._backend).import_(written, trust=True, progress=None, keep_actors=True)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 found = await self._reached(there)  # others may have written meanwhile

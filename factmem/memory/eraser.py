@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +66,7 @@ class Eraser(ReadingPart):
 
     async def forget(self, record_ids: Collection[str], filters: Filters, *, dry_run: bool) -> Erasure:
         """See `Memory.forget`."""
-        self._context.check_present()
-        if not dry_run:
-            self._context.check_writable()
-            self._backend.log()  # raises before any lookup if the provider keeps none
+        self._check(dry_run=dry_run)
         if record_ids and filters.get("record_ids") is not None:
             raise InvalidDataError("give the ids as arguments or as record_ids, not both", path="$.record_ids")
         if any(isinstance(item, Collection) and not item for item in filters.values()):
@@ -84,6 +80,13 @@ class Eraser(ReadingPart):
         entries = await self._kept_apart(set(record_ids) - {record.id for record in records}, wanted)
         return await self._erased(records, entries, dry_run=dry_run)
 
+    def _check(self, *, dry_run: bool) -> None:
+        """Raise before any lookup if nothing can be erased."""
+        self._context.check_present()
+        if not dry_run:
+            self._context.check_writable()
+            self._backend.log()
+
     async def _kept_apart(self, ids: Collection[str], wanted: RecallFilter) -> list[Recorded]:
         """Return the entries of the quarantine with some ids, of those that a filter selects."""
         if not ids:
@@ -93,10 +96,7 @@ class Eraser(ReadingPart):
 
     async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:
         """See `Admin.reset`."""
-        self._context.check_present()
-        if not dry_run:
-            self._context.check_writable()
-            self._backend.log()
+        self._check(dry_run=dry_run)
         records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
         view = self._context.view
         if view.individuals is not None:  # what others see as well is not the user's to erase
@@ -143,8 +143,7 @@ class Eraser(ReadingPart):
             entry for entry in log if isinstance(entry, Recorded) and (entry.record_id in record_ids or entry.id in ids)
         ]
         vectors = await self._stored_vectors({recorded.seq for recorded in gone})
-        gather = partial(traces_of, gone, log, vectors, texts=texts, tenant=self._context.tenant)
-        return await to_thread.run_sync(gather)
+        return await to_thread.run_sync(traces_of, gone, log, vectors, texts, self._context.tenant)
 
     async def _stored_vectors(self, seqs: Collection[int]) -> list[NDArray[np.float32]]:
         if not seqs:
@@ -154,9 +153,7 @@ class Eraser(ReadingPart):
 
     async def expire(self, *, revisions: dt.timedelta | None, dry_run: bool) -> ExpiryReceipt:
         """See `Admin.expire`."""
-        self._context.check_present()
-        if not dry_run:
-            self._context.check_writable()
+        self._check(dry_run=dry_run)
         check_instance(revisions, "revisions", dt.timedelta, NoneType)
         limit = self._context.policies.ttl.revisions if revisions is None else revisions
         found = await to_thread.run_sync(outlived, await self._reader.log(), self._context.clock(), limit)

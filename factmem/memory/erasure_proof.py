@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -224,10 +223,9 @@ class Traces:
 def traces_of(
     gone: Sequence[Recorded],
     log: Iterable[LogEntry],
-    vectors: Sequence[NDArray[np.float32]] = (),
-    *,
-    texts: Collection[str] = (),
-    tenant: str | None = None,
+    vectors: Sequence[NDArray[np.float32]],
+    texts: Collection[str],
+    tenant: str | None,
 ) -> Traces:
     """Return the traces of some assertions.
 
@@ -248,7 +246,12 @@ def traces_of(
     return Traces(
         words=words,
         names=frozenset(name for name in named if is_distinctive(name)),
-        marks=frozenset(mark for recorded in gone for mark in _marks(recorded)) - _shared_marks(others, gone),
+        marks=frozenset(mark for recorded in gone for mark in _marks(recorded)).difference(
+            # Those stay of records with other revisions, and of values that others share.
+            mark
+            for recorded in (others if gone else ())
+            for mark in _marks(recorded)
+        ),
         vectors=tuple(vector.astype("<f4").tobytes() for vector in vectors),
         too_short=sum(not is_distinctive(text) for text in said | named),
         short=short,
@@ -283,13 +286,6 @@ def _marks(recorded: Recorded) -> Iterator[bytes]:
     for digest in filter(None, (recorded.assertion.fingerprint, recorded.assertion.slot)):
         yield digest
         yield digest.hex().encode()
-
-
-def _shared_marks(others: Sequence[Recorded], gone: Sequence[Recorded]) -> set[bytes]:
-    """Return the marks that stay: ids of records with other revisions, and digests of values that others share."""
-    if not gone:
-        return set()
-    return {mark for recorded in others for mark in _marks(recorded)}
 
 
 def _said_by(words: Collection[str], short: Collection[str], others: Sequence[Recorded]) -> tuple[str, ...]:
@@ -402,11 +398,11 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
         raise CapabilityError(f"{type(provider).__name__} cannot list the files that it keeps its data in")
     log = await provider.changes(traces.tenant)
     rows = (await provider.vectors(traces.tenant))[1] if traces.vectors else None
-    needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
+    needles, left_out = await to_thread.run_sync(_needles, traces, log, rows)
     left = [entry for entry in log if isinstance(entry, Recorded)]
     holding = set(await to_thread.run_sync(_said_by, traces.words, traces.short, left))
     files = await provider.files()
-    found = await to_thread.run_sync(partial(_searched, files, needles))
+    found = await to_thread.run_sync(_searched, files, needles)
     return ErasureReport(
         files=found,
         searched=len(needles),
@@ -418,7 +414,28 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
     )
 
 
-_Needles = dict[str | bytes, _Kind]
+@attrs.frozen
+class _Piece:
+    """A piece to look for.
+
+    Attributes:
+        data: The piece as bytes; a text in UTF-8.
+        kind: The kind of trace that it is part of.
+        text: The text, if a file may hold it in any encoding; None for bytes, and for words of a full-text index.
+    """
+
+    data: bytes
+    kind: _Kind
+    text: str | None = None
+
+    @property
+    def forms(self) -> set[bytes]:
+        """The bytes that it may be in a file."""
+        if self.text is not None:
+            return _text_forms(self.text)
+        return {self.data, *_base64_forms(self.data)} if self.kind is _Kind.VECTORS else {self.data}
+
+
 _STRUCTURE: Final = " ".join(
     [
         *(field.name for held in (Recorded, Assertion, FactDetails, Evidence) for field in attrs.fields(held)),
@@ -427,31 +444,26 @@ _STRUCTURE: Final = " ".join(
 )
 """Words of the file format, which every file of a store holds."""
 
-_INDEXED: Final = "\0"
-"""Marks pieces of a full-text index, which have no other encoding."""
 
-
-def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] | None) -> tuple[_Needles, int]:
+def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] | None) -> tuple[list[_Piece], int]:
     """Split traces into pieces, without those that remaining records hold as well; return the number of the latter."""
-    wanted: _Needles = {piece: _Kind.NAMES for name in traces.names for piece in _all_pieces(name)}
-    wanted |= {piece: _Kind.WORDS for text in traces.words for piece in _all_pieces(text)}
-    wanted |= dict.fromkeys(traces.marks, _Kind.MARKS)
-    numbers = {piece: piece for row in traces.vectors for piece in _vector_pieces(row)}
-    texts = {_bytes(piece): piece for piece in wanted}
-    known = Scanner[str | bytes](texts).found(_known(log))
+    texts = [piece for name in traces.names for piece in _text_pieces(name, _Kind.NAMES)]
+    texts += [piece for text in traces.words for piece in _text_pieces(text, _Kind.WORDS)]
+    texts += [_Piece(mark, _Kind.MARKS) for mark in traces.marks]
+    numbers = [_Piece(data, _Kind.VECTORS) for row in traces.vectors for data in _vector_pieces(row)]
+    left = Scanner({piece.data: piece.data for piece in texts}).found(_known(log))
     if rows is not None:
-        known |= Scanner[str | bytes](dict(numbers)).found(rows.astype("<f4").tobytes())
-    wanted |= dict.fromkeys(numbers, _Kind.VECTORS)
-    return {piece: kind for piece, kind in wanted.items() if piece not in known}, len(known)
+        left |= Scanner({piece.data: piece.data for piece in numbers}).found(rows.astype("<f4").tobytes())
+    wanted = {(piece.data, piece.text): piece for piece in (*texts, *numbers)}
+    needles = [piece for piece in wanted.values() if piece.data not in left]
+    return needles, len(wanted) - len(needles)
 
 
-def _all_pieces(text: str) -> Iterator[str]:
-    yield from pieces(text)
-    yield from (_INDEXED + piece for piece in _index_pieces(text))
-
-
-def _bytes(piece: str | bytes) -> bytes:
-    return piece if isinstance(piece, bytes) else piece.removeprefix(_INDEXED).encode(errors="replace")
+def _text_pieces(text: str, kind: _Kind) -> Iterator[_Piece]:
+    for piece in pieces(text):
+        yield _Piece(piece.encode(errors="replace"), kind, piece)
+    for piece in _index_pieces(text):
+        yield _Piece(piece.encode(errors="replace"), kind)
 
 
 def _known(log: Sequence[LogEntry]) -> bytes:
@@ -470,22 +482,10 @@ def _known(log: Sequence[LogEntry]) -> bytes:
     return f"{whole}\n{folded(text)}".encode(errors="replace")
 
 
-def _searched(files: Sequence[Path], needles: _Needles) -> tuple[FileTraces, ...]:
-    scanner = Scanner({form: kind for piece, kind in needles.items() for form in _forms(piece, kind)})
+def _searched(files: Sequence[Path], needles: Sequence[_Piece]) -> tuple[FileTraces, ...]:
+    scanner = Scanner({form: piece.kind for piece in needles for form in piece.forms})
     root = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
     return tuple(report for file in files if (report := _search(file, root, scanner)) is not None)
-
-
-def _forms(piece: str | bytes, kind: _Kind) -> set[bytes]:
-    match piece:
-        case bytes() if kind is _Kind.VECTORS:
-            return {piece, *_base64_forms(piece)}
-        case bytes():
-            return {piece}
-        case str() if piece.startswith(_INDEXED):
-            return {_bytes(piece)}
-        case str():
-            return _text_forms(piece)
 
 
 def _search(file: Path, root: Path, scanner: Scanner[_Kind]) -> FileTraces | None:

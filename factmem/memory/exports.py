@@ -23,6 +23,8 @@ from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.error_hints import kind_of
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
 from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
@@ -47,8 +49,8 @@ class ImportReceipt:
     Attributes:
         imported: Number of assertions that were new.
         quarantined: Number of assertions of the source that wait in quarantine, those of an earlier import included.
-            They are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
-            those that the file marks as believed.
+            They are neither loaded nor recalled. ``memory.inbox.quarantine`` lists and accepts them; ``trust=True``
+            accepts those that the file marks as believed.
         accepted: Number of assertions that an earlier import had quarantined and this one accepted.
         private: Number of assertions of the source that are private to others, and counted in no other number: whether
             they were new, and what waits, is for their owners to know.
@@ -78,95 +80,118 @@ class Exchange(WritingPart):
         trust: bool,
         progress: Callable[[int], None] | None,
         records: Mapping[str, str] | None = None,
-        converted: bool = False,
+        keep_actors: bool = False,
     ) -> ImportReceipt:
-        """See `Admin.import_`; facts that are converted keep their actors."""
+        """See `Admin.import_`.
+
+        Args:
+            source: The source.
+            trust: Keep the states of the source.
+            progress: Called with the number of entries read so far.
+            records: Ids of records of this memory, by the ids under which entries revise them.
+            keep_actors: Keep the actors of the source, as for facts that are converted.
+        """
         self._context.check_writable()
-        from_file, reaches = _is_file(source), self._context.everybody.administers
-        waiting: set[str] = set()
-        record_ids = dict(records or {})
-        number = imported = accepted = private = 0
+        actor = None if keep_actors else ":".join(filter(None, ("import", self._context.writer)))
+        importing = _Import(
+            self._context.everybody, self._backend, trust=trust, from_file=_is_file(source), actor=actor
+        )
+        importing.record_ids.update(records or {})
         batches = _batches_in(source) if _is_file(source) else _batches_of(source)
+        number = 0
         with contextlib.closing(batches):
             while read := await to_thread.run_sync(next, batches, ()):
                 for entries in _in_parts(read):
-                    anchored = [self._anchored(entry.assertion, record_ids, trust=trust) for entry in entries]
-                    if converted:
-                        actors = [entry.assertion.actor for entry in entries]
-                        anchored = [
-                            attrs.evolve(each, actor=actor) for each, actor in zip(anchored, actors, strict=True)
-                        ]
-                    said = [self._admitted(each, trust=trust, from_file=from_file) for each in anchored]
-                    receipts = await self._writer.receipts(said)
-                    pairs = zip(entries, receipts, strict=True)
-                    record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
-                    seen = [receipt for receipt in receipts if reaches(receipt.recorded.assertion)]
-                    imported += sum(receipt.new for receipt in seen)
-                    private += len(receipts) - len(seen)
-                    apart = await self._waiting(receipts)
-                    now = [
-                        apart.pop(receipt.recorded.id)
-                        for receipt, each in zip(receipts, anchored, strict=True)
-                        if trust
-                        and receipt.recorded.id in apart
-                        and (_was_accepted(each) or (not receipt.new and each.state is AssertionState.ACTIVE))
-                    ]
-                    await self._accept([receipt.recorded for receipt in now])
-                    waiting.difference_update(receipt.recorded.id for receipt in now)
-                    accepted += sum(not receipt.new for receipt in now)
-                    waiting.update(apart)
+                    await importing.take(entries)
                 number += len(read)
                 if progress is not None:
                     progress(number)
-        if waiting and from_file:
+        return importing.receipt()
+
+
+class _Import(WritingPart):
+    """An import under way.
+
+    Attributes:
+        trust: See `Admin.import_`.
+        from_file: Whether the source is a file, which vouches for nothing.
+        actor: The importer; None for the actors in the source.
+        record_ids: Ids of the records here by those in the source.
+        waiting: Ids of the assertions that wait in quarantine.
+    """
+
+    def __init__(self, context: Context, backend: Backend, *, trust: bool, from_file: bool, actor: str | None) -> None:
+        super().__init__(context, backend)
+        self.trust, self.from_file, self.actor = trust, from_file, actor
+        self.record_ids: dict[str, str] = {}
+        self.waiting: set[str] = set()
+        self._imported = self._accepted = self._private = 0
+
+    async def take(self, entries: Sequence[Recorded]) -> None:
+        """Import some entries."""
+        said = [self._anchored(entry.assertion) for entry in entries]
+        receipts = await self._writer.receipts([self._admitted(each) for each in said])
+        pairs = zip(entries, receipts, strict=True)
+        self.record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
+        seen = [receipt for receipt in receipts if self._context.administers(receipt.recorded.assertion)]
+        self._imported += sum(receipt.new for receipt in seen)
+        self._private += len(receipts) - len(seen)
+        waiting = await self._waiting(seen)
+        self.waiting |= waiting
+        if self.trust:
+            standing = [receipt for receipt, each in zip(receipts, said, strict=True) if _stands(receipt, each)]
+            await self._accept([receipt for receipt in standing if receipt.recorded.id in waiting])
+
+    def receipt(self) -> ImportReceipt:
+        """Return the result, and log what waits of a file."""
+        if self.waiting and self.from_file:
             _log.warning(
                 "%d imported assertions wait in quarantine and are not recalled: accept them%s",
-                len(waiting),
-                "" if trust else ", or import the file again with trust=True if it is your own",
+                len(self.waiting),
+                "" if self.trust else ", or import the file again with trust=True if it is your own",
             )
-        return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted, private=private)
+        return ImportReceipt(
+            imported=self._imported, quarantined=len(self.waiting), accepted=self._accepted, private=self._private
+        )
 
-    def _anchored(self, said: Assertion, record_ids: Mapping[str, str], *, trust: bool) -> Assertion:
-        """Return an assertion of a source under this tenant.
+    def _anchored(self, said: Assertion) -> Assertion:
+        """Return an assertion of the source under this tenant.
 
-        Args:
-            said: The assertion.
-            record_ids: Ids of the records here by those in the source.
-            trust: Let the source name records that it does not hold, such as those whose first revision was erased.
+        A trusted source may name records that it does not hold, such as those whose first revision was erased.
         """
         place = Place(said.place.subject, said.place.scope.within(self._context.tenant))
-        revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
-        actor = ":".join(filter(None, ("import", self._context.writer)))
-        return attrs.evolve(said, place=place, revises=revises, actor=actor)
+        unknown = said.revises if self.trust else None
+        revises = None if said.revises is None else self.record_ids.get(said.revises, unknown)
+        return attrs.evolve(said, place=place, revises=revises, actor=self.actor or said.actor)
 
-    def _admitted(self, said: Assertion, *, trust: bool, from_file: bool) -> Assertion:
+    def _admitted(self, said: Assertion) -> Assertion:
         """Return an assertion in the state in which it is imported; raise if it is another viewer's."""
-        if not trust or self._context.viewer is not None:  # a trusted file may restore the facts of all viewers at once
+        if not self.trust or self._context.viewer is not None:  # a trusted file may restore the facts of all viewers
             self._context.owned(said.details, private=False)
-        if trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
+        if self.trust:  # what was accepted begins in quarantine again, so that it is accepted here as well
             return attrs.evolve(said, state=AssertionState.QUARANTINED) if _was_accepted(said) else said
-        return _doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
+        return _doubted(said) if self.from_file or not said.details.origin.trusted else _believed(said)
 
-    async def _waiting(self, receipts: Sequence[Receipt]) -> dict[str, Receipt]:
-        """Return the receipts of assertions that wait in quarantine, by id.
+    async def _waiting(self, receipts: Sequence[Receipt]) -> set[str]:
+        """Return the ids of assertions that wait in quarantine.
 
         The state of a new assertion is known. The log is read only for those that were there before.
         """
         known = [receipt.recorded.id for receipt in receipts if not receipt.new]
         states = states_of(await self._backend.mirror.log(LogPart(ids=known))) if known else {}
-        return {
-            receipt.recorded.id: receipt
-            for receipt in receipts
-            if self._context.everybody.administers(receipt.recorded.assertion)
-            and states.get(receipt.recorded.id, receipt.recorded.assertion.state) is AssertionState.QUARANTINED
-        }
+        recorded = (receipt.recorded for receipt in receipts)
+        return {it.id for it in recorded if states.get(it.id, it.assertion.state) is AssertionState.QUARANTINED}
 
-    async def _accept(self, entries: Sequence[Recorded]) -> None:
-        """Accept quarantined entries that count in a trusted source."""
-        waiting, reason = AssertionState.QUARANTINED, "imported from a trusted file"
-        requests = [StateRequest.of(entry, AssertionState.ACTIVE, reason=reason, expected=waiting) for entry in entries]
-        if requests:
-            await self._writer.commit(requests)
+    async def _accept(self, receipts: Sequence[Receipt]) -> None:
+        """Accept quarantined assertions that count in a trusted source."""
+        entries = {receipt.recorded.id: receipt.recorded for receipt in receipts}
+        before, after, reason = AssertionState.QUARANTINED, AssertionState.ACTIVE, "imported from a trusted file"
+        if entries:
+            await self._writer.commit(
+                [StateRequest.of(entry, after, reason=reason, expected=before) for entry in entries.values()]
+            )
+        self.waiting -= entries.keys()
+        self._accepted += len(entries.keys() - {receipt.recorded.id for receipt in receipts if receipt.new})
 
 
 def _write(target: Path | str | IO[str], seen: Sequence[LogEntry]) -> int:
@@ -242,6 +267,11 @@ def _batches_in(source: Path | str | IO[str]) -> Generator[Sequence[Recorded]]:
                 some, chars = [], 0
             if not line:
                 return
+
+
+def _stands(receipt: Receipt, said: Assertion) -> bool:
+    """Return whether an assertion counts in a trusted source: it was accepted there, or is believed from the start."""
+    return _was_accepted(said) or (not receipt.new and said.state is AssertionState.ACTIVE)
 
 
 def _was_accepted(said: Assertion) -> bool:

@@ -25,9 +25,6 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
 from factmem.details import FactDetails
-from factmem.detection import OriginPolicy
-from factmem.detection.redaction import redact
-from factmem.detection.verbatim import VerbatimDetector
 from factmem.error_hints import hinted, kind_of, missing_attribute
 from factmem.errors import (
     FactMemError,
@@ -38,12 +35,21 @@ from factmem.errors import (
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
-from factmem.memory.argument_checks import address_of, check_parts, check_store, observers_in
+from factmem.memory.argument_checks import (
+    ModelParts,
+    check_parts,
+    media_reader_of,
+    model_of,
+    observers_in,
+    policies_for,
+    provider_of,
+    verifier_of,
+)
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage, check_range
+from factmem.memory.filters import Filters, Listing, RecordOrder, RecordPage
 from factmem.memory.inbox import Inbox
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.operations import observed, operation
@@ -53,7 +59,6 @@ from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
 from factmem.memory.writer import Updates, Writer
 from factmem.observing import Observation
-from factmem.providers.registry import open_provider
 from factmem.recall import DeepSettings
 from factmem.recall.adopted_embedders import ForeignEmbedder, as_embedder
 from factmem.recall.embedders import BoundedEmbedder, default_embedder
@@ -67,7 +72,7 @@ from factmem.reranking import Reranking
 from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, check_seconds, listed
+from factmem.validators import check_instance, check_seconds, check_whole, listed
 
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel
@@ -95,7 +100,6 @@ _POLICIES: Final = Policies()
 _DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
 _RERANKING: Final = Reranking()
-_EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
 @hinted
@@ -194,7 +198,7 @@ class Memory:
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
         profiles: Iterable[ProfileSource] = (),
-        subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
+        subjects: Sequence[MemorySubject | str] = (MemorySubject.EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
@@ -224,41 +228,44 @@ class Memory:
         for name, what in ((organization, "an organization"), (viewer, "a viewer"), (actor, "an actor")):
             if name is not None:
                 checked_name(name, what=what)
-        check_range(memory_limit=memory_limit, mirror_limit=mirror_limit)
+        for limit, name in ((memory_limit, "memory_limit"), (mirror_limit, "mirror_limit")):
+            if limit is not None:
+                check_whole(limit, name)
         check_instance(background, "background", Background)
-        if store is None or isinstance(store, str | Path):
-            address, provider = address_of(store), None
-        else:
-            check_store(store)
-            address, provider = None, store
-        model, embedder = _as_language_model(model), as_embedder(embedder)
-        check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
-        orders = as_reranker(reranker, model)
-        check_parts(reranker=orders)
         check_instance(reranking, "reranking", Reranking)
-        reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
-        verifier = _as_verifier(verifier)
+        if embedder_timeout is not None:
+            check_seconds(embedder_timeout, "embedder_timeout")
+        if access_statistics and read_only:
+            raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
+        policies = policies_for(detector, policies)
+        model, embedder = model_of(model), as_embedder(embedder)
+        reranker, verifier = as_reranker(reranker, model), verifier_of(verifier)
+        media_reader = media_reader_of(media_reader)
         check_parts(
+            embedder=embedder,
+            model=model,
+            detector=detector,
+            analyst=analyst,
             verifier=verifier or None,
             consolidator=consolidator,
             question_analyst=question_analyst,
-            media_reader=reads_media,
+            reranker=reranker,
+            media_reader=media_reader,
         )
         observing = observers_in(observers)
-        declared = listed("concepts", concepts, Concept)
         schemas = schemas_of(profiles)
-        owns_store = provider is None
-        provider = provider or open_provider(address or "", clock=clock)
-        if access_statistics and read_only:
-            raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
-        policies = _with_origins_of(detector, policies)
+        about = [
+            MemorySubject.parse(subject) if isinstance(subject, str) else subject
+            for subject in listed("subjects", subjects, MemorySubject, str)
+        ]
         context = Context(
             tenant=organization,
             viewer=viewer,
             actor=actor,
             read_only=read_only,
-            concepts=united(schemas, declared),
+            concepts=united(schemas, listed("concepts", concepts, Concept)),
             profiles=schemas,
+            subjects={subject.name: attrs.evolve(subject, individual_name=None) for subject in about},
             settings=RecallSettings() if settings is None else settings,
             deep=deep,
             policies=policies,
@@ -267,21 +274,12 @@ class Memory:
             if observing
             else None,
         )
+        within = [context.target(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
+        provider = provider_of(store, clock)
         worker = Worker(background, on_event, viewer=viewer)
-        accesses = AccessCounts(log_of(provider), organization, clock, worker.start) if access_statistics else None
-        within = [context.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
-        about = [
-            subject for given in listed("subjects", subjects, MemorySubject, str) if (subject := context.named(given))
-        ]
-        context = attrs.evolve(
-            context, subjects={subject.name: attrs.evolve(subject, individual_name=None) for subject in about}
-        )
-        places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
-        if embedder_timeout is not None:
-            check_seconds(embedder_timeout, "embedder_timeout")
         bounded = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
         mirror = Mirror(
-            log_source(provider, organization, places),
+            log_source(provider, organization, [Place(subject, scope) for subject in about for scope in within]),
             provider,
             bounded,
             tenant=organization,
@@ -289,7 +287,7 @@ class Memory:
             memory_limit=memory_limit,
             mirror_limit=mirror_limit,
         )
-        asking = _Asking.of(model, policies.origins, clock)
+        asking = ModelParts.of(model, policies.origins, clock)
         backend = Backend(
             provider=provider,
             mirror=mirror,
@@ -299,14 +297,14 @@ class Memory:
             verifier=asking.verifier if verifier is None else verifier or None,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
-            reranker=orders,
+            reranker=reranker,
             reranking=reranking,
-            media_reader=reads_media,
+            media_reader=media_reader,
             worker=worker,
-            accesses=accesses,
+            accesses=AccessCounts(log_of(provider), organization, clock, worker.start) if access_statistics else None,
             concurrency=background.concurrency,
         )
-        self._compose(context, backend, owns_store=owns_store)
+        self._compose(context, backend, owns_store=provider is not store)
 
     def _compose(self, context: Context, backend: Backend, *, owns_store: bool) -> None:
         self._context = context
@@ -478,16 +476,14 @@ class Memory:
         elif individual is not None:
             raise InvalidDataError("an individual is that of a viewer: give viewer= as well")
         if subjects is not None:
-            context = context.confined_to(subjects)
+            context = context.confined_to_subjects(subjects)
         exact = listed("exact", exact, MemoryScope, str)
         if scopes is not None or exact:
-            context = context.confined(() if scopes is None else scopes, exact)
+            context = context.confined_to_scopes(() if scopes is None else scopes, exact)
         check_instance(policies, "policies", Mapping, NoneType)
-        moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
-        for clock, when in moments.items():
-            if when is not None:
-                self._backend.log()
-                context = context.at(clock, when)
+        if as_of is not None or known_at is not None:
+            self._backend.log()
+            context = context.at(as_of=as_of, known_at=known_at)
         if conversation is not None:
             context = context.listening(conversation)
         return self._view(
@@ -641,7 +637,7 @@ class Memory:
             strongest=strongest,
             settings=settings,
         )
-        return await self._recaller.recall(query, search, depth=depth, history=history, deep=deep, strict=strict)
+        return await self._recaller.recall(search, depth=depth, history=history, deep=deep, strict=strict)
 
     @operation(Operation.RECALL)
     async def _recall_each(
@@ -650,7 +646,7 @@ class Memory:
         (filters, limit), *others = several
         search = await self._recaller.search(query, filters, limit=limit, **settings)
         searches = [search, *(self._recaller.other(search, filters, limit) for filters, limit in others)]
-        return await self._recaller.recall_each(query, searches)
+        return await self._recaller.recall_each(searches)
 
     @overload
     async def history(
@@ -756,9 +752,11 @@ class Memory:
             InvalidDataError: The class is not a profile, or does not accept the facts and ``partial`` is not set.
             SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
         """
+        schemas = self._context.profiles if schema is None else (ProfileSchema.of(schema),)
+        every = await self._reader.profiles(schemas, subject, scope)
         if schema is None:
-            return await self._reader.profiles(subject, scope)
-        found = await self._reader.profile(schema, subject, scope)
+            return {each.name: filled for each, filled in zip(schemas, every, strict=True)}
+        found: PartialProfile[ProfileT] = every[0]
         if partial:
             return found
         if found.refused:
@@ -767,7 +765,7 @@ class Memory:
                 "it with update() or retract(), or ask for a partial profile, which leaves it out"
             )
         if found.profile is None:
-            raise IncompleteProfileError(ProfileSchema.of(schema).name, found.missing)
+            raise IncompleteProfileError(schemas[0].name, found.missing)
         return found.profile
 
     async def list_records(
@@ -1233,76 +1231,3 @@ async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
     """
     memory._backend.enter_loop()
     return await memory._reader.subjects_named(text)
-
-
-def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
-    """Return the policies with the origins that a detector was made with."""
-    check_instance(policies, "policies", Policies)
-    if detector is None:
-        return policies
-    from factmem.detection import InstructorDetector
-
-    own = detector.origins if isinstance(detector, InstructorDetector) else policies.origins
-    if policies.origins not in (own, OriginPolicy()):
-        raise InvalidDataError(
-            "the detector has an OriginPolicy of its own: give origins to it, or to the policies, not to both",
-            path="$.policies.origins",
-        )
-    return attrs.evolve(policies, origins=own)
-
-
-def _as_language_model(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
-    if given is None:
-        return None
-    from factmem.llm.host_models import as_language_model
-
-    return as_language_model(given)
-
-
-def _as_verifier(
-    given: Verifier | LanguageModel | ForeignModel | str | Literal[False] | None,
-) -> Verifier | Literal[False] | None:
-    if given is None or given is False or isinstance(given, Verifier):
-        return given
-    from factmem.detection.verifier import ModelVerifier
-
-    model = _as_language_model(given)
-    if not isinstance(model, LanguageModel):
-        raise InvalidDataError("verifier takes an object with verify(), a model, or False for none", path="$.verifier")
-    return ModelVerifier(model)
-
-
-def _media_reader(address: str) -> MediaReader:
-    from factmem.llm.media_models import media_reader
-
-    return media_reader(address)
-
-
-@attrs.frozen
-class _Asking:
-    """The parts that ask a model."""
-
-    detector: Detector
-    analyst: Analyst | None = None
-    verifier: Verifier | None = None
-    consolidator: Consolidator | None = None
-    question_analyst: QuestionAnalyst | None = None
-
-    @classmethod
-    def of(cls, model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> _Asking:
-        """Return the parts of a model; they are imported for a memory that has one."""
-        if model is None:
-            return cls(VerbatimDetector(clock=clock))
-        from factmem.consolidation.model_consolidator import InstructorConsolidator
-        from factmem.detection import InstructorDetector
-        from factmem.detection.model_analyst import InstructorAnalyst
-        from factmem.detection.question_analyst import InstructorQuestionAnalyst
-        from factmem.detection.verifier import ModelVerifier
-
-        return cls(
-            InstructorDetector(model, clock=clock, origins=origins),
-            InstructorAnalyst(model),
-            ModelVerifier(model),
-            InstructorConsolidator(model, redact=lambda text: redact(text).text),
-            InstructorQuestionAnalyst(model),
-        )

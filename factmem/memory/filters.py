@@ -21,7 +21,7 @@ from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_fraction, check_instance, check_text, check_whole, count, instance_of, listed
+from factmem.validators import count, instance_of, listed
 from factmem.values import Json
 
 _RECORD_ID: Final = re.compile(
@@ -208,23 +208,6 @@ class Listing:
                 raise InvalidDataError(
                     "this page token is not from this listing: pass the next_page of a listing with the same order"
                 )
-
-
-def check_range(**numbers: int | None) -> None:
-    """Raise `InvalidDataError` unless each number is None or a non-negative integer."""
-    for name, number in numbers.items():
-        if number is not None:
-            check_whole(number, name)
-
-
-def check_query(query: str, limit: int, min_score: float) -> None:
-    """Raise `InvalidDataError` unless the query is not blank, the limit positive and the score from 0 to 1."""
-    check_instance(query, "query", str)
-    if not query.strip():
-        raise InvalidDataError("the query is blank: say what to look for")
-    check_text(query, path="$.query")
-    check_whole(limit, "limit", least=1)
-    check_fraction(min_score, "min_score")
 
 
 def check_concept(concept: object) -> None:

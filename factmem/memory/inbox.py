@@ -9,6 +9,7 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from random import randrange
 from typing import Any, Final, Unpack
 
 import anyio
@@ -47,14 +48,14 @@ ABANDONED_AFTER: Final = dt.timedelta(hours=24)
 """Time without new events after which a stream is read, regardless of its trigger (as in Memory Bank)."""
 
 
-def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
+def due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
     """Return the time at which waiting events are due to be read.
 
     Args:
         unit: The waiting events.
-        trigger: The stream's trigger.
         now: The present.
     """
+    trigger = unit.job.trigger or Trigger()
     handed_in = [recorded.recorded_at for recorded in unit.words]
     events = {recorded.assertion.details.evidence[0].message_id for recorded in unit.words}
     if trigger.immediate or (trigger.count is not None and len(events) >= trigger.count):
@@ -243,19 +244,20 @@ class Inbox(PipelinePart):
         visible = self._context.sight.owners
         unseen = Submission([unit.job.id for unit in others if unit.given.owner not in visible])
         submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
-        for owner in dict.fromkeys(unit.given.owner for unit in others):
-            mine = [unit for unit in others if unit.given.owner == owner]
+        for owner, mine in _by_owner(others).items():
             chosen = submission if owner in visible else unseen
-            self._backend.worker.submit(Pipeline(self._of(owner), self._backend), mine, chosen)
-        streams = [unit for unit in units if unit.job.streamed]
-        for owner in dict.fromkeys(unit.given.owner for unit in streams):
-            ids = {unit.job.id for unit in streams if unit.given.owner == owner}
+            first = randrange(len(mine))  # processes that begin together begin at different words
+            self._backend.worker.submit(
+                Pipeline(self._of(owner), self._backend), [*mine[first:], *mine[:first]], chosen
+            )
+        for owner, mine in _by_owner(unit for unit in units if unit.job.streamed).items():
+            ids = {unit.job.id for unit in mine}
             await Inbox(self._of(owner), self._backend)._read_streams(ids, flush=False)
         return submission
 
     def _without_words(self, id: str, events: Sequence[Message]) -> int:
         """Count the images, audio and files of new events without words; only this process recognizes these events."""
-        new = {event.id or _event_id(event): event for event in events if _is_wordless(event)}
+        new = {_event_id(event): event for event in events if _is_wordless(event)}
         if not new:
             return 0
         known = self._backend.worker.read_events(f"{id}/not-text")
@@ -332,14 +334,15 @@ class Inbox(PipelinePart):
             for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
                 known[recorded.assertion.details.evidence[0].message_id].append(recorded)
         given = _identified(stream, events, self._context.clock())  # what was taken in before was heard as well
-        ids = [event.id or _event_id(event) for event in events]
+        ids = [_event_id(event) for event in events]
         whole = history and bool(ids) and ids[-1] not in known and known.keys() <= set(ids)
         submitted = max((place for place, id in enumerate(ids, start=1) if whole and id in known), default=0)
         began = _identified(stream, events[submitted:], self._context.clock())
         fresh = attrs.evolve(given, messages=[message for message in began.messages if message.id not in known])
         old = {message.id: known[message.id] for message in given.messages if message.id in known}
         again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}
-        await self._rememberer.read_again([(recorded, job) for words in again.values() for recorded in _first(words)])
+        submitted_first = (item for words in again.values() for item in words if not is_read_again(item))
+        await self._rememberer.read_again([(recorded, job) for recorded in submitted_first])
         skipped = len(old) - len(again)
         if not fresh.messages:
             return [], skipped
@@ -361,10 +364,8 @@ class Inbox(PipelinePart):
 
     async def _events(self, *ids: str) -> tuple[Recorded, ...]:
         """Return every event ever submitted to streams for a model, in order, by the ids of the streams."""
-        wanted = {*ids}
-        return in_order(
-            await self._of_everybody.recorded(LogPart(jobs=True), lambda entry: _stream_of(entry) in wanted)
-        )
+        submitted = await self._of_everybody.recorded(LogPart(jobs=True))
+        return in_order(event for event in submitted if _stream_in(job_id(event) or "") in ids)
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
         """Return every event of a stream that was kept as it is, without a model."""
@@ -401,9 +402,8 @@ class Inbox(PipelinePart):
         unread = await self._unread(ids)
         submissions = {unit.job.id: self._backend.worker.stream(unit.job.id) for unit in unread}
         now = self._context.clock()
-        due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
-        for owner in dict.fromkeys(unit.given.owner for unit in due):
-            mine = [unit for unit in due if unit.given.owner == owner]
+        due = [unit for unit in unread if flush or due_at(unit, now) <= now]
+        for mine in _by_owner(due).values():
             self._backend.worker.submit(self._pipeline, mine)
         for id in submissions.keys() - {unit.job.id for unit in due}:
             self._backend.worker.watch(id, self._watch)
@@ -414,7 +414,7 @@ class Inbox(PipelinePart):
         while not over.is_set():
             unread = await self._unread([id])
             now = self._context.clock()
-            due = max((_due_at(unit, now) for unit in unread), default=now)
+            due = max((due_at(unit, now) for unit in unread), default=now)
             if due > now:
                 with anyio.move_on_after((due - now).total_seconds()):
                     await over.wait()
@@ -424,16 +424,15 @@ class Inbox(PipelinePart):
                     await self._awaited(id, flush=False)
 
 
-def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
-    return due_at(unit, unit.job.trigger or Trigger(), now)
+def _by_owner(units: Iterable[Unit]) -> dict[str | None, list[Unit]]:
+    found: dict[str | None, list[Unit]] = defaultdict(list)
+    for unit in units:
+        found[unit.given.owner].append(unit)
+    return found
 
 
 def _stream_in(id: str) -> str:
     return id.partition(_FOR)[0]
-
-
-def _stream_of(event: Recorded) -> str:
-    return _stream_in(job_id(event) or "")
 
 
 def _may_precede(event: Recorded, unit: Unit) -> bool:
@@ -451,14 +450,9 @@ def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: It
     """Note events as read, with their words, for a store that keeps none."""
     for event in events:
         if not _is_wordless(event):
-            read.setdefault(event.id or _event_id(event), [])
+            read.setdefault(_event_id(event), [])
     for word in itertools.chain(*(item.unit.words for item in stored if item.unit is not None)):
         read[word.assertion.details.evidence[0].message_id or ""].append(word)
-
-
-def _first(words: Sequence[Recorded]) -> list[Recorded]:
-    """Return words as they were submitted first."""
-    return [recorded for recorded in words if not is_read_again(recorded)]
 
 
 def _overlap(unit: Unit) -> int:
@@ -470,8 +464,8 @@ def _identified(stream: str, events: Sequence[Message], now: dt.datetime) -> Con
     """Return the events that have words, each once and with an id, in the order of their times."""
     found: dict[str, Message] = {}
     for event in events:
-        id = event.id or _event_id(event)
         if not _is_wordless(event):
+            id = _event_id(event)
             found.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
     ordered = sorted(found.values(), key=lambda event: event.timestamp or now)
     return Conversation(messages=ordered, id=stream)
@@ -483,6 +477,9 @@ def _is_wordless(event: Message) -> bool:
 
 
 def _event_id(event: Message) -> str:
+    """Return the id of an event; without one, a digest of its content and time."""
+    if event.id:
+        return event.id
     said = [event.role, event.name, redact(event.content).text, event.timestamp and event.timestamp.isoformat()]
     return f"content:{_digest(said)}"
 

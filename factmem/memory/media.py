@@ -89,22 +89,25 @@ class MediaInbox(ReadingPart):
         if not any(message.media for conversation in conversations for message in conversation.messages):
             return conversations, ()
         tries = _Tries(self._backend.media_tried, (place.key, owner), lenient)
-        bare = []
-        found: dict[str, _Found] = {}
-        for conversation in conversations:
-            messages = []
-            for message in conversation.messages:
-                media = [await self._found(item, message, conversation, tries) for item in _readable(message)]
-                whole = {item.whole.sha256: item for item in media if item is not None}
-                found |= {sha: item for sha, item in whole.items() if sha not in found}
-                messages.append((message, len(message.media) - sum(item is not None for item in media), whole))
-            bare.append((conversation, messages))
-        words = await self._words(found, place, owner, tries)
-        without = [
-            attrs.evolve(conversation, messages=[_without_media(*message, words=words) for message in messages])
-            for conversation, messages in bare
+        media = [
+            (conversation, [await self._media_of(message, conversation, tries) for message in conversation.messages])
+            for conversation in conversations
         ]
-        return without, [each for each in words.values() if each is not None and each.messages]
+        found: dict[str, _Found] = {}
+        for item in (item for _, messages in media for items in messages for item in items):
+            found.setdefault(item.whole.sha256, item)
+        words = await self._words(found, place, owner, tries)
+        bare = []
+        for conversation, loaded in media:
+            pairs = zip(conversation.messages, loaded, strict=True)
+            messages = [_without_media(message, items, words) for message, items in pairs]
+            bare.append(attrs.evolve(conversation, messages=messages))
+        return bare, [each for each in words.values() if each is not None and each.messages]
+
+    async def _media_of(self, message: Message, conversation: Conversation, tries: _Tries) -> list[_Found]:
+        """Return the media of a message that can be loaded."""
+        found = [await self._found(item, message, conversation, tries) for item in _readable(message)]
+        return [item for item in found if item is not None]
 
     async def _found(
         self, medium: Medium, message: Message, conversation: Conversation, tries: _Tries
@@ -253,10 +256,16 @@ def _readable(message: Message) -> Sequence[Medium]:
     return message.media if message.detectable and seen else ()
 
 
-def _without_media(
-    message: Message, failed: int, media: Mapping[str, _Found], *, words: Mapping[str, Conversation | None]
-) -> Message:
-    unread = failed + sum(sha in words and words[sha] is None for sha in media)
+def _without_media(message: Message, media: Sequence[_Found], words: Mapping[str, Conversation | None]) -> Message:
+    """Return a message without its media, of which those that were not read are counted.
+
+    Args:
+        message: The message.
+        media: Those of its media that were loaded.
+        words: The words of each medium that was read now; None if it cannot be read.
+    """
+    hashes = {item.whole.sha256 for item in media}
+    unread = len(message.media) - len(media) + sum(sha in words and words[sha] is None for sha in hashes)
     return attrs.evolve(message, media=(), not_text=message.not_text + unread)
 
 

@@ -324,7 +324,9 @@ class _Move:
         """Copy all that has not arrived yet."""
         since = await self.target.copied(tenant)
         if since is None:
-            raise _disturbed()
+            raise StateConflictError(
+                "another process has finished or deleted this copy meanwhile: wait for it, then run the same move again"
+            )
         while (part := await self.source.log_part(tenant, since, limit=_PART)).until > since:
             await self.target.put_log_part(tenant, part)
             self._arrived[tenant] += len(part.entries)
@@ -448,10 +450,4 @@ def _named(tenant: str | None) -> str:
 def _something_else(tenant: str | None) -> InvalidDataError:
     return InvalidDataError(
         f"the target holds something else, of {_named(tenant)}, and nothing was written: move into an empty store"
-    )
-
-
-def _disturbed() -> StateConflictError:
-    return StateConflictError(
-        "another process has finished or deleted this copy meanwhile: wait for it, then run the same move again"
     )

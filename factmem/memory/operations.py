@@ -79,7 +79,7 @@ def observed(group: str = "") -> Callable[[ClassT], ClassT]:
     def mark(cls: ClassT) -> ClassT:
         for name, method in list(vars(cls).items()):
             if not name.startswith("_") and inspect.iscoroutinefunction(method):
-                setattr(cls, name, operation(Operation(group + name.rstrip("_")))(method))
+                setattr(cls, name, _notifying(method, Operation(group + name.rstrip("_"))))
         return cls
 
     return mark
@@ -91,39 +91,39 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
     Args:
         which: The operation.
     """
+    return functools.partial(_notifying, which=which)
 
-    def mark(method: MethodT) -> MethodT:
-        signature = inspect.signature(method)
-        _, *by_place = (name for name, item in signature.parameters.items() if item.kind in _BY_PLACE)
-        counted = _HANDED_IN.get(which)
-        many = any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())
-        keywords = _keywords(method, signature)
 
-        @functools.wraps(method)
-        async def notifying(self: Part, *args: Any, **kwargs: Any) -> Any:
-            if not kwargs.keys() <= keywords.keys():
-                raise unknown_keywords(method.__name__, kwargs, keywords)
-            self._backend.enter_loop()
-            observation = self._context.observation
-            if observation is None:
-                return await method(self, *args, **kwargs)
-            named = {**kwargs, **dict(zip(by_place, args, strict=False))}
-            call = ObservedCall(
-                observation,
-                which,
-                scope=_path(self._context, named.get("scope")),
-                records_in=len(args) if many else _number_of(named.get(counted)) if counted else None,
-                arguments=_arguments(signature, self, args, kwargs) if observation.content else None,
-            )
-            with call:
-                result = await method(self, *args, **kwargs)
-                call.record_result(_number_of(result), result)
-                return result
+def _notifying(method: MethodT, which: Operation) -> MethodT:
+    signature = inspect.signature(method)
+    _, *by_place = (name for name, item in signature.parameters.items() if item.kind in _BY_PLACE)
+    counted = _HANDED_IN.get(which)
+    many = any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())
+    keywords = _keywords(method, signature)
 
-        setattr(notifying, "operation", which)  # noqa: B010 - read by tests
-        return cast("MethodT", notifying)
+    @functools.wraps(method)
+    async def notifying(self: Part, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.keys() <= keywords.keys():
+            raise unknown_keywords(method.__name__, kwargs, keywords)
+        self._backend.enter_loop()
+        observation = self._context.observation
+        if observation is None:
+            return await method(self, *args, **kwargs)
+        named = {**kwargs, **dict(zip(by_place, args, strict=False))}
+        call = ObservedCall(
+            observation,
+            which,
+            scope=_path(self._context, named.get("scope")),
+            records_in=len(args) if many else _number_of(named.get(counted)) if counted else None,
+            arguments=_arguments(signature, self, args, kwargs) if observation.content else None,
+        )
+        with call:
+            result = await method(self, *args, **kwargs)
+            call.record_result(_number_of(result), result)
+            return result
 
-    return mark
+    setattr(notifying, "operation", which)  # noqa: B010 - read by tests
+    return cast("MethodT", notifying)
 
 
 def _keywords(method: Callable[..., Any], signature: inspect.Signature) -> dict[str, None]:

@@ -49,6 +49,7 @@ from factmem.memory.journal import (
 )
 from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read_words
 from factmem.memory.operations import operation
+from factmem.memory.reader import in_time
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
@@ -480,9 +481,14 @@ class Pipeline(WritingPart):
     async def changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
         """Return the changes of records that words make by being kept as they were said."""
         records, ids = {recorded.record_id for recorded in words}, {recorded.id for recorded in words}
-        before = await self._rows(set(), records, without=ids)
-        after = await self._rows(set(), records)
-        return tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts))
+        log = await self._of_everybody.log(LogPart(record_ids=records, related=True))
+        earlier = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in ids]
+
+        def changed() -> tuple[Change, ...]:
+            before, after = fold(earlier, self._context.moment), fold(log, self._context.moment)
+            return tuple(changes_between(before, after, self._context.concepts))
+
+        return await in_time(changed, len(log))
 
     async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
@@ -493,7 +499,7 @@ class Pipeline(WritingPart):
         ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
         if ready and named:
             log = [*log, *await self._of_everybody.log(LogPart(record_ids=ready, related=True))]
-        visible = await to_thread.run_sync(fold, log, self._context.moment)
+        visible = await in_time(lambda: fold(log, self._context.moment), len(log))
         rows = [
             row
             for row in visible
@@ -700,7 +706,7 @@ class Pipeline(WritingPart):
         if records:
             log += await self._of_everybody.log(LogPart(record_ids=records, related=True))
         kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
-        return await to_thread.run_sync(fold, kept, self._context.moment)
+        return await in_time(lambda: fold(kept, self._context.moment), len(kept))
 
 
 class PipelinePart(WritingPart):

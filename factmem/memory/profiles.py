@@ -10,14 +10,14 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar, overload
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 import attrs
 
 from factmem.class_fields import ClassField, fields_of, is_pydantic
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept, check_distinct
-from factmem.shapes import type_of
+from factmem.shapes import is_union, type_of
 from factmem.structuring import is_constrained
 from factmem.values import encode_value
 
@@ -386,6 +386,20 @@ def _fields_of(profile: Any) -> Iterable[ProfileField]:
     return [_field(field, field.name if is_pydantic(profile) else field.argument) for field in fields]
 
 
+class _Annotation(NamedTuple):
+    """The annotation of a field, taken apart.
+
+    Attributes:
+        value_type: Type of one value.
+        gather: Builds a collection, if there may be several values.
+        optional: Whether None is legal.
+    """
+
+    value_type: Any
+    gather: Gathering | None = None
+    optional: bool = False
+
+
 def _field(field: ClassField, keyword: str) -> ProfileField:
     annotation = Annotated[field.annotation, *field.constraints] if field.constraints else field.annotation
     value_type, gather, optional = _taken_apart(annotation)
@@ -400,21 +414,18 @@ def _field(field: ClassField, keyword: str) -> ProfileField:
     )
 
 
-def _taken_apart(annotation: Any) -> tuple[Any, Gathering | None, bool]:
-    """Return the type of one value, the builder of a collection if there may be several, and whether None is legal."""
+def _taken_apart(annotation: Any) -> _Annotation:
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        value_type, gather, optional = _taken_apart(args[0])
-        of_value = gather is None and is_constrained(annotation)  # a constraint of a list is none of its items
-        return Annotated[value_type, *annotation.__metadata__] if of_value else value_type, gather, optional
-    if origin in (typing.Union, types.UnionType):
+        inner = _taken_apart(args[0])
+        if inner.gather is not None or not is_constrained(annotation):  # a constraint of a list is none of its items
+            return inner
+        return inner._replace(value_type=Annotated[inner.value_type, *annotation.__metadata__])
+    if is_union(annotation) and type(None) in args:
         others = [arg for arg in args if arg is not type(None)]
-        if len(others) == len(args):
-            return annotation, None, False
-        value_type, gather, _ = _taken_apart(functools.reduce(operator.or_, others))
-        return value_type, gather, True
+        return _taken_apart(functools.reduce(operator.or_, others))._replace(optional=True)
     if origin is tuple and args[1:] == (...,):
-        return args[0], tuple, False
+        return _Annotation(args[0], tuple)
     if (gather := _COLLECTIONS.get(origin or annotation)) is not None:
-        return (args[0] if args else object), gather, False
-    return annotation, None, False
+        return _Annotation(args[0] if args else object, gather)
+    return _Annotation(annotation)

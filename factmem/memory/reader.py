@@ -39,6 +39,7 @@ from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrated
 from factmem.recall.strongest import chosen
 from factmem.recall.text.analysis import analyse
+from factmem.recall.text.signs import is_relative
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, Tombstone, shown_record
 from factmem.scopes import MemoryScope
 from factmem.shapes import accepts
@@ -46,7 +47,6 @@ from factmem.short_work import SHORT, at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
 
-ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 
 _FEW: Final = 100
@@ -56,7 +56,7 @@ _FEW: Final = 100
 _NO_PRIORITY: Final = MemorySubject(MemorySubject.EVERYTHING.name).priority_level
 """Priority of a subject that was given none."""
 
-_EVERYTHING: Final = Filters()
+_UNFILTERED: Final = Filters()
 _WHOLE: Final = Listing()
 _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
@@ -67,7 +67,7 @@ class Reader(Part):
 
     @property
     def everybody(self) -> Reader:
-        """The reader of what ids name; see `Context.everybody`."""
+        """The reader of records by their ids: also of public ones about others; see `Context.everybody`."""
         context = self._context.everybody
         return self if context is self._context else Reader(context, self._backend)
 
@@ -85,7 +85,7 @@ class Reader(Part):
             _check_one_individual(found)
             return fact_of(concept, found) if found else None
 
-        return await _in_time(functools.partial(_read_as, strongest, rows, [concept]), len(rows))
+        return await in_time(functools.partial(_read_as, strongest, rows, [concept]), len(rows))
 
     def _at(
         self, keywords: Collection[str], subject: MemorySubject | str | None, scope: MemoryScope | str | None
@@ -97,7 +97,8 @@ class Reader(Part):
     def _competing(self, rows: Sequence[Current], wanted: RecallFilter) -> Sequence[Current]:
         """Return the facts that may be chosen: where no subject is named and the view is for a user, none of others.
 
-        Others are subjects that are neither declared nor have a priority, such as another person.
+        Others are subjects that are neither declared nor have a priority, such as another person, and those that are
+        called by a word for one, such as ``boss``.
         """
         view = self._context.view
         if wanted.subject is not None or view.individuals is None:
@@ -108,7 +109,9 @@ class Reader(Part):
         return [
             row
             for row, subject in zip(rows, subjects, strict=True)
-            if view.shows(subject) and (subject.name in known or subject.priority_level < _NO_PRIORITY)
+            if view.shows(subject)
+            and (subject.name in known or subject.priority_level < _NO_PRIORITY)
+            and (subject.name in own or not is_relative(subject.name))
         ]
 
     def _exact_place(self, wanted: RecallFilter) -> Place | None:
@@ -129,7 +132,7 @@ class Reader(Part):
             rows = fold(seen, context.moment)
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
 
-        return await _in_time(current, len(log))
+        return await in_time(current, len(log))
 
     async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
         """Return the log of one concept at one place: of its keyword, or else of alike ones."""
@@ -137,31 +140,13 @@ class Reader(Part):
         alike = RecallFilter(keywords=(keyword,), subject=place.subject, scope=place.scope, exact=True)
         return log or await self._backend.mirror.log(LogPart(kept=alike))
 
-    async def profile(
-        self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-    ) -> PartialProfile[ProfileT]:
-        """See `Memory.profile`. All fields are loaded at one moment."""
-        (found,) = await self._filled([ProfileSchema.of(schema)], subject, scope)
-        return found
-
     async def profiles(
-        self, subject: MemorySubject | str | None, scope: MemoryScope | str | None
-    ) -> dict[str, PartialProfile[Any]]:
-        """See `Memory.profile`, without a schema."""
-        schemas = self._context.profiles
-        filled = await self._filled(schemas, subject, scope)
-        return {schema.name: found for schema, found in zip(schemas, filled, strict=True)}
-
-    async def _filled(
         self,
         schemas: Sequence[ProfileSchema[Any]],
         subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
     ) -> list[PartialProfile[Any]]:
-        """Return profiles filled with facts that are loaded at one moment."""
+        """See `Memory.profile`. All fields of all profiles are loaded at one moment."""
         declared = united(schemas)
         wanted = self._at(tuple(declared), subject, scope)
         names = {folded_keyword(keyword): keyword for keyword in declared}
@@ -175,7 +160,7 @@ class Reader(Part):
                 _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
             return [_partial(schema, found) for schema in schemas]
 
-        return await _in_time(functools.partial(_read_as, filled, visible, list(declared.values())), len(visible))
+        return await in_time(functools.partial(_read_as, filled, visible, list(declared.values())), len(visible))
 
     async def history(
         self,
@@ -203,7 +188,7 @@ class Reader(Part):
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 
     async def list_records(
-        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _EVERYTHING
+        self, listing: Listing = _WHOLE, *, strongest: bool = False, filters: Filters = _UNFILTERED
     ) -> RecordPage:
         """See `Memory.list_records`."""
 
@@ -236,7 +221,7 @@ class Reader(Part):
         rows = await self.everybody.visible(RecallFilter(record_ids=ids.keys())) if ids else []
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
-            raise RecordNotFoundError("no record that is current and visible has this id")
+            raise RecordNotFoundError("no record that is current and visible has this id: see list_records()")
         return hydrated([found[id] for id in ids], self._context.concepts)
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:
@@ -381,12 +366,7 @@ class Reader(Part):
         if self._context.all_users:
             return list(await self._backend.mirror.log(part))
         sight = self._context.sight_of(part.kept)
-        log = await self._backend.mirror.log(attrs.evolve(part, sight=sight))
-
-        def select() -> list[LogEntry]:
-            return [entry for entry in log if not isinstance(entry, Recorded) or sight.sees(entry.assertion)]
-
-        return await to_thread.run_sync(select)
+        return list(await self._backend.mirror.log(attrs.evolve(part, sight=sight), sight.sees))
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
@@ -395,10 +375,8 @@ class Reader(Part):
         part = attrs.evolve(part, sight=self._context.sight_of(part.kept))
         return await self._backend.mirror.actions(part, since, until)
 
-    async def recorded(
-        self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
-    ) -> list[Recorded]:
-        """Return the visible assertions of the log, or of a part of it, that pass a test."""
+    async def recorded(self, part: LogPart, wanted: Callable[[Recorded], bool] = lambda entry: True) -> list[Recorded]:
+        """Return the visible assertions of a part of the log that pass a test."""
         return [entry for entry in await self.log(part) if isinstance(entry, Recorded) and wanted(entry)]
 
     async def recorded_in(
@@ -453,7 +431,7 @@ class Reader(Part):
             ]
             return self._revisions(here, declared)
 
-        return await _in_time(seen, len(log))
+        return await in_time(seen, len(log))
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
@@ -475,11 +453,11 @@ class ReadingPart(Part):
 
     @functools.cached_property
     def _of_everybody(self) -> Reader:
-        """The reader of what ids name."""
+        """The reader of records by their ids; see `Reader.everybody`."""
         return self._reader.everybody
 
 
-async def _in_time(read: Callable[[], T], count: int) -> T:
+async def in_time(read: Callable[[], T], count: int) -> T:
     """Return what a function reads from a number of facts or log entries: of many, in a worker thread."""
     return read() if count <= _FEW else await to_thread.run_sync(read)
 

@@ -21,10 +21,11 @@ from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, Mod
 from factmem.facts import STATEMENT, Concept
 from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
-from factmem.memory.filters import Filters, check_query
+from factmem.memory.filters import Filters
 from factmem.memory.reader import ReadingPart
+from factmem.memory.scope_tree import counted_texts
 from factmem.recall import DeepSettings, RecallFilter
-from factmem.recall.deep import Hint, Look, Results, explored
+from factmem.recall.deep import Exploration, Hint, Look, Results
 from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.selection import selected
@@ -40,7 +41,7 @@ from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.sentences import language_code
 from factmem.short_work import SHORT, may_wait
-from factmem.validators import check_instance
+from factmem.validators import check_fraction, check_instance, check_text, check_whole
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _log = logging.getLogger("factmem")
-_EVERYTHING: Final = Filters()
+_UNFILTERED: Final = Filters()
 
 
 class RecallDepth(enum.Enum):
@@ -68,7 +69,6 @@ class Recaller(ReadingPart):
 
     async def recall(
         self,
-        query: str,
         search: Search,
         *,
         depth: RecallDepth | Literal["shallow", "deep"] = RecallDepth.SHALLOW,
@@ -79,8 +79,7 @@ class Recaller(ReadingPart):
         """See `Memory.recall`.
 
         Args:
-            query: The query.
-            search: What `search` returned for it.
+            search: What `search` returned.
             depth: With or without the help of a language model.
             history: Add the earlier revisions of each record.
             deep: Settings of deep recall instead of this memory's.
@@ -89,9 +88,9 @@ class Recaller(ReadingPart):
         deep = self._context.deep if deep is None else deep
         check_instance(deep, "deep", DeepSettings)
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
-            matches = await self._deeply(query, search, deep, strict=strict)
+            matches = await self._deeply(search, deep, strict=strict)
         else:
-            (matches,) = await self._shallowly(query, [search], strict=strict)
+            (matches,) = await self._shallowly([search], strict=strict)
         if history:
             matches[:] = await self._reader.with_earlier(matches)
             if matches.deep is not None:
@@ -99,14 +98,13 @@ class Recaller(ReadingPart):
         self._count([matches])
         return matches
 
-    async def recall_each(self, query: str, searches: Sequence[Search]) -> list[RecallMatches]:
-        """Return what each of some searches finds for one query, which is embedded, weighed and reranked once.
+    async def recall_each(self, searches: Sequence[Search]) -> list[RecallMatches]:
+        """Return what each of some searches finds for one text, which is embedded, weighed and reranked once.
 
         Args:
-            query: The query.
-            searches: What `search` returned for it, with different filters and limits.
+            searches: Searches for the text with different filters and limits; see `other`.
         """
-        found = await self._shallowly(query, searches, strict=False)
+        found = await self._shallowly(searches, strict=False)
         self._count(found)
         return found
 
@@ -114,44 +112,41 @@ class Recaller(ReadingPart):
         if self._backend.accesses is not None:
             self._backend.accesses.count(match.record.id for matches in found for match in matches)
 
-    async def _shallowly(self, query: str, searches: Sequence[Search], *, strict: bool) -> list[RecallMatches]:
+    async def _shallowly(self, searches: Sequence[Search], *, strict: bool) -> list[RecallMatches]:
         """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
         search = searches[0]
-        happened = search.events(query)
-        texts = list(search.texts(query, happened))
+        happened = search.events(search.text)
+        texts = list(search.texts(search.text, happened))
         failure = None
         try:
             found_for = await self._backend.embed_queries(texts) if search.semantic else ()
             vectors = dict(zip(texts, found_for, strict=search.semantic))
-            found = await self._ranked(searches, query, vectors, happened, embedded=search.needs_vectors)
+            found = await self._ranked(searches, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
-            found = await self._ranked(searches, query, {}, happened, embedded=False)
-        scored: dict[Sight, _Reranked] = {}
+            found = await self._ranked(searches, {}, happened, embedded=False)
+        reranked: dict[Sight, _Reranked] = {}
         results: list[RecallMatches] = []
         for search, each in zip(searches, found, strict=True):
-            if search.sight not in scored:
-                scored[search.sight] = await self._reranked(query, each.pool, strict=strict)
-            results.append(await self._results(query, each, search.limit, scored[search.sight], failure))
+            order = reranked.get(search.sight) if each.pool else _Reranked()
+            if order is None:
+                order = reranked[search.sight] = await self._reranked(search.text, each.pool, strict=strict)
+            results.append(await self._results(search, each, order, failure))
         return results
 
-    async def _results(
-        self, query: str, found: _Found, limit: int, reranked: _Reranked, failure: str | None
-    ) -> RecallMatches:
-        """Return the matches in the order of the reranker, which reads some of them, before the others."""
+    async def _results(self, search: Search, found: _Found, reranked: _Reranked, failure: str | None) -> RecallMatches:
+        """Return the matches in their final order, with the confidence in them and the reasons of failures."""
         ordered = reranked.ordered(found.matches)
-        confidence = await self._confidence(query, ordered, found.compared)
-        failure = "; ".join(filter(None, (failure, reranked.failure))) or None
-        return RecallMatches(ordered[:limit], confidence=confidence, failure=failure)
+        return RecallMatches(
+            ordered[: search.limit],
+            confidence=await self._confidence(search.text, ordered, found.compared),
+            failure="; ".join(filter(None, (failure, reranked.failure))) or None,
+        )
 
     async def _reranked(self, query: str, pool: Sequence[RecallMatch], *, strict: bool) -> _Reranked:
-        """Ask the reranker, if there is one, about the best of all that the caller sees.
-
-        No filter changes an order: those that a filter keeps stand in the order of all.
-        """
+        """Ask the reranker about the best of all that the caller sees; those that a filter keeps stand in its order."""
         reranker, bounds = self._backend.reranker, self._backend.reranking
-        if reranker is None or not pool:
-            return _Reranked()
+        assert reranker is not None, "without one, there is no pool"
         clean = await to_thread.run_sync(lambda: redact(query).text)
         texts = [sentence_of(match.record) for match in pool]
         try:
@@ -181,7 +176,6 @@ class Recaller(ReadingPart):
     async def _ranked(
         self,
         searches: Sequence[Search],
-        query: str,
         vectors: Mapping[str, NDArray[np.float32] | None],
         happened: Sequence[EventTime],
         *,
@@ -191,37 +185,37 @@ class Recaller(ReadingPart):
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
 
         def asked_by(corpus: Corpus, search: Search) -> _Asked:
-            whole = search.whole_query(corpus, query, happened, vectors)
-            asking = self._asking(corpus, search, query, embedded=vectors.get(query) is not None)
+            whole = search.whole_query(corpus, search.text, happened, vectors)
+            asking = self._asking(corpus, search, embedded=vectors.get(search.text) is not None)
             ranker = Ranker.of(corpus, whole, search.concepts)
             return _Asked(ranker=ranker, linked=followed(corpus, asking), search=search, top=top)
 
         def begin(corpus: Corpus) -> Callable[[], list[_Found]]:
-            asked: dict[Sight, _Asked] = {}
+            asked: list[_Asked] = []
             for search in searches:
-                if search.sight not in asked:
-                    asked[search.sight] = asked_by(corpus, search)
-            begun = [asked[search.sight].begin(search) for search in searches]
+                alike = next((it for it in asked if it.search.sight == search.sight), None)
+                asked.append(alike or asked_by(corpus, search))
+            begun = [of.begin(search) for of, search in zip(asked, searches, strict=True)]
             return lambda: [finish() for finish in begun]
 
         return await self._reader.found_in_corpus(begin, embedded=embedded, small=True)
 
-    def _asking(self, corpus: Corpus, search: Search, query: str, *, embedded: bool) -> Asking:
+    def _asking(self, corpus: Corpus, search: Search, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
             if not embedded:
                 return [None] * len(texts)
             return from_thread.run(self._backend.embed_queries, texts)
 
         return Asking(
-            text=query,
+            text=search.text,
             sight=search.sight,
             query=functools.partial(search.query, corpus),
             embed=embed,
             concepts=self._context.concepts,
         )
 
-    async def _deeply(self, question: str, search: Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
-        analyst = self._backend.question_analyst
+    async def _deeply(self, search: Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
+        question, analyst = search.text, self._backend.question_analyst
         if analyst is None:
             raise CapabilityError(
                 "deep recall asks a language model: open the memory with model=language_model(...), or leave strict out"
@@ -232,17 +226,17 @@ class Recaller(ReadingPart):
             embed=self._backend.embed_queries if search.semantic else None,
             concurrency=deep.concurrency,
         )
-        found = await explored(
+        found = await Exploration(
             question, searches, analyst, limit=search.limit, now=search.now, settings=deep, strict=strict
-        )
+        ).result()
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
         matches = await to_thread.run_sync(search.marked, corpus, matches)
-        pool = matches[: self._backend.reranking.top]
-        compared = await to_thread.run_sync(lambda: Compared.of(corpus, search.query(corpus, question, None)))
-        reranked = await self._reranked(question, pool, strict=strict)
+        pool = matches[: self._backend.reranking.top] if self._backend.reranker is not None else ()
+        compared = await to_thread.run_sync(search.compared, corpus)
+        reranked = await self._reranked(question, pool, strict=strict) if pool else _Reranked()
         found_at_all = _Found(matches=matches, pool=pool, compared=compared)
-        ordered = await self._results(question, found_at_all, search.limit, reranked, searches.failure)
+        ordered = await self._results(search, found_at_all, reranked, searches.failure)
         own = (await searches.found([Look(question)]))[Look(question)]
         own = [match for match in own if match.score >= search.min_score]
         ordered.confidence = await self._confidence(question, own, compared)
@@ -258,7 +252,7 @@ class Recaller(ReadingPart):
     async def search(
         self,
         query: str,
-        filters: Filters = _EVERYTHING,
+        filters: Filters = _UNFILTERED,
         *,
         limit: int = 10,
         min_score: float = 0.0,
@@ -276,19 +270,25 @@ class Recaller(ReadingPart):
             settings = self._context.settings
         else:
             check_instance(settings, "settings", RecallSettings)
-        check_query(query, limit, min_score)
+        check_instance(query, "query", str)
+        check_text(query, path="$.query")
+        check_whole(limit, "limit", least=1)
+        check_fraction(min_score, "min_score")
+        if not query.strip():
+            raise InvalidDataError("the query is blank: say what to look for")
         if not (lexical or semantic):
             raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
         moment, wanted = self._context.moment, self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
         calibration = settings.calibration(await self._name_of_embedder() if semantic else "")
         return Search(
+            text=query,
             sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
             wanted=wanted,
             limit=limit,
             min_score=min_score,
-            weights=settings,
+            settings=settings,
             lexical=lexical,
             semantic=semantic,
             calibration=calibration if lexical else attrs.evolve(calibration, lexical_weight=0.0),
@@ -358,7 +358,8 @@ class _Asked:
 
     def begin(self, search: Search) -> Callable[[], _Found]:
         """Begin a search, and return a function that reads what it finds. Both block; see `factmem.short_work`."""
-        read = self._begin(attrs.evolve(search, limit=max(search.limit, self.top, FIRST_RESULTS)))
+        limit = max(search.limit, self.top, FIRST_RESULTS)
+        read = self._begin(search if limit == search.limit else attrs.evolve(search, limit=limit))
 
         def finish() -> _Found:
             matches = search.marked(self.ranker.corpus, read())
@@ -387,19 +388,20 @@ class _Asked:
 
     @functools.cached_property
     def _compared(self) -> Compared:
-        return Compared.of(self.ranker.corpus, self.ranker.query)
+        return Compared.of(self.ranker.corpus, self.ranker.query, self.ranker.seen)
 
 
 @attrs.frozen(kw_only=True)
 class Search:
     """A checked search, which shallow and deep recall make in the same way."""
 
+    text: str
     sight: Sight
     now: dt.datetime
     wanted: RecallFilter
     limit: int
     min_score: float
-    weights: RecallSettings
+    settings: RecallSettings
     lexical: bool
     semantic: bool
     calibration: Calibration
@@ -413,7 +415,7 @@ class Search:
     @property
     def needs_vectors(self) -> bool:
         """Whether the vectors of the records contribute to the ranking."""
-        return self.semantic or self.weights.diversity > 0
+        return self.semantic or self.settings.diversity > 0
 
     def without_meaning(self, error: EmbedderError) -> str:
         """Return the reason why meaning does not count, and log it.
@@ -463,6 +465,11 @@ class Search:
         """Mark matches that were overtaken or retracted. Blocks; see `factmem.short_work`."""
         return marked(corpus, matches, sight=self.sight, wanted=self.wanted, concepts=self.concepts)
 
+    def compared(self, corpus: Corpus) -> Compared:
+        """Return the records that the text is compared with. Blocks; see `factmem.short_work`."""
+        ranker = Ranker.of(corpus, self.query(corpus, self.text, None), self.concepts)
+        return Compared.of(ranker.corpus, ranker.query, ranker.seen)
+
     def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text. Slow for a long one; see `factmem.short_work`."""
         if len(text) > SHORT:
@@ -472,7 +479,7 @@ class Search:
             vector=vector,
             sight=self.sight,
             now=self.now.timestamp(),
-            settings=self.weights,
+            settings=self.settings,
             calibration=self.calibration,
         )
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
@@ -528,18 +535,14 @@ class Searches:
     async def offered(self, now: dt.datetime, max_questions: int) -> QuestionRequest:
         """See `factmem.recall.deep.Searcher.offered`. The most frequent ones come first."""
         corpus = await self.corpus()
-
-        def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            rows = selected(corpus, self.search.sight, self.search.wanted).rows
-            names = {}
-            for name, texts in (("scope", corpus.columns.scopes.texts), ("keyword", corpus.columns.keywords.texts)):
-                numbers, counts = corpus.columns.counted(name, rows)
-                counted = sorted((-count, texts[number]) for number, count in zip(numbers, counts, strict=True))
-                names[name] = tuple(text for _, text in counted if text != STATEMENT.keyword)
-            return names["scope"], names["keyword"]
-
-        scopes, keywords = await to_thread.run_sync(in_use)
+        scopes, keywords = await to_thread.run_sync(lambda: [self._in_use(corpus, of) for of in ("scope", "keyword")])
         return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, max_questions=max_questions)
+
+    def _in_use(self, corpus: Corpus, name: str) -> tuple[str, ...]:
+        """Return the texts of a column, the most frequent first."""
+        counts = counted_texts(corpus.columns, name, selected(corpus, self.search.sight, self.search.wanted).rows)
+        ordered = sorted(counts, key=lambda text: (-counts[text], text))
+        return tuple(text for text in ordered if text != STATEMENT.keyword)
 
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.deep.Searcher.found`."""
@@ -566,13 +569,11 @@ class Searches:
         if self.search.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
             self._allowed = await to_thread.run_sync(self._strongest, corpus)
         shares = [looks[number :: self.concurrency] for number in range(min(self.concurrency, len(looks)))]
-
-        async def ranked_in_thread(share: Sequence[Look]) -> Results:
-            return await to_thread.run_sync(self._ranked, corpus, share)
-
-        work = [functools.partial(ranked_in_thread, share) for share in shares]
-        found = dict(item for some in await bounded_gather(work, self.concurrency) for item in some.items())
-        return {look: found[look] for look in looks}
+        work = [functools.partial(to_thread.run_sync, self._ranked, corpus, share) for share in shares]
+        found: Results = {}
+        for some in await bounded_gather(work, self.concurrency):
+            found |= some
+        return found
 
     def _ranked(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         return {look: self._matches(corpus, look) for look in looks}

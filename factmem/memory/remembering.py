@@ -59,13 +59,16 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_instance, instance_of
+from factmem.validators import changed, check_instance, instance_of
 from factmem.values import Json
 
 _log = logging.getLogger("factmem")
 
 _OFTEN: Final = 200
 """Number of characters up to which a text may be said again in the same words."""
+
+_FEW_MESSAGES: Final = 10
+"""Number of messages whose characters are counted."""
 
 _LEVELS: Final = 4
 """Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
@@ -139,6 +142,8 @@ class Taken:
     @property
     def skipped(self) -> int:
         """Number of its messages that were in the store before, and are not to be read again."""
+        if all(receipt.new for receipt in self.receipts):
+            return 0
         unread = [*self.unit.words] if self.unit else []
         fresh = [*unread, *(receipt.recorded for receipt in self.receipts if receipt.new)]
         return len({_heard_in(receipt.recorded) for receipt in self.receipts}.difference(map(_heard_in, fresh)))
@@ -542,12 +547,14 @@ class Rememberer(PipelinePart):
         """
         detector, given = self._verbatim, self._writer.lasting(order.given)
         origins = order.origins or self._context.policies.origins
-        for item in items:
-            kept, unread = item.conversation, item.job is None
+        kept = [item.conversation for item in items]
+        for at, item in enumerate(items):
+            unread = item.job is None
             if not item.is_text:
-                kept, item.treatments = _kept(kept, origins, reads=not unread, own=order.origins is not None)
-            item.words, item.dropped = detector.read(kept, given)
+                kept[at], item.treatments = _kept(kept[at], origins, reads=not unread, own=order.origins is not None)
             item.compared = item.is_text and unread and order.job.consolidate
+        for item, read in zip(items, detector.read_all(kept, given), strict=True):
+            item.words, item.dropped = read
         return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
 
     def _keep(self, items: Sequence[Taken], order: Order) -> None:
@@ -676,7 +683,7 @@ class Rememberer(PipelinePart):
         origins = order.origins or policies.origins
         listened = partial(heard_as, origins=origins, flagged=policies.flagged)
         talk = [*map(_heard_before, earlier), *map(listened, messages.values())]
-        repeated = await to_thread.run_sync(repetitions, talk)
+        repeated = await off_loop(partial(repetitions, talk), sum(len(said.text) for said in talk))
         cited = [item.assertion.details.evidence[0] for item in earlier]
         ids = [*(words.message_id or "" for words in cited), *messages]
         speakers = [*(words.speaker for words in cited), *(message.name for message in messages.values())]
@@ -805,12 +812,10 @@ def _ids_of(stored: Sequence[Taken]) -> list[str]:
 
 
 def _length_of(items: Sequence[Taken]) -> int | None:
-    """Return the number of characters of a single text or message; None for anything longer to count."""
-    match items:
-        case [Taken(conversation=Conversation(messages=[Message(content=text)]))]:
-            return len(text)
-        case _:
-            return None
+    """Return the number of characters of a few texts or messages; None for more, which take long to count."""
+    messages = itertools.chain.from_iterable(item.conversation.messages for item in items)
+    few = list(itertools.islice(messages, _FEW_MESSAGES + 1))
+    return sum(len(message.content) for message in few) if len(few) <= _FEW_MESSAGES else None
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | None) -> Unit | None:
@@ -885,7 +890,7 @@ def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     evidence = details.evidence
     if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote)):
         return details
-    return attrs.evolve(details, evidence=(attrs.evolve(evidence[0], day=said_at.date().isoformat()),))
+    return changed(details, evidence=(changed(evidence[0], day=said_at.date().isoformat()),))
 
 
 def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:

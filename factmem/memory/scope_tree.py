@@ -86,8 +86,10 @@ def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None)
     return ScopeInfo(
         scope=scope,
         records=len(rows),
-        keywords=_sorted(_texts(columns, "keyword", rows)),
-        subjects=_sorted({text.replace("\0", ":"): count for text, count in _texts(columns, "subject", rows).items()}),
+        keywords=_sorted(counted_texts(columns, "keyword", rows)),
+        subjects=_sorted(
+            {text.replace("\0", ":"): count for text, count in counted_texts(columns, "subject", rows).items()}
+        ),
         categories=_categories(columns, rows),
         scopes=_sorted(scopes),
         children=tuple(sorted(_children(scopes, scope), key=str)),
@@ -100,7 +102,8 @@ def _sorted(counts: Mapping[KeyT, int]) -> dict[KeyT, int]:
     return dict(sorted(counts.items(), key=lambda item: str(item[0])))
 
 
-def _texts(columns: Columns, name: str, rows: NDArray[np.intp]) -> dict[str, int]:
+def counted_texts(columns: Columns, name: str, rows: NDArray[np.intp]) -> dict[str, int]:
+    """Return the texts of records in a column, such as ``keyword``, with the number of records of each."""
     numbers, counts = columns.counted(name, rows)
     texts = getattr(columns, f"{name}s").texts
     return {texts[number]: count for number, count in zip(numbers, counts, strict=True)}
@@ -140,14 +143,8 @@ def tree_of(
         scope: The root of the tree, which holds them all; None for the root of all scopes.
         depth: Number of levels below the root; all if None.
     """
-    below = {found.segments: (found, count) for found, count in _scopes(columns, rows).items()}
     root = () if scope is None else scope.segments
-    if below:
-        tree = _node(root[-1] if root else "", below, len(root))
-    else:
-        tree = ScopeTree(name=root[-1] if root else "", scope=None, records=0, children=())
-    if scope is not None:
-        tree = attrs.evolve(tree, scope=scope)
+    tree = attrs.evolve(_node(root[-1] if root else "", _scopes(columns, rows), len(root)), scope=scope)
     return tree if depth is None else _cut(tree, depth)
 
 
@@ -155,16 +152,16 @@ def _cut(tree: ScopeTree, depth: int) -> ScopeTree:
     return attrs.evolve(tree, children=tuple(_cut(child, depth - 1) for child in tree.children) if depth > 0 else ())
 
 
-def _node(name: str, below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int = 0) -> ScopeTree:
-    """Return the node at a depth that is common to some scopes, by their segments."""
-    branches: dict[str, dict[tuple[str, ...], tuple[MemoryScope, int]]] = {}
-    for segments, held in below.items():
-        if len(segments) > depth:
-            branches.setdefault(segments[depth], {})[segments] = held
-    first, _ = next(iter(below.values()))
+def _node(name: str, counts: Mapping[MemoryScope, int], depth: int) -> ScopeTree:
+    """Return the node at a depth that is common to some scopes, with the number of records of each."""
+    branches: dict[str, dict[MemoryScope, int]] = {}
+    for scope, count in counts.items():
+        if len(scope.segments) > depth:
+            branches.setdefault(scope.segments[depth], {})[scope] = count
+    first = next(iter(counts), None)
     return ScopeTree(
         name=name,
-        scope=attrs.evolve(first, path=first.path[: depth - 1]) if depth else None,
-        records=sum(count for _, count in below.values()),
+        scope=attrs.evolve(first, path=first.path[: depth - 1]) if first and depth else None,
+        records=sum(counts.values()),
         children=tuple(_node(child, branches[child], depth + 1) for child in sorted(branches)),
     )

@@ -156,7 +156,7 @@ class Listener:
             self._trusted.add(own, unless=self._untrusted)
         for units in (self._untrusted, self._answered):
             # A page has some words in common with many a sentence; what repeats it is not compared once more.
-            units.add(doubted, whole=repeated is None and not _is_page(doubted))
+            units.add(doubted, whole=repeated is None and len(_stems(doubted)) <= _PAGE)
         return repeated
 
     def repeated_in(self, text: str) -> Origin | None:
@@ -173,7 +173,7 @@ class Listener:
 
         All words of a short value count, everyday words too. It may also be a sentence; see `repeated_in`.
         """
-        stems = {stem for sentence in _sentences(value) for stem, _ in sentence.words}
+        stems = _stems(value)
         short = 0 < len(stems) <= _LONGEST_VALUE
         if short and self._untrusted.hold(stems) and not self._trusted.hold(stems):
             return self._latest
@@ -191,8 +191,8 @@ def _parts(heard: Heard) -> tuple[str, str]:
     return pasted_in(heard.text) if heard.origin is Origin.USER else ("", heard.text)
 
 
-def _is_page(text: str) -> bool:
-    return len({stem for sentence in _sentences(text) for stem, _ in sentence.words}) > _PAGE
+def _stems(text: str) -> set[str]:
+    return {stem for sentence in _sentences(text) for stem, _ in sentence.words}
 
 
 class _Word(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 import attrs
 from anyio import to_thread
@@ -15,7 +15,7 @@ from factmem.abc import Candidate, Verifier
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.observer import Operation
 from factmem.abc.verifier import Claim, Confirmation
-from factmem.details import Evidence, Origin
+from factmem.details import Evidence, MessageKey, Origin
 from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact
@@ -62,7 +62,7 @@ class Verification(ReadingPart):
         single = [value for candidate in doubted for value in _one_by_one(candidate)]
         decided = _decisions_in(await self._of_everybody.log(LogPart(apart=True))) if single else {}
         holding = await to_thread.run_sync(lambda: set(map(_value_of, current))) if decided else set()
-        for item, said in [(value, said) for value in single for said in asserted(value)]:
+        for item, said in ((value, said) for value in single for said in asserted(value)):
             match decided.get(_value_of(said)):
                 case None:
                     asked.append(item)
@@ -76,7 +76,7 @@ class Verification(ReadingPart):
                     asked.append(item)
         askable = [item for item in asked if item.doubt is not None and item.doubt.askable]
         left += [item for item in asked if item not in askable]
-        messages = _by_name(conversation)
+        messages = _by_key(conversation)
         answers = await self._answers([_claim_of(item, messages) for item in askable])
         for candidate, answer in zip(askable, answers, strict=True):
             match answer:
@@ -148,25 +148,31 @@ def _decisions_in(log: Sequence[LogEntry]) -> dict[tuple[object, ...], Assertion
     return decided
 
 
-def _by_name(conversation: Conversation) -> Mapping[tuple[str | None, str | None], tuple[Message, str]]:
-    """Return each message, by conversation and id, with the text of the one before it, if that may be believed."""
-    found: dict[tuple[str | None, str | None], tuple[Message, str]] = {}
+class _Heard(NamedTuple):
+    """A message, and the text of the one before it, if that may be believed."""
+
+    message: Message
+    before: str
+
+
+def _by_key(conversation: Conversation) -> Mapping[MessageKey, _Heard]:
+    found: dict[MessageKey, _Heard] = {}
     before = ""
     for message in conversation.messages:
-        found.setdefault((conversation.id, message.id), (message, before))
+        found.setdefault((conversation.id, message.id), _Heard(message, before))
         before = message.content if message.origin.trusted else ""
     return found
 
 
-def _claim_of(candidate: Candidate, messages: Mapping[tuple[str | None, str | None], tuple[Message, str]]) -> Claim:
+def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Claim:
     """Return the claim of a candidate with one value."""
     concept, (value,) = candidate.fact.concept, candidate.fact.values
     evidence = candidate.details.evidence[0]
-    message, before = messages.get(evidence.message, (None, ""))
+    heard = messages.get(evidence.message)
     data = encode_value(value, concept.value_type)
     return Claim(
-        passage=evidence.quote if message is None else _passage(message.content, evidence),
-        answered=before[-_AROUND:],
+        passage=_passage(heard.message.content, evidence) if heard else evidence.quote,
+        answered=heard.before[-_AROUND:] if heard else "",
         speaker=evidence.speaker or evidence.role or "user",
         said_at=candidate.fact.timestamp,
         about="" if candidate.subject is None else candidate.subject.prompt_description,

@@ -793,18 +793,19 @@ class Writer(ReadingPart):
 
     def _signed(self, statements: Sequence[Statement], screening: Screening) -> list[Statement]:
         actor = self._context.writer
+        said = [screening.screened(item.assertion) for item in statements if isinstance(item, Append)]
+        said = [it if it.actor or actor is None else attrs.evolve(it, actor=actor) for it in said]
+        signed = zip(said, self._backend.mirror.outlines(said), strict=True)
 
-        def signed(statement: Statement) -> Statement:
+        def sign(statement: Statement) -> Statement:
             match statement:
-                case Append(assertion=said):
-                    said = screening.screened(said)
-                    said = said if said.actor or actor is None else attrs.evolve(said, actor=actor)
-                    outline = self._backend.mirror.outline(said)
-                    return Append(assertion=said, vector=statement.vector, outline=outline, follows=statement.follows)
+                case Append(vector=vector, follows=follows):
+                    assertion, outline = next(signed)
+                    return Append(assertion=assertion, vector=vector, outline=outline, follows=follows)
                 case StateRequest():
                     return attrs.evolve(statement, actor=statement.actor or actor)
 
-        return [signed(statement) for statement in statements]
+        return list(map(sign, statements))
 
     async def vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
         """Embed assertions; return None for each if the embedder fails: they are saved, and embedded later."""

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from anyio import CancelScope, to_thread
@@ -45,6 +45,7 @@ from factmem.private_files import (
     sync_folder,
     write_all,
 )
+from factmem.progress import Progress, no_report
 from factmem.store_findings import Severity
 from factmem.values import Json
 
@@ -61,8 +62,6 @@ _FOLDER: Final = ".restoring"
 _NOTE: Final = "restore.json"
 _LOCK: Final = ".lock"
 _CHUNK: Final = 1 << 20
-
-_Progress: TypeAlias = Callable[[int, int], None]
 
 
 @attrs.frozen(kw_only=True)
@@ -116,7 +115,7 @@ class Restored:
     kept: Path | None
 
 
-async def back_up(provider: AgentMemoryProvider, folder: Path, *, progress: _Progress | None = None) -> Backup:
+async def back_up(provider: AgentMemoryProvider, folder: Path, *, progress: Progress | None = None) -> Backup:
     """Make a backup of a store, with all of its tenants, while others may use it, and verify it.
 
     The backup of an encrypted store is encrypted, and opens with the same key.
@@ -176,7 +175,7 @@ async def read_backup(folder: Path) -> Backup:
 
 
 async def restore_backup(
-    folder: Path, provider: AgentMemoryProvider, *, replace: bool = False, progress: _Progress | None = None
+    folder: Path, provider: AgentMemoryProvider, *, replace: bool = False, progress: Progress | None = None
 ) -> Restored:
     """Verify a backup and put it in the place of a store; the store that is there keeps its files, under another name.
 
@@ -199,7 +198,7 @@ async def restore_backup(
         StoreUnavailableError: There is a store already, somebody uses it, or the disk fails. It is as it was.
     """
     store = _backed_up(provider)
-    report = progress or (lambda done, of: None)
+    report = progress or no_report
     exchange = _Exchange(store.location)
     async with exchange.alone():
         backup = await to_thread.run_sync(_manifest, folder)
@@ -354,7 +353,7 @@ class _Exchange:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             return None
 
-    def stage(self, folder: Path, backup: Backup, progress: _Progress) -> None:
+    def stage(self, folder: Path, backup: Backup, progress: Progress) -> None:
         """Copy a backup beside the store, verify it, and flush it."""
         done = 0
         for path, (length, digest) in backup.files.items():

@@ -27,7 +27,7 @@ class HistoryProvider(AgentMemoryProvider):
     """A provider whose four verbs are built on `append` and `entries`, which a subclass implements; see `KeepsLog`.
 
     Args:
-        clock: gives the time of recording, and decides what has expired.
+        clock: Gives the time of recording, and decides what has expired.
     """
 
     def __init__(self, *, clock: Clock = system_clock) -> None:
@@ -82,7 +82,7 @@ def fact_of(concept: Concept[Any, FactT], current: Sequence[Current]) -> FactT:
     """Read the current values of one track as a fact of a declared concept.
 
     Raises:
-        ConceptConflictError: they cannot be read as this concept's type.
+        ConceptConflictError: They cannot be read as this concept's type.
     """
     said = [item.recorded.assertion for item in current]
     for assertion in said:

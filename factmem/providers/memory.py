@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -25,6 +25,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.facts import Concept, Fact, FactT
+from factmem.progress import Progress
 from factmem.providers.log_verbs import HistoryProvider
 from factmem.providers.sql_rows import binds_anew, part_of
 from factmem.providers.write_plans import Planner, SteadyClock, TrackIndex, check_part
@@ -66,7 +67,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
-        clock: gives the time of recording, and decides what has expired.
+        clock: Gives the time of recording, and decides what has expired.
     """
 
     @override
@@ -118,7 +119,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
             and entry.assertion.place.key == place.key
             and keyword in (None, entry.assertion.keyword)
         }
-        return [entry for entry in log if _assertion_id(entry) in here]
+        return [entry for entry in log if entry.assertion_id in here]
 
     @override
     async def version(self, tenant: str | None) -> int:
@@ -195,7 +196,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
     def _bury(self, tenant: str | None, gone: Sequence[Recorded], tombstones: Sequence[Tombstone]) -> None:
         """Replace assertions, and all that belongs to them, with tombstones."""
         ids = {recorded.id for recorded in gone}
-        log = [entry for entry in self._logs[tenant] if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
+        log = [entry for entry in self._logs[tenant] if isinstance(entry, Tombstone) or entry.assertion_id not in ids]
         self._logs[tenant] = [*log, *tombstones]
         for recorded in gone:
             self._vectors.pop((tenant, recorded.seq), None)
@@ -257,7 +258,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
         self._copies.difference_update(tenants)
 
     @override
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+    async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
         self._check_open()
         tenants = sorted(self._logs, key=lambda tenant: tenant or "")
         found = [unfinished_copy(tenant) for tenant in self._copies]
@@ -282,7 +283,3 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
     def _check_open(self) -> None:
         if self._closed:
             raise ProviderClosedError("the provider was closed: make a new one, or a new Memory")
-
-
-def _assertion_id(entry: LogEntry) -> str:
-    return entry.id if isinstance(entry, Recorded) else entry.assertion_id

@@ -39,12 +39,12 @@ def open_provider(address: str, *, clock: Clock = system_clock) -> AgentMemoryPr
     method ``from_address``, which takes the whole address.
 
     Args:
-        address: where the facts are.
-        clock: gives the time of recording, if the provider takes a ``clock``.
+        address: Where the facts are.
+        clock: Gives the time of recording, if the provider takes a ``clock``.
 
     Raises:
-        UnknownProviderError: no installed provider has this name, or it does not take these options.
-        MissingPackageError: the provider needs a package that is not installed.
+        UnknownProviderError: No installed provider has this name, or it does not take these options.
+        MissingPackageError: The provider needs a package that is not installed.
     """
     factory, arguments, options = _resolved(address)
     timed = clock is not system_clock and "clock" in inspect.signature(factory).parameters
@@ -82,8 +82,8 @@ def check_address(address: str) -> None:
     """Raise what `open_provider` would raise about an address itself. Nothing is opened.
 
     Raises:
-        UnknownProviderError: no installed provider has this name, or it does not take these options.
-        MissingPackageError: the provider needs a package that is not installed.
+        UnknownProviderError: No installed provider has this name, or it does not take these options.
+        MissingPackageError: The provider needs a package that is not installed.
     """
     _resolved(address)
 

@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -42,10 +42,11 @@ from factmem.abc.clock import Clock
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.event_loops import OneLoop
+from factmem.progress import Progress, no_report
 from factmem.providers.log_verbs import HistoryProvider
 from factmem.providers.sql_rows import PreparedRow, prepared
 from factmem.records import LogEntry, Place, Recorded
-from factmem.store_findings import Finding, FindingKind, finding_of, findings_in, named, unfinished_copy
+from factmem.store_findings import Finding, finding_of, findings_in, remakeable_vectors, tenant_words, unfinished_copy
 from factmem.validators import check_number
 
 if TYPE_CHECKING:
@@ -56,9 +57,6 @@ T = TypeVar("T")
 EngineT = TypeVar("EngineT", bound="Engine")
 DatabaseEngineT = TypeVar("DatabaseEngineT", bound="DatabaseEngine")
 ErrorT = TypeVar("ErrorT", bound=BaseException)
-
-AppendEach: TypeAlias = Callable[[Callable[[list[PreparedRow]], Sequence[Receipt]]], None]
-"""Writes each request by means of a function that writes the rows of one."""
 
 _READERS: Final = 4
 """Number of reads of one provider that run at the same time."""
@@ -71,10 +69,10 @@ class Request:
     """One call of `append` on its way through a group commit.
 
     Attributes:
-        statements: what to write.
-        receipts: the receipts of its assertions, once it is done.
-        error: why nothing of it was written, if nothing was.
-        done: whether it is decided. It is set in the worker thread, so that no cancellation can lose it.
+        statements: What to write.
+        receipts: The receipts of its assertions, once it is done.
+        error: Why nothing of it was written, if nothing was.
+        done: Whether it is decided. It is set in the worker thread, so that no cancellation can lose it.
     """
 
     statements: Sequence[Statement]
@@ -168,7 +166,7 @@ class Engine(Protocol):
         """See `KeepsLog.put_log_part`."""
         ...
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """See `KeepsLog.check`."""
         ...
 
@@ -200,7 +198,7 @@ class DatabaseEngine(Engine, Protocol):
         """See `UpgradesFormat.format_versions`."""
         ...
 
-    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+    def upgrade(self, progress: Progress, *, create: bool) -> None:
         """See `UpgradesFormat.upgrade`."""
         ...
 
@@ -211,8 +209,8 @@ class GroupCommit:
     It serves one event loop; another one needs another instance over the same lock.
 
     Args:
-        commit: writes some requests and settles each; called in a worker thread, one call at a time.
-        deciding: held during each call.
+        commit: Writes some requests and settles each; called in a worker thread, one call at a time.
+        deciding: Held during each call.
     """
 
     def __init__(self, commit: Callable[[list[Request]], None], deciding: threading.Lock | None = None) -> None:
@@ -298,7 +296,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
     A subclass sets what `_open_engine` needs, and calls this constructor last.
 
     Args:
-        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+        clock: Gives the time of recording, and decides what has expired; called in a worker thread.
     """
 
     def __init__(self, *, clock: Clock = system_clock) -> None:
@@ -389,8 +387,8 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
         await self._write(lambda engine: engine.mark_copies(tenants, unfinished=False))
 
     @override
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
-        return await self._read(lambda engine: engine.check(progress or (lambda done, of: None)))
+    async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
+        return await self._read(lambda engine: engine.check(progress or no_report))
 
     @override
     async def aclose(self) -> None:
@@ -409,7 +407,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
         """The open engine.
 
         Raises:
-            ProviderClosedError: the provider was closed.
+            ProviderClosedError: The provider was closed.
         """
         return self._live().engine
 
@@ -425,8 +423,8 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
         """Return the open engine for the running event loop.
 
         Raises:
-            ProviderClosedError: the provider was closed.
-            WrongLoopError: another event loop uses it.
+            ProviderClosedError: The provider was closed.
+            WrongLoopError: Another event loop uses it.
         """
         self._live()
         return self._of_this_loop()
@@ -453,7 +451,7 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
     """A `ThreadedProvider` on top of a `DatabaseEngine`.
 
     Args:
-        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+        clock: Gives the time of recording, and decides what has expired; called in a worker thread.
 
     Attributes:
         far: See `KeepsOutlines.far`.
@@ -490,8 +488,8 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
         return await self._read(lambda engine: engine.format_versions())
 
     @override
-    async def upgrade(self, *, create: bool = False, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None), create=create))
+    async def upgrade(self, *, create: bool = False, progress: Progress | None = None) -> None:
+        await self._write(lambda engine: engine.upgrade(progress or no_report, create=create))
 
 
 def _commit(engine: Engine, requests: Sequence[Request]) -> None:
@@ -509,33 +507,39 @@ def _commit(engine: Engine, requests: Sequence[Request]) -> None:
             request.settle(StoreUnavailableError("the write broke off: open the store again"))
 
 
-def commit_prepared(requests: Sequence[Request], write: Callable[[list[list[PreparedRow]], AppendEach], None]) -> None:
-    """Write requests in one transaction, each whole or not at all, and settle each.
+class ReadyRequests:
+    """Requests for one transaction of a database, each written whole or not at all. One with a fault is settled.
 
     Args:
         requests: The requests.
-        write: Called with the rows of all requests that can be written, and with a function that writes them, by means
-            of another one that writes one of them; it may be called again if the transaction is repeated.
-    """
-    ready: list[tuple[Request, list[PreparedRow]]] = []
-    for request in requests:
-        try:
-            ready.append((request, prepared(request.statements)))
-        except Exception as error:  # this request alone is refused
-            request.settle(error)
 
-    def append_each(append: Callable[[list[PreparedRow]], Sequence[Receipt]]) -> None:
-        for request, rows in ready:
+    Attributes:
+        rows: The rows of each request to write.
+    """
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests: list[Request] = []
+        self.rows: list[list[PreparedRow]] = []
+        for request in requests:
+            try:
+                self.rows.append(prepared(request.statements))
+                self._requests.append(request)
+            except Exception as error:  # this request alone is refused
+                request.settle(error)
+
+    def append_by(self, append: Callable[[list[PreparedRow]], Sequence[Receipt]]) -> None:
+        """Write the rows of each request by a function; called again if the transaction is repeated."""
+        for request, rows in zip(self._requests, self.rows, strict=True):
             request.error = None
             try:
                 request.receipts = append(rows)
             except FactMemError as error:
                 request.error = error
 
-    if ready:
-        write([rows for _, rows in ready], append_each)
-    for request, _ in ready:
-        request.settle()
+    def settle(self) -> None:
+        """Decide the requests, after the transaction."""
+        for request in self._requests:
+            request.settle()
 
 
 _OF_FOREIGN_ROWS: Final = (
@@ -570,9 +574,7 @@ def foreign_rows(name: str) -> Iterator[None]:
         ) from error
 
 
-def checked_tenants(
-    engine: DatabaseEngine, tenants: Sequence[str | None], progress: Callable[[int, int], None]
-) -> Iterator[Finding]:
+def checked_tenants(engine: DatabaseEngine, tenants: Sequence[str | None], progress: Progress) -> Iterator[Finding]:
     """Yield the findings in the logs of tenants, and in their vectors.
 
     Args:
@@ -585,16 +587,11 @@ def checked_tenants(
         try:
             yield from findings_in(engine.log_part(tenant, 0, None, vectors=False).entries, tenant)
         except CorruptStoreError as error:
-            yield finding_of(error, named(tenant))
+            yield finding_of(error, tenant_words(tenant))
         try:
             engine.vectors(tenant, 0)
         except CorruptStoreError:
-            yield Finding(
-                kind=FindingKind.REMAKEABLE,
-                part=named(tenant),
-                problem="the vectors were changed",
-                advice="run `factmem reembed`",
-            )
+            yield remakeable_vectors(tenant_words(tenant), "the vectors were changed")
         progress(done, len(tenants))
 
 
@@ -610,7 +607,7 @@ def flag_option(value: bool | str, name: str) -> bool:
     """Return an option that is true or false, from an address or from Python.
 
     Raises:
-        InvalidDataError: it is neither.
+        InvalidDataError: It is neither.
     """
     match value.strip().lower() if isinstance(value, str) else value:
         case True | "1" | "true" | "yes" | "on":
@@ -625,7 +622,7 @@ def seconds_option(value: float | str, name: str) -> float:
     """Return an option that is a number of seconds, from an address or from Python.
 
     Raises:
-        InvalidDataError: it is none, or not between 0 and a day.
+        InvalidDataError: It is none, or not between 0 and a day.
     """
     try:
         seconds = float(value)

@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
 import attrs
 
@@ -90,7 +90,7 @@ def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:
     """Raise unless a stored value can be read as a concept's type.
 
     Raises:
-        ConceptConflictError: naming both types.
+        ConceptConflictError: The types differ; it names both.
     """
     if stored.fact_type is not concept.fact_type:
         raise _conflict(stored, stored.fact_type, concept.fact_type)
@@ -102,7 +102,7 @@ def check_writable(new: Assertion, fact_type: FactType, shapes: Sequence[Shape])
     """Raise unless a track that holds these types can take a new assertion, and be read as its type.
 
     Raises:
-        ConceptConflictError: naming both types.
+        ConceptConflictError: The types differ; it names both.
     """
     if new.fact_type is not fact_type:
         raise _conflict(new, fact_type, new.fact_type)
@@ -126,8 +126,13 @@ def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactTyp
     )
 
 
-_Life: TypeAlias = tuple[Assertion, AssertionState, bool]
-"""An assertion, its current state, and whether it has ever counted: then it conforms to the type of its track."""
+class _Life(NamedTuple):
+    """An assertion, its current state, and whether it has ever counted: then it conforms to the type of its track."""
+
+    said: Assertion
+    state: AssertionState
+    joined: bool
+
 
 _MISSING: Final = object()
 
@@ -146,7 +151,7 @@ class TrackIndex:
     _types: dict[tuple[object, ...], tuple[FactType, tuple[Shape, ...]]] = attrs.field(factory=dict)
     _lives: dict[str, Recorded | _Life] = attrs.field(factory=dict)
     _seqs: dict[str | None, dict[int, None]] = attrs.field(factory=lambda: defaultdict(dict))
-    _changes: list[Any] | None = None
+    _changes: list[tuple[dict[Any, Any], Any, Any]] | None = None
 
     def begin(self) -> None:
         """Remember the additions from now on, until `commit` or `roll_back`."""
@@ -158,8 +163,7 @@ class TrackIndex:
 
     def roll_back(self) -> None:
         """Take back the additions since `begin`."""
-        changes = iter(reversed(self._changes or ()))
-        for before, key, place in zip(changes, changes, changes, strict=True):
+        for place, key, before in reversed(self._changes or ()):
             if before is _MISSING:
                 del place[key]
             else:
@@ -170,7 +174,7 @@ class TrackIndex:
         """Return the same assertion if it was recorded before.
 
         Raises:
-            ConceptConflictError: it cannot join its track.
+            ConceptConflictError: It cannot join its track.
         """
         known = self._recorded.get(assertion.fingerprint)
         if known is None and assertion.counts(assertion.state):
@@ -180,13 +184,13 @@ class TrackIndex:
     def knows(self, assertion_id: str, tenant: str | None) -> bool:
         """Return whether a tenant has an assertion of this id."""
         life = self._life(assertion_id)
-        return life is not None and life[0].place.scope.tenant == tenant
+        return life is not None and life.said.place.scope.tenant == tenant
 
     def check_followed(self, item: Append | NewRow) -> None:
         """Raise unless the assertion that another one follows exists.
 
         Raises:
-            RecordNotFoundError: it was erased.
+            RecordNotFoundError: It was erased.
         """
         if item.follows is not None and item.follows not in self._seqs[item.tenant]:
             raise RecordNotFoundError("what this would update was erased meanwhile, and nothing was written")
@@ -197,10 +201,10 @@ class TrackIndex:
         """Assign ids, a sequence number and a time to a new assertion, and add it.
 
         Args:
-            assertion: the assertion.
-            seq: its sequence number.
-            clock: gives the time of recording.
-            ids: gives an id for the assertion with a number, and one for a record that it begins.
+            assertion: The assertion.
+            seq: Its sequence number.
+            clock: Gives the time of recording.
+            ids: Gives an id for the assertion with a number, and one for a record that it begins.
         """
         id, own_record = ids(seq)
         record_id = self.joined_by(assertion) or own_record
@@ -216,12 +220,12 @@ class TrackIndex:
         """Assign a sequence number and a time to a change of state, and add it.
 
         Raises:
-            RecordNotFoundError: it names no assertion of its tenant in this log.
-            StateConflictError: the assertion is not in the state expected.
-            ConceptConflictError: it would accept what cannot join its track. The error names the assertion.
+            RecordNotFoundError: It names no assertion of its tenant in this log.
+            StateConflictError: The assertion is not in the state expected.
+            ConceptConflictError: It would accept what cannot join its track. The error names the assertion.
         """
         life = self._life(request.assertion_id)
-        if life is None or life[0].place.scope.tenant != request.tenant:
+        if life is None or life.said.place.scope.tenant != request.tenant:
             raise unknown_assertion()
         said, state, joined = life
         if request.expected not in (None, state):
@@ -261,7 +265,7 @@ class TrackIndex:
 
     def found_state(self, recorded: Recorded, state: AssertionState, *, joined: bool) -> None:
         """Note an assertion with its state, and whether it has ever counted, for `change`."""
-        self._lives[recorded.id] = recorded.assertion, state, joined
+        self._lives[recorded.id] = _Life(recorded.assertion, state, joined)
 
     def found_seq(self, tenant: str | None, seq: int) -> None:
         """Note that an assertion exists, for `check_followed`."""
@@ -274,7 +278,7 @@ class TrackIndex:
     def has_joined(self, assertion_id: str) -> bool:
         """Return whether an assertion has ever counted."""
         life = self._life(assertion_id)
-        return life is not None and life[2]
+        return life is not None and life.joined
 
     def add(self, entry: LogEntry) -> None:
         """Add an entry of the log. After an erasure, build a new index instead."""
@@ -285,7 +289,7 @@ class TrackIndex:
                 if (life := self._life(id)) is not None:
                     said, _, joined = life
                     counts = said.counts(state)
-                    self._put((self._lives, id, (said, state, joined or counts)))
+                    self._put((self._lives, id, _Life(said, state, joined or counts)))
                     if counts and not joined:
                         self._join(said)
             case Tombstone():
@@ -297,17 +301,17 @@ class TrackIndex:
         """Add an entry as another store recorded it, and return whether an assertion counts for the first time with it.
 
         Raises:
-            InvalidDataError: it does not fit: it is there already, names an unknown assertion, or is of another type.
+            InvalidDataError: It does not fit: it is there already, names an unknown assertion, or is of another type.
         """
-        id = entry.id if isinstance(entry, Recorded) else entry.assertion_id
+        id = entry.assertion_id
         joined = self.has_joined(id)
         try:
             if isinstance(entry, Recorded):
                 fits = self.known(entry.assertion) is None
             else:
                 fits = self.knows(id, tenant)
-                if (life := self._life(id)) is not None and not joined and life[0].counts(entry.state):
-                    self._check_type(life[0])
+                if (life := self._life(id)) is not None and not joined and life.said.counts(entry.state):
+                    self._check_type(life.said)
         except ConceptConflictError:
             fits = False
         if not fits:
@@ -336,7 +340,7 @@ class TrackIndex:
         found = self._lives.get(id)
         if isinstance(found, Recorded):
             said = found.assertion
-            return said, said.state, said.counts(said.state)
+            return _Life(said, said.state, said.counts(said.state))
         return found
 
     def _join(self, said: Assertion) -> None:
@@ -348,7 +352,7 @@ class TrackIndex:
     def _put(self, *additions: tuple[dict[Any, Any], Any, Any]) -> None:
         for place, key, value in additions:
             if self._changes is not None:
-                self._changes += (place, key, place.get(key, _MISSING))
+                self._changes.append((place, key, place.get(key, _MISSING)))
             place[key] = value
 
     def _check_type(self, said: Assertion) -> None:
@@ -361,9 +365,9 @@ class Planned:
     """An entry to write.
 
     Attributes:
-        item: the statement that asks for it.
-        entry: the entry; its assertion may have another time than the statement's (see `SteadyClock.dated`).
-        joined: whether an assertion counts for the first time with it.
+        item: The statement that asks for it.
+        entry: The entry; its assertion may have another time than the statement's (see `SteadyClock.dated`).
+        joined: Whether an assertion counts for the first time with it.
     """
 
     item: _Item
@@ -371,32 +375,26 @@ class Planned:
     joined: bool
 
 
+@attrs.define(eq=False)
 class Planner:
     """Plans requests one after the other: each as a whole, or nothing of it.
 
     Args:
-        clock: gives the times of recording.
-        index_of: returns the index that a statement depends on.
-        last_of: returns the last sequence number of a tenant.
-        ids: see `TrackIndex.record`.
+        clock: Gives the times of recording.
+        index_of: Returns the index that a statement depends on.
+        last_of: Returns the last sequence number of a tenant.
+        ids: See `TrackIndex.record`.
 
     Attributes:
-        last: last sequence number of each tenant that something was planned of.
+        last: Last sequence number of each tenant that something was planned of.
     """
 
-    def __init__(
-        self,
-        clock: SteadyClock,
-        index_of: Callable[[_Item], TrackIndex],
-        last_of: Callable[[str | None], int],
-        ids: Callable[[int], tuple[str, str]] = _random_ids,
-    ) -> None:
-        self._clock = clock
-        self._index_of = index_of
-        self._last_of = last_of
-        self._ids = ids
-        self._now: dt.datetime | None = None
-        self.last: dict[str | None, int] = {}
+    _clock: SteadyClock
+    _index_of: Callable[[_Item], TrackIndex]
+    _last_of: Callable[[str | None], int]
+    _ids: Callable[[int], tuple[str, str]] = _random_ids
+    _now: dt.datetime | None = attrs.field(default=None, init=False)
+    last: dict[str | None, int] = attrs.field(factory=dict, init=False)
 
     def plan(self, items: Sequence[_Item]) -> tuple[list[Receipt], list[Planned]]:
         """Return the receipts of a request, and what is to be written. All of it is recorded at one time.

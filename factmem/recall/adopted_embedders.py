@@ -62,17 +62,15 @@ def _of_langchain(embeddings: Any) -> Embedder:
 
 
 def _of_pydantic_ai(hosted: Any) -> Embedder:
-    async def documents(texts: list[str]) -> Any:
-        return _vectors(await hosted.embed_documents(texts))
+    def embedding(method: Callable[..., Any]) -> Callable[[list[str]], Any]:
+        async def embed(texts: list[str]) -> Any:
+            result = await method(texts)
+            current_call().record_usage(requests=1, input_tokens=result.usage.input_tokens or None)
+            return result.embeddings
 
-    async def queries(texts: list[str]) -> Any:
-        return _vectors(await hosted.embed_query(texts))
+        return embed
 
     model = hosted.model
     name = model if isinstance(model, str) else f"{model.system}:{model.model_name}"
+    documents, queries = map(embedding, (hosted.embed_documents, hosted.embed_query))
     return CallableEmbedder(documents, name=f"{name}+document", query=queries)
-
-
-def _vectors(result: Any) -> Any:
-    current_call().record_usage(requests=1, input_tokens=result.usage.input_tokens or None)
-    return result.embeddings

@@ -14,8 +14,9 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
+import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, assert_never
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -85,12 +86,18 @@ class MetadataCondition:
             return False
         found, wanted = metadata[self.key], self.value
         if isinstance(wanted, dt.datetime):
-            return _ordered(_time(found), wanted, self.operator)
-        if _is_number(found) and _is_number(wanted):
-            return _ordered(found, wanted, self.operator)
-        if isinstance(found, str) and isinstance(wanted, str):
-            return _ordered(found, wanted, self.operator)
+            moment = _time(found)
+            return moment is not None and _COMPARISONS[self.operator](moment, wanted)
+        if (_is_number(found) and _is_number(wanted)) or (isinstance(found, str) and isinstance(wanted, str)):
+            return _COMPARISONS[self.operator](found, wanted)
         return self.operator is MetadataOperator.EQUAL and canonical_bytes(found) == canonical_bytes(wanted)
+
+
+_COMPARISONS: Final[Mapping[MetadataOperator, Callable[[Any, Any], bool]]] = {
+    MetadataOperator.EQUAL: operator.eq,
+    MetadataOperator.GREATER_THAN: operator.gt,
+    MetadataOperator.LESS_THAN: operator.lt,
+}
 
 
 def _is_number(value: object) -> bool:
@@ -103,21 +110,6 @@ def _time(value: Json) -> dt.datetime | None:
     except ValueError:
         return None
     return found if found is not None and found.tzinfo is not None else None
-
-
-def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
-    """Compare two values of one kind; None stands for another kind."""
-    if found is None:
-        return False
-    match operator:
-        case MetadataOperator.EQUAL:
-            return found == wanted
-        case MetadataOperator.GREATER_THAN:
-            return found > wanted  # type: ignore[operator, no-any-return]
-        case MetadataOperator.LESS_THAN:
-            return found < wanted  # type: ignore[operator, no-any-return]
-        case _:
-            assert_never(operator)
 
 
 _AWARE: Final = attrs.validators.optional(aware)
@@ -273,9 +265,10 @@ class RecallFilter:
         if self.assistant is not None:
             yield Between(Facet.OF_ASSISTANT, self.assistant, most=self.assistant)
         if self.metadata:
-            yield Satisfies(Facet.METADATA, self._has_metadata)
+            equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
+            yield Satisfies(Facet.METADATA, functools.partial(_meets, [equal]))
         if self.where:
-            yield Satisfies(Facet.METADATA, self._meets_where)
+            yield Satisfies(Facet.METADATA, functools.partial(_meets, self.where))
         if self.pattern is not None:
             yield Satisfies(Facet.TEXT, linear_search(self.pattern))
 
@@ -293,11 +286,10 @@ class RecallFilter:
         """Whether an assertion passes."""
         return all(condition.holds(_FACETS[condition.facet](recorded)) for condition in self.conditions)
 
-    def _has_metadata(self, metadata: Mapping[str, Json]) -> bool:
-        return all(MetadataCondition(key, value).holds(metadata) for key, value in self.metadata.items())
 
-    def _meets_where(self, metadata: Mapping[str, Json]) -> bool:
-        return any(all(condition.holds(metadata) for condition in group) for group in self.where)
+def _meets(groups: Sequence[Sequence[MetadataCondition]], metadata: Mapping[str, Json]) -> bool:
+    """Return whether metadata meets all conditions of one group."""
+    return any(all(condition.holds(metadata) for condition in group) for group in groups)
 
 
 class Facet(enum.Enum):

@@ -132,9 +132,7 @@ class Hint:
 
     @property
     def reason(self) -> str:
-        """The reason that the hint adds to those of a match; empty if it adds none."""
-        if self.record_ids:
-            return ""
+        """The reason that the hint adds to those of a match; one by records adds none."""
         return "scope" if self.scopes else "concept" if self.keyword is not None else "time"
 
 
@@ -170,65 +168,6 @@ def _standing_out(matches: Sequence[RecallMatch]) -> float:
     return best - fmean(rest) if rest else best
 
 
-def unplaced(found: Results, *, question: str, limit: int) -> frozenset[str]:
-    """Return the ids of the records found by other searches that are not among the question's own first matches.
-
-    Args:
-        found: The matches of each search.
-        question: The question itself.
-        limit: Maximum number of results.
-    """
-    own = {match.record.id for match in found.get(Look(question), ())[:limit]}
-    others = {match.record.id for look, matches in found.items() if look != Look(question) for match in matches[:limit]}
-    return frozenset(others - own)
-
-
-def merged(
-    found: Results,
-    *,
-    question: str,
-    among: Sequence[RecallMatch],
-    missing: Iterable[str],
-    limit: int,
-    settings: DeepSettings,
-) -> list[RecallMatch]:
-    """Return the result of several searches, best first; see `factmem.recall.deep`.
-
-    Args:
-        found: The matches of each search.
-        question: The question itself.
-        among: The question's matches among the records that are `unplaced`, best first.
-        missing: The questions about what is missing.
-        limit: Maximum number of results.
-        settings: Share that other searches may choose, and threshold of confidence.
-    """
-    own = found.get(Look(question), ())[:limit]
-    first = limit - math.floor(settings.added_share * limit + 1e-9)  # .3 * 10 is a little less than 3
-    contested = [*own[first:], *among]  # as the question itself ranks them
-    similar = {match.record.id: match.parts.similarity for match in (*own, *among)}
-    fits = {match.record.id: match.parts.similarity for match in own}
-    reasons: dict[str, dict[str, None]] = {}
-    for look, matches in found.items():
-        for match in matches[:limit] if look != Look(question) else ():
-            key = match.record.id
-            if look.hint is not None:
-                reasons.setdefault(key, {})[look.hint.reason] = None
-            there = match.parts.similarity * (1 if look.hint is None else _HINTED)
-            fits[key] = max(fits.get(key, 0.0), math.sqrt(similar.get(key, 0.0) * there))
-    link = _link(found, missing, settings)
-    best = sorted(contested, key=lambda match: (match.record.id != link, -fits[match.record.id]))
-    chosen = {match.record.id for match in best[: limit - len(own[:first])]}
-    placed = [*own[:first], *(match for match in contested if match.record.id in chosen)]
-    return [attrs.evolve(match, reasons=(*match.reasons, *reasons.get(match.record.id, ()))) for match in placed]
-
-
-def _link(found: Results, missing: Iterable[str], settings: DeepSettings) -> str | None:
-    """Return the id of the best match of the questions about what is missing; None if none is found with confidence."""
-    matches = [found.get(Look(text), ()) for text in missing]
-    sure = [own for own in matches if own and _standing_out(own) >= settings.confidence_threshold_low]
-    return max((own[0] for own in sure), key=lambda match: match.parts.similarity).record.id if sure else None
-
-
 _LONGEST: Final = 500
 """Maximum length of a model's question, in characters."""
 
@@ -248,19 +187,11 @@ class Searcher(Protocol):
         ...
 
 
-async def explored(
-    question: str,
-    searcher: Searcher,
-    analyst: QuestionAnalyst,
-    *,
-    limit: int,
-    now: dt.datetime,
-    settings: DeepSettings,
-    strict: bool = False,
-) -> DeepRecall:
-    """Search for a question as deeply as it needs.
+@attrs.define(eq=False)
+class Exploration:
+    """A search for a question, as deep as it needs; made once.
 
-    Args:
+    Attributes:
         question: Question to search for.
         searcher: Makes the searches.
         analyst: Splits the question, and names what is missing.
@@ -268,35 +199,27 @@ async def explored(
         now: The present, or the moment of the view.
         settings: Thresholds for asking the analyst, and bounds of its influence.
         strict: Raise an error of the model instead of going on without it.
-
-    Raises:
-        ModelError: The model failed, and ``strict`` is set.
+        spent: What the model has cost.
+        deadline: Time by `anyio.current_time` at which the work of the model ends.
+        analysis: The analyst's analysis of the question.
+        times: Intervals that are searched besides.
+        asked: The questions that were searched for, in the form in which equal ones are.
+        results: The matches of each search.
+        among: The question's own matches among the records that only other searches have found, best first.
+        missing: The questions about what is missing.
+        gaps: What is missing.
+        rounds: Number of rounds of asking what is missing.
+        failure: The error of the model, if it failed.
     """
-    with metered() as spent:
-        flow = _Flow(
-            question,
-            searcher,
-            analyst=analyst,
-            limit=limit,
-            now=now,
-            settings=settings,
-            strict=strict,
-            spent=spent,
-        )
-        await flow.run()
-    return flow.result()
 
-
-@attrs.define(eq=False)
-class _Flow:
     question: str
     searcher: Searcher
-    analyst: QuestionAnalyst = attrs.field(kw_only=True)
+    analyst: QuestionAnalyst
     limit: int = attrs.field(kw_only=True)
     now: dt.datetime = attrs.field(kw_only=True)
     settings: DeepSettings = attrs.field(kw_only=True)
-    strict: bool = attrs.field(kw_only=True)
-    spent: Spent = attrs.field(kw_only=True)
+    strict: bool = attrs.field(default=False, kw_only=True)
+    spent: Spent = attrs.field(init=False, factory=Spent)
     deadline: float = attrs.field(init=False, factory=anyio.current_time)
     analysis: QuestionAnalysis = attrs.field(init=False, factory=QuestionAnalysis)
     times: tuple[TimeSpan, ...] = attrs.field(init=False, default=())
@@ -308,21 +231,14 @@ class _Flow:
     rounds: int = attrs.field(init=False, default=0)
     failure: ModelError | None = attrs.field(init=False, default=None)
 
-    async def run(self) -> None:
-        self.deadline += self.settings.timeout
-        await self._search_for([SubQuestion(self.question)])
-        if not self.settings.analyses(self._confidence()):
-            return
-        await self._analyse()
-        said = [span_between(self.analysis.since, self.analysis.until, self.now)]
-        happened = await self._event_times()
-        self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
-        await self._search_for(self.analysis.questions)
-        for _ in range(self.settings.exploration_budget):
-            if not self._explores() or not await self._explore():
-                break
+    async def result(self) -> DeepRecall:
+        """Make the search.
 
-    def result(self) -> DeepRecall:
+        Raises:
+            ModelError: The model failed, and ``strict`` is set.
+        """
+        with metered(self.spent):
+            await self._explore()
         low = self.settings.confidence_threshold_low
         return DeepRecall(
             matches=tuple(self._best()),
@@ -337,6 +253,20 @@ class _Flow:
             tokens=self.spent.tokens,
             failure=None if self.failure is None else str(self.failure),
         )
+
+    async def _explore(self) -> None:
+        self.deadline += self.settings.timeout
+        await self._search_for([SubQuestion(self.question)])
+        if not self.settings.analyses(self._confidence()):
+            return
+        await self._analyse()
+        said = [span_between(self.analysis.since, self.analysis.until, self.now)]
+        happened = await self._event_times()
+        self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
+        await self._search_for(self.analysis.questions)
+        for _ in range(self.settings.exploration_budget):
+            if not self._looks_further() or not await self._look_further():
+                break
 
     async def _analyse(self) -> None:
         request = await self.searcher.offered(self.now, self.settings.max_questions)
@@ -362,7 +292,7 @@ class _Flow:
         looks = list(dict.fromkeys(look for item in asked.values() for look in self._looks(item)))
         found = await self.searcher.found(looks)
         among: Sequence[RecallMatch] = ()
-        if ids := unplaced(found, question=self.question, limit=self.limit):
+        if ids := self._unplaced(found):
             own = Look(self.question, Hint(record_ids=ids))
             found = await self.searcher.found([*looks, own])  # repeat all of them if the store has changed since
             among = found.pop(own)
@@ -377,12 +307,12 @@ class _Flow:
             hints += [Hint(time=time) for time in list(times)[:_MOST_TIMES]]
         return [Look(asked.text), *(Look(asked.text, hint) for hint in hints)]
 
-    def _explores(self) -> bool:
+    def _looks_further(self) -> bool:
         if self.failure is not None or self.spent.tokens >= self.settings.token_budget:
             return False
         return self.settings.explores(self._confidence(), self.analysis.complexity)
 
-    async def _explore(self) -> bool:
+    async def _look_further(self) -> bool:
         """Ask what is missing and search for it; return whether there were new questions."""
         known = [Known(text=sentence_of(match.record), said_at=match.record.timestamp) for match in self._best()]
         asked = tuple(item.text for item in self.asked.values())
@@ -428,15 +358,39 @@ class _Flow:
         self.failure = error
         _LOG.warning("deep recall goes on without the model: %s", error)
 
+    def _unplaced(self, found: Results) -> frozenset[str]:
+        """Return the ids of the records found by other searches that are not among the question's own first matches."""
+        first = {look: {match.record.id for match in matches[: self.limit]} for look, matches in found.items()}
+        own = first.pop(Look(self.question))
+        return frozenset().union(*first.values()) - own
+
     def _best(self) -> list[RecallMatch]:
-        return merged(
-            self.results,
-            question=self.question,
-            among=self.among,
-            missing=self.missing,
-            limit=self.limit,
-            settings=self.settings,
-        )
+        """Return the best matches of all searches, best first; see `factmem.recall.deep`."""
+        own = self.results[Look(self.question)][: self.limit]
+        added = math.floor(self.settings.added_share * self.limit + 1e-9)  # .3 * 10 is a little less than 3
+        first = self.limit - added
+        contested = [*own[first:], *self.among]  # as the question itself ranks them
+        similar = {match.record.id: match.parts.similarity for match in (*own, *self.among)}
+        fits = {match.record.id: match.parts.similarity for match in own}
+        reasons: dict[str, dict[str, None]] = {}
+        for look, matches in self.results.items():
+            for match in matches[: self.limit] if look != Look(self.question) else ():
+                key = match.record.id
+                if look.hint is not None:
+                    reasons.setdefault(key, {})[look.hint.reason] = None
+                there = match.parts.similarity * (1 if look.hint is None else _HINTED)
+                fits[key] = max(fits.get(key, 0.0), math.sqrt(similar.get(key, 0.0) * there))
+        link = self._link()
+        best = sorted(contested, key=lambda match: (match.record.id != link, -fits[match.record.id]))
+        chosen = {match.record.id for match in best[: self.limit - len(own[:first])]}
+        placed = [*own[:first], *(match for match in contested if match.record.id in chosen)]
+        return [attrs.evolve(match, reasons=(*match.reasons, *reasons.get(match.record.id, ()))) for match in placed]
+
+    def _link(self) -> str | None:
+        """Return the id of the best match of the questions about what is missing; None if none was found for sure."""
+        matches = [self.results[Look(text)] for text in self.missing]
+        sure = [own for own in matches if own and _standing_out(own) >= self.settings.confidence_threshold_low]
+        return max((own[0] for own in sure), key=lambda match: match.parts.similarity).record.id if sure else None
 
     def _confidence(self) -> float:
         return confidence_of([self.results[Look(item.text)] for item in self.asked.values()])
@@ -462,7 +416,8 @@ def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
         for item in answer.questions
         if isinstance(item, SubQuestion) and _is_question(item.text)
     ]
-    since, until = (moment if _is_aware(moment) else None for moment in (answer.since, answer.until))
+    times = (of if isinstance(of, dt.datetime) and of.tzinfo else None for of in (answer.since, answer.until))
+    since, until = times
     return attrs.evolve(
         answer,
         questions=tuple(questions[: request.max_questions]),
@@ -470,10 +425,6 @@ def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
         since=since,
         until=until,
     )
-
-
-def _is_aware(moment: object) -> bool:
-    return isinstance(moment, dt.datetime) and moment.tzinfo is not None
 
 
 def _is_question(text: object) -> bool:

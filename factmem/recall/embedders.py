@@ -250,10 +250,7 @@ class MiniLMEmbedder:
             "attention_mask": mask,
             "token_type_ids": np.zeros_like(mask),
         }
-        names = {item.name for item in session.get_inputs()}
-        (tokens, *_) = session.run(None, {name: value for name, value in feed.items() if name in names})
-        if tokens.ndim == 2:  # the model pools by itself
-            return tokens
+        (tokens,) = session.run(None, feed)
         return (tokens * mask[..., None]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
 
 
@@ -413,12 +410,6 @@ class CallableEmbedder:
         return cast("NDArray[np.float32]", await called(self._query, list(texts)))
 
 
-def _asking(embedder: Embedder, *, query: bool) -> Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]:
-    """Return the method that embeds queries or documents; for an embedder of one way, the same one for both."""
-    asking: Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]] = embedder.embed
-    return getattr(embedder, "embed_query", asking) if query else asking  # asking `EmbedsQueries` is slow
-
-
 @attrs.frozen
 class BoundedEmbedder:
     """An embedder that raises `EmbedderError` only, with a timeout.
@@ -440,11 +431,12 @@ class BoundedEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.Embedder.embed`."""
-        return await self._asked(_asking(self.embedder, query=False), texts)
+        return await self._asked(self.embedder.embed, texts)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
-        return await self._asked(_asking(self.embedder, query=True), texts)
+        """See `factmem.abc.embedder.EmbedsQueries.embed_query`; an embedder of one way embeds both alike."""
+        embed = getattr(self.embedder, "embed_query", self.embedder.embed)  # asking `EmbedsQueries` is slow
+        return await self._asked(embed, texts)
 
     async def knows(self, text: str) -> bool:
         """See `factmem.abc.embedder.KnowsTexts.knows`; an embedder that does not say so knows every text."""
@@ -493,33 +485,22 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool
     Raises:
         EmbedderError: The embedder failed, or returned vectors that are zero, not finite or of another dimension.
     """
+    bounded = embedder if isinstance(embedder, BoundedEmbedder) else BoundedEmbedder(embedder, None)
     with nested(Operation.EMBED, records_in=len(texts)) as call:
-        identity = await embedder.identity()
+        identity = await bounded.identity()
         call.record_usage(model=identity.name)
-        rows = await _embedded(_asking(embedder, query=query), identity, texts)
+        answer = await (bounded.embed_query if query else bounded.embed)(texts)
+        try:
+            if len(texts) <= _FEW:  # faster than a thread hop
+                rows = unit_rows(answer, dimension=identity.dimension)
+            else:
+                rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
+        except InvalidVectorError as error:
+            raise EmbedderError(f"the embedder {identity.name} returned unusable vectors: {error}") from error
+        if len(rows) != len(texts):
+            raise EmbedderError(f"the embedder {identity.name} returned {len(rows)} vectors for {len(texts)} texts")
         call.record_result(len(rows))
         return rows
-
-
-async def _embedded(
-    embed: Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]], identity: EmbedderIdentity, texts: Sequence[str]
-) -> NDArray[np.float32]:
-    try:
-        answer = await embed(texts)
-    except (EmbedderError, MissingPackageError):
-        raise
-    except Exception as error:  # a third party's embedder may raise anything
-        raise EmbedderError(f"the embedder {identity.name} failed: {type(error).__name__}") from error
-    try:
-        if len(texts) <= _FEW:  # faster than a thread hop
-            rows = unit_rows(answer, dimension=identity.dimension)
-        else:
-            rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
-    except InvalidVectorError as error:
-        raise EmbedderError(f"the embedder {identity.name} returned unusable vectors: {error}") from error
-    if len(rows) != len(texts):
-        raise EmbedderError(f"the embedder {identity.name} returned {len(rows)} vectors for {len(texts)} texts")
-    return rows
 
 
 async def embedded(
@@ -535,7 +516,7 @@ async def embedded(
     Raises:
         EmbedderError: See `embed_checked`.
     """
-    telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
+    telling = [row for row, text in enumerate(texts) if any(map(str.isalnum, text))]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)
     if telling:
         made = await embed_checked(embedder, [texts[row] for row in telling], query=query)

@@ -6,7 +6,6 @@ through the client of the package ``openai``, which retries, waits and closes co
 
 from __future__ import annotations
 
-import enum
 import json
 import os
 import time
@@ -31,22 +30,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class _Side(enum.Enum):
-    """Side of a search that a text stands on."""
-
-    DOCUMENT = "document"
-    QUERY = "query"
-
-
 @attrs.frozen
 class _Words:
-    """Words that tell an endpoint or a model the side of a text: the value of a field, or a prefix."""
+    """Words that tell an endpoint or a model documents from queries: values of a field, or prefixes."""
 
     document: str = ""
     query: str = ""
 
-    def of(self, side: _Side) -> str:
-        return self.document if side is _Side.DOCUMENT else self.query
+    def of(self, *, query: bool) -> str:
+        return self.query if query else self.document
 
 
 _SEARCH: Final = "Represent this sentence for searching relevant passages: "
@@ -74,14 +66,14 @@ class _Request:
     Attributes:
         model: Name of the model.
         texts: Texts, with their prefixes, at most as many as the form takes.
-        side: Side of the search that they stand on.
+        word: The word that tells whether they are documents or queries; empty if the endpoint does not ask.
         dimension: Dimension to ask for; None for the model's own.
         settings: Settings of the vendor, by the name of the environment variable.
     """
 
     model: str
     texts: Sequence[str]
-    side: _Side
+    word: str
     dimension: int | None
     settings: Mapping[str, str]
 
@@ -104,7 +96,7 @@ class WireForm:
         read: Returns the vectors in an answer, and the number of tokens. Raises `KeyError`, `TypeError` or the like if
             the answer has another form.
         most: Returns the maximum number of texts in a request, by model.
-        field: Returns the words by which a request tells documents from queries, by model.
+        field: Returns the values of the field by which a request tells documents from queries, by model.
         prefixes: Returns the prefixes of texts, by model.
         shortens: Whether a dimension can be asked for.
     """
@@ -150,8 +142,7 @@ def _openai_form(
         return _Words(document, query) if lazy_pattern(models).search(model) else _Words()
 
     def body(request: _Request) -> dict[str, Any]:
-        word = words(request.model).of(request.side)
-        side = {field: word} if word else {}
+        side = {field: request.word} if request.word else {}
         return {"model": request.model, "input": request.texts, **side, **request.asked(dimension)}
 
     def read(answer: Any) -> _Read:
@@ -172,7 +163,7 @@ def _openai_form(
 def _cohere_body(request: _Request) -> dict[str, Any]:
     return {
         "texts": request.texts,
-        "input_type": _COHERE(request.model).of(request.side),
+        "input_type": request.word,
         "embedding_types": ["float"],
         **request.asked("output_dimension"),
     }
@@ -196,17 +187,16 @@ _GOOGLE: Final = _always("RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY")
 def _gemini_body(request: _Request) -> dict[str, Any]:
     common = {
         "model": f"models/{request.model}",
-        "taskType": _GOOGLE(request.model).of(request.side),
+        "taskType": request.word,
         **request.asked("outputDimensionality"),
     }
     return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in request.texts]}
 
 
 def _vertex_body(request: _Request) -> dict[str, Any]:
-    task = _GOOGLE(request.model).of(request.side)
     asked = request.asked("outputDimensionality")
     return {
-        "instances": [{"content": text, "task_type": task} for text in request.texts],
+        "instances": [{"content": text, "task_type": request.word} for text in request.texts],
         **({"parameters": asked} if asked else {}),
     }
 
@@ -366,26 +356,26 @@ class RemoteEmbedder:
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.Embedder.identity`. An unknown dimension is learned from the vector of one word."""
         if self._dimension is None:
-            self._dimension = len((await self._vectors([PROBE], _Side.DOCUMENT))[0])
+            self._dimension = len((await self._vectors([PROBE], query=False))[0])
         mark = self._form.mark(self._model)
         return EmbedderIdentity(name=f"{self._model}+{mark}" if mark else self._model, dimension=self._dimension)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.Embedder.embed`."""
-        return await self._embedded(texts, _Side.DOCUMENT)
+        return await self._embedded(texts, query=False)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
-        return await self._embedded(texts, _Side.QUERY)
+        return await self._embedded(texts, query=True)
 
     async def aclose(self) -> None:
         """Close the connections; another call of `embed` opens new ones."""
         await self._endpoint.aclose()
 
-    async def _embedded(self, texts: Sequence[str], side: _Side) -> NDArray[np.float32]:
+    async def _embedded(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
         import numpy as np
 
-        rows = await self._vectors(texts, side)
+        rows = await self._vectors(texts, query=query)
         dimension = self._dimension or len(rows[0])
         if any(len(row) != dimension for row in rows):
             raise EmbedderError(
@@ -394,17 +384,17 @@ class RemoteEmbedder:
             )
         return np.array(rows, dtype=np.float32)
 
-    async def _vectors(self, texts: Sequence[str], side: _Side) -> list[Sequence[float]]:
-        before = self._form.prefixes(self._model).of(side)
+    async def _vectors(self, texts: Sequence[str], *, query: bool) -> list[Sequence[float]]:
+        before, word = (of(self._model).of(query=query) for of in (self._form.prefixes, self._form.field))
         rows: list[Sequence[float]] = []
         for start in range(0, len(texts), self._batch):
             some = [before + text for text in texts[start : start + self._batch]]
-            rows += await self._answered(some, side)
+            rows += await self._answered(some, word)
         return rows
 
-    async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
+    async def _answered(self, texts: list[str], word: str) -> Sequence[Sequence[float]]:
         form = self._form
-        request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
+        request = _Request(model=self._model, texts=texts, word=word, dimension=self._asked, settings=self._settings)
         current_call().record_usage(requests=1)
         with failing_as("embedding", EmbedderError, EmbedderError):
             answer = await self._endpoint.post(form.path(request), form.body(request))

@@ -6,11 +6,10 @@ The date of an event is that of a record about it, found within the caller's vie
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -44,19 +43,9 @@ TELLING: Final = 10
 """Number of top matches that are searched for the record of an event."""
 
 
-class Turn(enum.Enum):
-    """Relation of a time to an event."""
-
-    BEFORE = "before"
-    AFTER = "after"
-
-
-_TURNS: Final[dict[str, Turn]] = {
-    **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
-    **dict.fromkeys(("since", "after"), Turn.AFTER),
-}
+_BEFORE: Final = ("before", "until", "till")
 _EVENT: Final = lazy_pattern(
-    rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after)) "
+    rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:{'|'.join(_BEFORE)}|since|after)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
 _ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
@@ -88,14 +77,14 @@ class EventTime:
     """A time that a query names by an event.
 
     Attributes:
-        turn: Position before or after the event.
+        before: Whether it lies before the event, and not after.
         phrase: The event, in the query's words.
         rest: The part of the query whose words and meaning count: all of it for any time after the event, for what
             follows from the event tells of it; otherwise what is left without the event.
         offset: Distance before or after the event; None for any distance.
     """
 
-    turn: Turn
+    before: bool
     phrase: str
     rest: str = attrs.field(default="", kw_only=True, eq=False)
     offset: Offset | None = attrs.field(default=None, kw_only=True)
@@ -126,19 +115,13 @@ class EventTime:
         """
         try:
             moment = moment.astimezone(dt.UTC)
-            match self.turn:
-                case Turn.BEFORE:
-                    if self.offset is None:
-                        return TimeSpan(start=None, end=midnight(moment))
-                    start, end = self.offset.before(moment)
-                    return TimeSpan(start=start - _A_DAY, end=end)
-                case Turn.AFTER:
-                    if self.offset is None:
-                        return span_between(moment, None, now)
-                    start, end = self.offset.after(moment)
-                    return TimeSpan(start=start, end=end + _A_DAY)
-                case _:
-                    assert_never(self.turn)
+            if self.offset is None:
+                return TimeSpan(start=None, end=midnight(moment)) if self.before else span_between(moment, None, now)
+            if self.before:
+                start, end = self.offset.before(moment)
+                return TimeSpan(start=start - _A_DAY, end=end)
+            start, end = self.offset.after(moment)
+            return TimeSpan(start=start, end=end + _A_DAY)
         except OverflowError:
             return None
 
@@ -242,14 +225,14 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
     query = " ".join(query[:_READ].split())
     for match in _EVENT.finditer(query):
         phrase = _ASKS.split(match["phrase"], maxsplit=1)[0].rstrip()
-        turn = _TURNS[match["turn"].lower()]
+        before = match["turn"].lower() in _BEFORE
         if match["doing"] and not _IN_THE_PAST.search(query):
             continue  # "before going to bed" is a habit
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
             offset = offset_in(match)
             left = f"{query[: match.start()]} {query[match.start('phrase') + len(phrase) :]}"
-            rest = query if turn is Turn.AFTER and offset is None else " ".join(left.split())
-            found[EventTime(turn, phrase, rest=rest, offset=offset)] = None
+            rest = " ".join(left.split()) if before or offset else query
+            found[EventTime(before, phrase, rest=rest, offset=offset)] = None
         if len(found) == _MOST:
             break
     return tuple(found)

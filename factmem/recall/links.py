@@ -118,7 +118,7 @@ class _Word:
         return bool(self.terms - asking_words())
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Phrase:
     """One or two neighbouring words of a question.
 
@@ -126,11 +126,13 @@ class _Phrase:
         words: Their numbers.
         text: Their text.
         vector: Their embedding.
+        closest: Its similarity to the concept that is closest to it.
     """
 
     words: tuple[int, ...]
     text: str
-    vector: Vector | None = attrs.field(eq=False)
+    vector: Vector | None
+    closest: float
 
 
 @attrs.frozen(kw_only=True)
@@ -157,11 +159,6 @@ class _Path:
     def taken(self) -> frozenset[int]:
         """Numbers of the words that cannot lead further."""
         return frozenset(itertools.chain(self.name, *self.used))
-
-    @property
-    def steps(self) -> Iterator[tuple[float, Current]]:
-        """The links, each with how well it fits."""
-        return zip(self.fits, self.links, strict=True)
 
     def begins_with(self, other: _Path) -> bool:
         """Return whether this path goes on from where another one ends."""
@@ -291,7 +288,13 @@ class _Links:
         numbers += [(n, n + 1) for n in range(len(words) - 1) if words[n].terms and words[n + 1].terms]
         texts = [" ".join(words[n].text for n in of_one) for of_one in numbers]
         self._embed([*texts, *self._concepts])
-        return [_Phrase(of_one, text, self._vectors[text]) for of_one, text in zip(numbers, texts, strict=True)]
+        known = [vector for name in self._concepts if (vector := self._vectors[name]) is not None]
+
+        def closest(vector: Vector | None) -> float:
+            return 0.0 if vector is None else max((float(other @ vector) for other in known), default=0.0)
+
+        vectors = [self._vectors[text] for text in texts]
+        return list(map(_Phrase, numbers, texts, vectors, map(closest, vectors)))
 
     @functools.cached_property
     def _concepts(self) -> list[str]:
@@ -299,16 +302,6 @@ class _Links:
         rows = selected(self._corpus, self._asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword])).rows
         columns = self._corpus.columns
         return [spaced(columns.keywords.texts[number]) for number in columns.counted("keyword", rows)[0]]
-
-    @functools.cached_property
-    def _closest(self) -> dict[_Phrase, float]:
-        """The similarity of each phrase to the concept that is closest to it."""
-        known = [vector for name in self._concepts if (vector := self._vectors[name]) is not None]
-        return {
-            phrase: max((float(vector @ phrase.vector) for vector in known), default=0.0)
-            for phrase in self._phrases
-            if phrase.vector is not None
-        }
 
     def _embed(self, texts: Sequence[str]) -> None:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
@@ -335,7 +328,8 @@ class _Links:
             if to.key in (path.subject.key, *path.passed):
                 continue
             fit, used = self._fit(path, link)
-            if fit and all(fit >= before for before, other in path.steps if _keyword(other) == _keyword(link)):
+            before = zip(path.fits, path.links, strict=True)
+            if fit and all(fit >= of for of, other in before if _keyword(other) == _keyword(link)):
                 yield attrs.evolve(
                     path,
                     subject=to,
@@ -389,7 +383,7 @@ class _Links:
         self._embed(names)
         vectors = (self._vectors[name] for name in names)
         likeness = max((float(vector @ phrase.vector) for vector in vectors if vector is not None), default=0.0)
-        return likeness if likeness >= max(_LEAST, _CLOSEST * self._closest[phrase]) else 0.0
+        return likeness if likeness >= max(_LEAST, _CLOSEST * phrase.closest) else 0.0
 
     def results(self, paths: Sequence[_Path]) -> Linked:
         """Ask the rest of the question of the subjects reached."""

@@ -11,7 +11,7 @@ Marks come from the corpus of the search, so they are of its moment, and from re
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -20,13 +20,13 @@ import numpy as np
 from factmem.details import Evidence
 from factmem.facts import STATEMENT, Concept
 from factmem.recall.conditions import RecallFilter
-from factmem.recall.index.column_fold import takes_part
+from factmem.recall.index.column_fold import of_one_record, takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import REMOVED, microseconds
 from factmem.recall.index.overtaking import Overtaken
 from factmem.recall.results import RecallMatch, hydrate
-from factmem.records import FactRecord, Recorded, record_of
+from factmem.records import FactRecord, Recorded
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -54,24 +54,26 @@ def marked(
         wanted: The filter of the search, of which the places bound what is read.
         concepts: The declared concepts by keyword.
     """
-    marks = _Marks.of(corpus, sight, wanted)
+    marks = _Marks(corpus.shown(sight), sight, wanted)
     if not (marks.overtaken or len(marks.corpus.retired)):
         return list(matches)
     rows = _rows(marks.corpus, [match.record for match in matches])
     if not (marks.newest(rows) or marks.retired_near(rows)):
         return list(matches)
-    facts = [match.record.fact for match in matches]
-    said = [fact.concept.keyword == STATEMENT.keyword and isinstance(fact.values[0], str) for fact in facts]
-    statements = np.flatnonzero(np.array(said, bool) & (rows >= 0))
+    records = zip(rows.tolist(), (match.record for match in matches), strict=True)
+    said = {row: record.evidence for row, record in records if row >= 0 and _is_statement(record)}
+    drawn, later = marks.drawn(said), marks.later([*said])
     marked = [*matches]
-    found = {place: _Result(int(rows[place]), matches[place].record) for place in statements.tolist()}
-    drawn, later = marks.drawn([*found.values()]), marks.later([*found.values()])
-    for place, item in found.items():
-        if item.row in drawn or item.row in later:
-            changed, retracted = drawn.get(item.row, (None, False))
-            newer = later.get(item.row) if changed is None else changed
+    for place, row in enumerate(rows.tolist()):
+        if row in drawn or row in later:
+            changed, retracted = drawn.get(row, (None, False))
+            newer = later.get(row) if changed is None else changed
             marked[place] = attrs.evolve(marked[place], newer=marks.shown(newer, concepts), retracted=retracted)
     return marked
+
+
+def _is_statement(record: FactRecord[Any]) -> bool:
+    return record.concept.keyword == STATEMENT.keyword and isinstance(record.value, str)
 
 
 def rows_of_marks(corpus: Corpus, rows: NDArray[np.intp], *, sight: Sight, wanted: RecallFilter) -> list[int]:
@@ -83,7 +85,7 @@ def rows_of_marks(corpus: Corpus, rows: NDArray[np.intp], *, sight: Sight, wante
         sight: See `marked`.
         wanted: See `marked`.
     """
-    return _Marks.of(corpus, sight, wanted).may_read(rows)
+    return _Marks(corpus.shown(sight), sight, wanted).may_read(rows)
 
 
 def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
@@ -105,19 +107,6 @@ def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
     return list(kept.values())
 
 
-@attrs.frozen(eq=False)
-class _Result:
-    """A statement that was found.
-
-    Attributes:
-        row: Of the columns.
-        record: The record.
-    """
-
-    row: int
-    record: FactRecord[Any]
-
-
 def _rows(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> NDArray[np.intp]:
     """Return the rows of records; -1 for those that are not in the corpus."""
     revisions = np.array([record.revision for record in records], np.int64)
@@ -130,16 +119,11 @@ def _rows(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> NDArray[np.intp
 
 @attrs.frozen(eq=False)
 class _Marks:
-    """Search for records that overtake results, among records that the caller may see."""
+    """Search for records that overtake results, among records that the caller may see; see `marked`."""
 
     corpus: Corpus
     sight: Sight
     wanted: RecallFilter
-
-    @classmethod
-    def of(cls, corpus: Corpus, sight: Sight, wanted: RecallFilter) -> _Marks:
-        """Return the marks of a search; see `marked`."""
-        return cls(corpus.shown(sight), sight, wanted)
 
     @functools.cached_property
     def overtaken(self) -> Overtaken:
@@ -149,13 +133,13 @@ class _Marks:
     def may_read(self, rows: NDArray[np.intp]) -> list[int]:
         """Return all rows that marking some results may read. The values that are read decide which ones."""
         columns = self.corpus.columns
-        statement = columns.keywords.find(STATEMENT.keyword)
-        said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()
+        said = rows[columns.are_statements(rows)].tolist()
         later = list(dict.fromkeys(self.newest(said).values()))
         gone = self.retired_near(np.array([*said, *later], np.intp))
         if not gone:
             return later
-        present = [row for row in (self._standing(self._rivals(row)) for row in gone) if row is not None]
+        records = (of_one_record(columns, row, len(self.corpus.counts)) for row in gone)
+        present = [row for row in map(self._standing, records) if row is not None]
         spoken = [row for row in (*said, *later) if columns["conversation"][row]]
         beside = [row for statement in spoken for row in self._beside(statement)]
         return list(dict.fromkeys([*later, *gone, *present, *beside]))
@@ -167,11 +151,12 @@ class _Marks:
         (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
         return None if current is None else hydrate(current, concepts)
 
-    def later(self, results: Sequence[_Result]) -> dict[int, int]:
-        """Return the newest statement that overtakes each result, by rows; only results that have one."""
-        found = self.newest([item.row for item in results])
+    def later(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the newest statement that overtakes each of some, by rows, unless it was retracted."""
+        found = self.newest(rows)
         read = self._read(list(dict.fromkeys(found.values()))) if found else {}
-        return {row: by for row, by in found.items() if by in read and not self._is_taken_back(by, read[by])}
+        drawn = self.drawn({row: item.assertion.details.evidence for row, item in read.items()})
+        return {row: by for row, by in found.items() if by in read and not drawn.get(by, (None, False))[1]}
 
     def newest(self, rows: Sequence[int] | NDArray[np.intp]) -> dict[int, int]:
         """Return the newest statement that overtakes each of some rows, by rows; only for those that have one."""
@@ -179,13 +164,16 @@ class _Marks:
         found = among(overtaken.older, np.array(rows, np.intp))
         return dict(zip(overtaken.older[found].tolist(), overtaken.newest[found].tolist(), strict=True))
 
-    def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
-        """Return the fate of the facts found in the same messages, by the rows of results.
+    def drawn(self, said: Mapping[int, Sequence[Evidence]]) -> dict[int, tuple[int | None, bool]]:
+        """Return the fate of the facts found in the messages of statements, by their rows.
 
         The fate is the fact's present row, if its value changed since and nothing of the message still holds, and
         whether a fact was retracted.
+
+        Args:
+            said: The evidence of the statements, by their rows.
         """
-        near = self.retired_near(np.array([item.row for item in results], np.intp))
+        near = self.retired_near(np.array([*said], np.intp))
         if not near:
             return {}
         gone = {row: item for row, item in self._read(near).items() if _found(item)}
@@ -194,16 +182,16 @@ class _Marks:
             for message in _messages(item.assertion.details.evidence):
                 by_message.setdefault(message, []).append(row)
         found: dict[int, tuple[int | None, bool]] = {}
-        for result in results:
-            messages = _messages(result.record.evidence)
-            rows = [row for message in messages for row in by_message.get(message, ()) if row != result.row]
-            fates = [self._fate(row, messages, result.row) for row in rows]
+        for row, evidence in said.items():
+            messages = _messages(evidence)
+            facts = [fact for message in messages for fact in by_message.get(message, ()) if fact != row]
+            fates = [self._fate(fact, messages, row) for fact in facts]
             news = [new for new, _ in fates if new is not None]
             taken = any(retracted for _, retracted in fates)
-            if news and self._holds(result, messages):
+            if news and self._holds(row, messages):
                 news = []  # part of the message still holds
             if taken or news:
-                found[result.row] = (max(news, default=None), taken)
+                found[row] = (max(news, default=None), taken)
         return found
 
     def retired_near(self, rows: NDArray[np.intp]) -> list[int]:
@@ -214,8 +202,7 @@ class _Marks:
             return []
         near = np.isin(columns["conversation"][retired], columns["conversation"][rows])
         near &= np.isin(columns["position"][retired], columns["position"][rows])
-        found: list[int] = retired[near].tolist()
-        return found
+        return retired[near].tolist()
 
     def _beside(self, row: int) -> list[int]:
         """Return the other rows that count, from the same place in the conversation."""
@@ -224,50 +211,29 @@ class _Marks:
         same &= columns["position"][:size] == columns["position"][row]
         same &= self.corpus.counts
         same[row] = False
-        found: list[int] = np.flatnonzero(same).tolist()
-        return found
+        return np.flatnonzero(same).tolist()
 
-    def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
+    def _holds(self, row: int, messages: Collection[_Message]) -> bool:
         """Return whether a fact found in one of a statement's messages is current."""
-        read = self._read(self._beside(result.row))
-        return any(
-            _found(item)
-            and set(messages) & set(_messages(item.assertion.details.evidence))
-            and self._standing(np.array([row], np.intp)) is not None
-            for row, item in read.items()
-        )
+        current, read = self.corpus.layout.current, self._read(self._beside(row))
+        return any(_found(item) and current[fact] and _cites(item, messages) for fact, item in read.items())
 
-    def _is_taken_back(self, row: int, said: Recorded) -> bool:
-        """Return whether a fact found in the message of a statement was retracted."""
-        result = _Result(row, record_of(said))
-        return self.drawn([result]).get(row, (None, False))[1]
-
-    def _fate(self, row: int, messages: Sequence[_Message], result: int) -> tuple[int | None, bool]:
+    def _fate(self, row: int, messages: Collection[_Message], result: int) -> tuple[int | None, bool]:
         """Return the row that replaced a fact, if it may be shown, and whether the fact was retracted."""
         columns, counts = self.corpus.columns, self.corpus.counts
-        rivals = self._rivals(row)
+        rivals = of_one_record(columns, row, len(counts))
         standing = self._standing(rivals)
-        if standing is not None:
-            now = self.corpus.documents.read([standing])[0]
-            if now is None or columns["value"][standing] == columns["value"][row]:
-                return None, False
-            if set(messages) & set(_messages(now.assertion.details.evidence)):
-                return None, False
-            if not counts[row]:
-                return None, self._taken_back(row)
-            return (standing, False) if standing != result and self._sees(now) else (None, False)
+        now = None if standing is None else self.corpus.documents.read([standing])[0]
+        if standing is not None and (
+            now is None or columns["value"][standing] == columns["value"][row] or _cites(now, messages)
+        ):
+            return None, False
         if not counts[row]:
             return None, self._taken_back(row)
+        if now is not None:
+            return (standing if standing != result and self._sees(now) else None), False
         removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
         return None, bool(removed.any())
-
-    def _rivals(self, row: int) -> NDArray[np.intp]:
-        """Return all rows of the record of a row."""
-        columns = self.corpus.columns
-        rivals = columns.find("fold", columns["fold"][row : row + 1])
-        rivals = rivals[rivals < len(self.corpus.counts)]
-        same: NDArray[np.intp] = rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
-        return same
 
     def _taken_back(self, row: int) -> bool:
         """Return whether a fact that does not count did so once, and has not expired."""
@@ -306,6 +272,11 @@ def _found(item: Recorded) -> bool:
     """Return whether an assertion is a fact found in a text, and not the text itself."""
     said = item.assertion
     return said.keyword != STATEMENT.keyword or all(quote.quote != said.data for quote in said.details.evidence)
+
+
+def _cites(item: Recorded, messages: Collection[_Message]) -> bool:
+    """Return whether an assertion cites one of some messages."""
+    return not set(messages).isdisjoint(_messages(item.assertion.details.evidence))
 
 
 def _messages(evidence: Sequence[Evidence]) -> list[_Message]:

@@ -19,6 +19,7 @@ from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
+    NAMING,
     Kind,
     asking_words,
     asks_for_assistant,
@@ -28,7 +29,6 @@ from factmem.recall.text.signs import (
     capitalized,
     content_terms,
     kinds_asked,
-    naming_words,
 )
 from factmem.recall.text.times import TimeSpan
 from factmem.sentences import forgettable
@@ -153,10 +153,8 @@ class Compared(NamedTuple):
     held: float
 
     @classmethod
-    def of(cls, corpus: Corpus, query: Query) -> Compared:
-        """Return the records that a query is compared with in a corpus."""
-        corpus = corpus.shown(query.sight)
-        seen = corpus.seen(query.sight)
+    def of(cls, corpus: Corpus, query: Query, seen: Seen) -> Compared:
+        """Return the records that a query is compared with in a corpus, of which its caller sees a part."""
         terms = [term for term in query.terms if term.number in query.content]
         held = [min(of.documents[0], 1.0) for of in corpus.figures(terms, seen)] if terms else [1.0]
         return cls(seen.counts[0], sum(held) / len(held))
@@ -238,18 +236,19 @@ class AskedAbout:
             seen: What its caller sees of it.
             found: The occurrences of the terms.
         """
-        asking = _Asking.of(corpus, query, seen, found)
+        people, names = corpus.named([term.number for term in query.terms], query.people, seen)
+        asking = _Asking(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
         facts = asking.concepts() if len(seen.facts) else None
         strangers = asking.strangers()
         relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
         return cls(
-            names=asking.names,
-            called=asking.called.take(asking.heads["person"], mode="clip") if asking.people else None,
+            names=names,
+            called=asking.called.take(asking.heads["person"], mode="clip") if people else None,
             facts=None if facts is None else (*facts, asking.others),
             strange=asking.facts & ~asking.holding(strangers) if strangers and facts else None,
             mentions=asking.mentions(strangers),
             kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
-            anybody=query.asks_whom and not asking.people,
+            anybody=query.asks_whom and not people,
         )
 
     def at(
@@ -292,12 +291,6 @@ class _Asking:
     found: Occurrences
     people: Sequence[int]
     names: Mapping[int, int]
-
-    @classmethod
-    def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> _Asking:
-        """Look up the people of a query."""
-        people, names = corpus.named([term.number for term in query.terms], query.people, seen)
-        return cls(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
 
     @functools.cached_property
     def heads(self) -> Mapping[str, NDArray[Any]]:
@@ -481,4 +474,4 @@ def _asking_terms() -> frozenset[int]:
 
 @functools.cache
 def _naming_terms() -> frozenset[int]:
-    return frozenset(term_numbers(naming_words()))
+    return frozenset(term_numbers(analyse(NAMING)))

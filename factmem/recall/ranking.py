@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -26,7 +26,7 @@ from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, RowWeights
+from factmem.recall.index.corpus import Corpus, RowWeights, Seen
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
@@ -72,22 +72,23 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
         weights: The weights of the rows.
     """
     query, of = asked.query, slice(None) if rows is None else rows
-    words, meaning = _words(corpus, asked, rows), _meaning(corpus, asked, rows)
+    own, exchange, conversation, question = _words(corpus, asked, rows)
+    cosine, near, question_cosine = _meaning(corpus, asked, rows)
     lead = concept = named = other = None
     if asked.about is not None:
         lead, concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
     dated = scoring.closeness(corpus.said_at[of], corpus.points_back[of], query.times) if query.times else None
     return Evidence(
-        own=words.own,
-        exchange=words.exchange,
-        conversation=words.conversation,
-        cosine=meaning.own,
-        near=meaning.near,
+        own=own,
+        exchange=exchange,
+        conversation=conversation,
+        cosine=cosine,
+        near=near,
         context=weights.context,
         unrelated=query.calibration.unrelated,
         words=weights.words,
-        question=words.question,
-        question_cosine=meaning.question,
+        question=question,
+        question_cosine=question_cosine,
         answered=weights.answered,
         little=weights.little,
         misfit=_misfit(corpus, query, of),
@@ -106,69 +107,51 @@ def _misfit(corpus: Corpus, query: Query, of: Rows | slice) -> NDArray[np.bool_]
     """Return whether rows are of a role that the query does not ask for; None if none are."""
     if corpus.assistant is None:
         return np.ones(1, np.bool_) if query.asks_assistant else None
-    misfit: NDArray[np.bool_] = corpus.assistant[of] != query.asks_assistant
-    return misfit
+    return corpus.assistant[of] != query.asks_assistant
 
 
-class _Words(NamedTuple):
-    """The attained shares of BM25 of rows at the three levels, and that of the text of the statement before."""
-
-    own: Floats
-    exchange: Floats
-    conversation: Floats
-    question: Floats | None
-
-
-class _Meaning(NamedTuple):
-    """The cosine of rows, the mean cosine of their exchanges, and that of the statement before; none is negative."""
-
-    own: Floats
-    near: Floats
-    question: Floats | None
-
-
-def _words(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> _Words:
-    """Return the evidence of words; that of context counts in conversations only."""
+def _words(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats, Floats | None]:
+    """Return the attained shares of BM25 of rows at the three levels, and that of the text of the statement before."""
     layout = corpus.layout
     if not asked.levels:
         none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
-        return _Words(none, none, none, none)
+        return none, none, none, none
     if corpus.single:
         only = asked.levels[0]
         lengths = corpus.short_lengths.own if rows is None else corpus.lengths.own
         alone: Floats = only.all_shares(lengths) if rows is None else only.exact_shares(rows, lengths)
-        return _Words(alone, alone, alone, None)
+        return alone, alone, alone, None
     if rows is None:
         own, exchange, conversation = map(Level.all_shares, asked.levels, corpus.short_lengths)
         question = None if corpus.answers is None else own[layout.before]
-        return _Words(own, exchange, conversation[layout.session], question)
+        return own, exchange, conversation[layout.session], question
     texts = rows if corpus.answers is None else np.concatenate([rows, np.maximum(layout.before[rows], 0)])
     documents = (texts, rows, layout.session[rows])
     of_texts, near, around = map(Level.exact_shares, asked.levels, documents, corpus.lengths)
-    return _Words(of_texts[: len(rows)], near, around, None if texts is rows else of_texts[len(rows) :])
+    return of_texts[: len(rows)], near, around, None if texts is rows else of_texts[len(rows) :]
 
 
-def _meaning(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> _Meaning:
-    """Return the evidence of meaning."""
+def _meaning(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats | None]:
+    """Return the cosine of rows, the mean of their exchanges, and that of the statement before; none is negative."""
     vector, layout = asked.query.vector, corpus.layout
     if vector is None or (rows is None and (asked.dots is None or asked.query.lexical_weight == 1)):
         none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
-        return _Meaning(none, none, none)
+        return none, none, none
     if rows is None:
         assert asked.dots is not None
         cosine = corpus.cosines(asked.dots)
         np.maximum(cosine, 0, out=cosine)
-        return _Meaning(cosine, corpus.near(cosine), None if corpus.answers is None else cosine[layout.before])
+        return cosine, corpus.near(cosine), None if corpus.answers is None else cosine[layout.before]
     if corpus.single:
         exact = np.maximum(corpus.vectors.exact(np.maximum(corpus.slots[rows], 0), vector), 0)
-        return _Meaning(exact, exact, None)
+        return exact, exact, None
     before, after = layout.before[rows], layout.after[rows]
     has_before, has_after = before >= 0, after >= 0
     # A row stands in for a missing neighbour.
     around = np.concatenate([np.where(has_before, before, rows), rows, np.where(has_after, after, rows)])
     cosines = np.maximum(corpus.vectors.exact(np.maximum(corpus.slots[around], 0), vector), 0).reshape(3, len(rows))
     together = cosines[0] * has_before + cosines[1] + cosines[2] * has_after
-    return _Meaning(cosines[1], together / (1 + has_before + has_after), cosines[0])
+    return cosines[1], together / (1 + has_before + has_after), cosines[0]
 
 
 # The two passes
@@ -355,9 +338,14 @@ class Ranker:
         return cls(corpus.shown(query.sight), query, concepts)
 
     @functools.cached_property
+    def seen(self) -> Seen:
+        """What the caller sees of the corpus."""
+        return self.corpus.seen(self.query.sight)
+
+    @functools.cached_property
     def _weighed(self) -> CorpusQuery:
         """The query, weighed for all rows."""
-        return CorpusQuery.of(self.corpus, self.query, self.corpus.seen(self.query.sight), among=None)
+        return CorpusQuery.of(self.corpus, self.query, self.seen, among=None)
 
     @functools.cached_property
     def _approximate(self) -> tuple[NDArray[np.float32], float]:
@@ -429,7 +417,7 @@ class Ranker:
             if len(currents) == len(read):
                 return _in_order(best, currents, limit)
             # Some were erased since the corpus was made: others take their places.
-            left = corpus.seen(self.query.sight).rows if keep is None else keep
+            left = self.seen.rows if keep is None else keep
             keep = left[~among(left, best.rows[[current is None for current in read]])]
             best = self._best(keep, limit, min_score)
         return None
@@ -444,8 +432,7 @@ class Ranker:
             keep: The rows that a filter keeps, ascending; None for all that the caller sees.
             limit: Number of best rows.
         """
-        corpus, query = self.corpus, self.query
-        seen = corpus.seen(query.sight)
+        corpus, query, seen = self.corpus, self.query, self.seen
         keep = seen.few if keep is None else keep
         groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
         if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):

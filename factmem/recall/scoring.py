@@ -300,8 +300,7 @@ def term_share(count: Floats, norm: Floats) -> Floats:
         count: The number of occurrences.
         norm: The norm of the document's length, from `length_norm`.
     """
-    share: Floats = count / (count + norm)
-    return share
+    return count / (count + norm)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -369,8 +368,7 @@ class Evidence(Generic[Floats]):
         share: Any = np.minimum((self.own + self.context * around) / (1 + 2 * self.context), 1)
         if self.dated is not None:
             share = share + self.timed * (self.dated - share)
-        words: Floats = share
-        return words
+        return share
 
     @functools.cached_property
     def semantic(self) -> Floats:
@@ -381,18 +379,14 @@ class Evidence(Generic[Floats]):
         cosine: Any = (self.cosine + self.context * around) / (1 + self.context)
         if self.unrelated:
             cosine = np.maximum(cosine - self.unrelated, 0) / (1 - self.unrelated)
-        bounded: Any = np.minimum(cosine, 1)
-        meaning: Floats = bounded
-        return meaning
+        return np.minimum(cosine, 1)
 
     def fused(self, lexical_weight: float) -> Floats:
         """Return the weighted mean of the evidence of words and of meaning, 0 to 1."""
         if lexical_weight in (0, 1):
             return self.lexical if lexical_weight else self.semantic
-        meaning: Any = 1 - lexical_weight
-        meaning = meaning / (meaning + lexical_weight * self.words)
-        mean: Floats = self.lexical + meaning * (self.semantic - self.lexical)
-        return mean
+        meaning = (1 - lexical_weight) / (1 - lexical_weight + lexical_weight * self.words)
+        return self.lexical + meaning * (self.semantic - self.lexical)
 
 
 def words_weight(grouped: Any, context: Floats) -> Floats:
@@ -402,9 +396,7 @@ def words_weight(grouped: Any, context: Floats) -> Floats:
         grouped: Whether the record is in a conversation with others.
         context: ``g``, see `context_weight`.
     """
-    weight: Any = (1 + 2 * context) / (1 + context) - (1 - ALONE) * (1 - grouped)
-    words: Floats = weight
-    return words
+    return (1 + 2 * context) / (1 + context) - (1 - ALONE) * (1 - grouped)
 
 
 def context_weight(counts: Any, length: Floats) -> Floats:
@@ -414,8 +406,7 @@ def context_weight(counts: Any, length: Floats) -> Floats:
         counts: Whether the context counts at all.
         length: Number of terms of the text.
     """
-    weight: Floats = counts * (CONTEXT_WORDS / (CONTEXT_WORDS + length))
-    return weight
+    return counts * (CONTEXT_WORDS / (CONTEXT_WORDS + length))
 
 
 def says_little(length: Any, tells: NDArray[np.bool_]) -> Any:
@@ -430,8 +421,7 @@ def says_little(length: Any, tells: NDArray[np.bool_]) -> Any:
 
 def raised(score: Floats, by: Any, weight: float) -> Floats:
     """Return a score, 0 to 1, raised by a value from 0 to 1: the gain is bounded, and 0 at a score of 0."""
-    higher: Floats = score + weight * score * (1 - score) * by
-    return higher
+    return score + weight * score * (1 - score) * by
 
 
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
@@ -449,8 +439,7 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     if evidence.other is not None:
         named = 0.0 if evidence.named is None else evidence.named
         answering = answering - (1 - OTHER - (MISFIT - OTHER) * named) * answering * evidence.other
-    found: Floats = answering
-    return found
+    return answering
 
 
 def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: RecallSettings) -> float:
@@ -531,9 +520,7 @@ def closeness(
 
 def recency(age: Floats, half_life_days: float) -> Floats:
     """Return the recency of ages in seconds: 1 for now and for the future, halved each half-life."""
-    halved: Any = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
-    recent: Floats = halved
-    return recent
+    return np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
 
 
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:
@@ -549,6 +536,4 @@ def composite(similarity: Floats, recency: Floats, importance: Floats, settings:
 
 def outranked(score: Floats, newest: Floats) -> Floats:
     """Return the scores of overtaken statements, just below that of the one that overtakes them."""
-    bounded: Any = np.minimum(score, newest * (1 - _BELOW))
-    below: Floats = bounded
-    return below
+    return np.minimum(score, newest * (1 - _BELOW))

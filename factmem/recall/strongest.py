@@ -47,37 +47,31 @@ class Contenders:
     value: NDArray[Any]
 
 
-@attrs.frozen
-class Standing:
-    """Standing of a fact among others of its concept.
-
-    Attributes:
-        concept: The number of the concept.
-        own: Whether its subject is the view's own individual; see `View.owns`.
-        subject: The name of its subject.
-        priority: The priority of the subject, as it was written.
-        scope: Its scope.
-    """
-
-    concept: int
-    own: bool
-    subject: str
-    priority: int
-    scope: MemoryScope
-
-
-def levels(facts: Sequence[Standing]) -> Rows:
-    """Return the numbers of levels; a stronger level has a higher number.
+def levels(
+    concepts: Sequence[int],
+    own: Sequence[bool],
+    subjects: Sequence[str],
+    priorities: Sequence[int],
+    scopes: Sequence[MemoryScope],
+) -> Rows:
+    """Return the numbers of the levels of facts; a stronger level has a higher number.
 
     The view's own individual wins; then the stronger subject; then the narrower scope, a child before its parent. A
     subject has the strongest priority that any fact of the concept was written with: a program that names it by a text
     alone, such as "user:alice", writes about the same one.
+
+    Args:
+        concepts: The numbers of their concepts.
+        own: Whether their subjects are the view's own individual; see `View.owns`.
+        subjects: The names of their subjects.
+        priorities: The priorities of the subjects, as they were written.
+        scopes: Their scopes.
     """
-    priorities: dict[tuple[int, str], int] = {}
-    for it in facts:
-        of = it.concept, it.subject
-        priorities[of] = min(it.priority, priorities.get(of, it.priority))
-    keys = [(not it.own, priorities[it.concept, it.subject], it.scope.narrowness) for it in facts]
+    least: dict[tuple[int, str], int] = {}
+    about = list(zip(concepts, subjects, strict=True))
+    for one, priority in zip(about, priorities, strict=True):
+        least[one] = min(priority, least.get(one, priority))
+    keys = [(not mine, least[one], scope.narrowness) for mine, one, scope in zip(own, about, scopes, strict=True)]
     numbers = {key: number for number, key in enumerate(sorted(set(keys), reverse=True))}
     return np.array([numbers[key] for key in keys], np.intp)
 
@@ -136,13 +130,15 @@ def chosen(current: Iterable[Current], view: View) -> Sequence[Current]:
         return found
     subjects = [it.place.subject for it in said]
     concepts = _indexed(folded_keyword(it.keyword) for it in said)
-    standings = [
-        Standing(concept, view.owns(subject.key), subject.name, subject.priority_level, it.place.scope)
-        for concept, subject, it in zip(concepts.tolist(), subjects, said, strict=True)
-    ]
     facts = Contenders(
         concept=concepts,
-        level=levels(standings),
+        level=levels(
+            concepts.tolist(),
+            [view.owns(subject.key) for subject in subjects],
+            [subject.name for subject in subjects],
+            [subject.priority_level for subject in subjects],
+            [it.place.scope for it in said],
+        ),
         subject=_indexed(subject.key for subject in subjects),
         individual=np.array([subject.individual_name is not None for subject in subjects]),
         trust=np.array([it.trust for it in said]),

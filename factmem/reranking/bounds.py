@@ -15,14 +15,10 @@ from factmem.errors import BudgetSpentError, FactMemError, ModelAnswerError, Mod
 from factmem.llm import Budget
 from factmem.llm.asking import Spent, metered
 from factmem.observing import nested
-from factmem.validators import check_seconds, fraction, positive
+from factmem.validators import fraction, instance_of, positive, seconds
 
 _FIRST: Final = 5.0
 """Number that is added to places before they are inverted: how much less the second place counts than the first."""
-
-
-def _seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    check_seconds(value, attribute.name)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,12 +38,10 @@ class Reranking:
     """
 
     top: int = attrs.field(default=50, validator=positive)
-    timeout: float = attrs.field(default=10.0, validator=_seconds)
+    timeout: float = attrs.field(default=10.0, validator=seconds)
     max_chars: int = attrs.field(default=2_000, validator=positive)
     weight: float = attrs.field(default=0.5, validator=fraction)
-    budget: Budget | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.instance_of(Budget))
-    )
+    budget: Budget | None = attrs.field(default=None, validator=instance_of(Budget, type(None)))
 
 
 async def rerank_checked(

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Collection
 from typing import Final
 
-import attrs
-
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.crypto.key_file import Roots, locked_roots, opening, unlocked_roots
 from factmem.crypto.keys import Keyring
@@ -25,13 +23,6 @@ from factmem_encrypted.manifest import Unit
 
 _LOG: Final = LogName(folder=(), name=("store",), kind="keys")
 _KIND: Final = "unit"
-
-
-@attrs.frozen(kw_only=True)
-class _UnitKey:
-    unit: Unit
-    epoch: int
-    key: bytes = attrs.field(repr=False)
 
 
 class KeyTable:
@@ -123,8 +114,8 @@ class KeyTable:
         with self._guard:
             roots = self.roots()
             if (unit, epoch) not in self._units:
-                fresh = _UnitKey(unit=unit, epoch=epoch, key=secrets.token_bytes(KEY_BYTES))
-                self._storage.append(_LOG, _sealed(fresh, roots), self._position)
+                frame = _sealed(unit, epoch, secrets.token_bytes(KEY_BYTES), roots)
+                self._storage.append(_LOG, frame, self._position)
                 self._catch_up()
             return self._units[unit, epoch]
 
@@ -155,8 +146,8 @@ class KeyTable:
 
     def _rewrite(self, document: bytes, roots: Roots) -> None:
         self._units = {unit: key for unit, key in self._units.items() if roots.of(unit[1]) is not None}
-        kept = [_UnitKey(unit=unit, epoch=epoch, key=key) for (unit, epoch), key in self._units.items()]
-        self._storage.replace(_LOG, [document, *(_sealed(unit, roots) for unit in kept)])
+        kept = [_sealed(unit, epoch, key, roots) for (unit, epoch), key in self._units.items()]
+        self._storage.replace(_LOG, [document, *kept])
 
     def _catch_up(self) -> None:
         scan = self._storage.scan(_LOG, self._position)
@@ -169,8 +160,8 @@ class KeyTable:
             self._roots = self._unlocked(payloads.pop(0))
         if self._roots is not None:
             for payload in payloads:
-                found = _opened(payload, self._roots)
-                self._units[found.unit, found.epoch] = found.key
+                unit, epoch, key = _opened(payload, self._roots)
+                self._units[unit, epoch] = key
         self._position = scan.position
 
     def _unlocked(self, document: bytes) -> Roots:
@@ -180,16 +171,17 @@ class KeyTable:
         return self._opened[1]
 
 
-def _sealed(unit: _UnitKey, roots: Roots) -> bytes:
-    content = json.dumps([list(unit.unit), base64.b64encode(unit.key).decode()]).encode()
-    return roots.sealed_frame(content, unit.epoch, _KIND)
+def _sealed(unit: Unit, epoch: int, key: bytes, roots: Roots) -> bytes:
+    content = json.dumps([list(unit), base64.b64encode(key).decode()]).encode()
+    return roots.sealed_frame(content, epoch, _KIND)
 
 
-def _opened(payload: bytes, roots: Roots) -> _UnitKey:
+def _opened(payload: bytes, roots: Roots) -> tuple[Unit, int, bytes]:
+    """Return a unit, an epoch, and the key of the two."""
     try:
         epoch, content = roots.opened_frame(payload, _KIND)
         unit, key = json.loads(content)
-        return _UnitKey(unit=tuple(unit), epoch=epoch, key=base64.b64decode(key))
+        return tuple(unit), epoch, base64.b64decode(key)
     except ValueError:
         raise TamperedStoreError(
             "store.keys, the store's file of keys, was changed: restore it from a backup"

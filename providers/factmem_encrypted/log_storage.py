@@ -29,7 +29,8 @@ from factmem.errors import (
     StoreUnavailableError,
     TamperedStoreError,
 )
-from factmem.store_findings import Finding, FindingKind, finding_of
+from factmem.progress import Progress
+from factmem.store_findings import Finding, FindingKind, finding_of, leftover
 from factmem_encrypted.key_table import KeyTable
 from factmem_encrypted.manifest import Commit, Listed, Listing, ManifestLog, Unit, chained
 
@@ -58,7 +59,6 @@ class FrameKey:
 
 
 def _sealed(key: FrameKey, index: int, commit: int, payload: bytes) -> bytes:
-    """Return the sealed payload of a frame."""
     text = base64.b64encode(seal(key.key, payload, key.context(index, commit)))
     return b"%d %d %b" % (index, commit, text)
 
@@ -372,7 +372,7 @@ class EncryptedLogStorage(LogStorage):
         return [log for log in self._now()[1].logs if log.kind in kinds and log.folder[: len(top)] == top]
 
     @override
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         found = list(self._inner.check(progress))
         roots, listing = self._now()
         for log, listed in listing.logs.items():
@@ -385,7 +385,11 @@ class EncryptedLogStorage(LogStorage):
                 # The same damage may show without the key.
                 found = [item for item in found if Path(item.part).stem != listed.file]
                 found.append(finding)
-        found += [_left_over(file) for file in self._files.names() if file not in listing.files]
+        found += [
+            leftover(file, "a writer died before the file counted", "the next write removes it")
+            for file in self._files.names()
+            if file not in listing.files
+        ]
         if len(roots.of_epochs) > 1:
             found.append(pending_rotation())
         return found
@@ -507,13 +511,4 @@ class EncryptedLogStorage(LogStorage):
 def _rolled_back(file: str) -> RolledBackStoreError:
     return RolledBackStoreError(
         f"{file} is missing or another one than the store's manifest says: restore it from a backup"
-    )
-
-
-def _left_over(file: str) -> Finding:
-    return Finding(
-        kind=FindingKind.LEFTOVER,
-        part=file,
-        problem="a writer died before the file counted",
-        advice="nothing: the next write removes it",
     )

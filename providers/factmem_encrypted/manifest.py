@@ -166,60 +166,6 @@ _NOTE: Final = "head"
 _DIGITS: Final = 20
 
 
-@attrs.frozen
-class _ManifestHead:
-    """A commit that the manifest must have.
-
-    Attributes:
-        number: Number of the commit.
-        digest: Digest of the manifest's frames up to it; empty before the manifest is created.
-    """
-
-    number: int
-    digest: str
-
-
-class _HeadNote:
-    """The note as one process sees it.
-
-    Args:
-        storage: Log storage of the note.
-    """
-
-    def __init__(self, storage: LogStorage) -> None:
-        self._storage = storage
-
-    def there(self) -> bool:
-        """Return whether there is an undamaged note; it is created before the manifest."""
-        return self._storage.read_note(_NOTE) is not None
-
-    def read(self, roots: Roots) -> _ManifestHead:
-        """Return the head.
-
-        Raises:
-            RolledBackStoreError: It is missing, or damaged.
-            TamperedStoreError: It was changed.
-        """
-        payload = self._storage.read_note(_NOTE)
-        if payload is None:
-            raise RolledBackStoreError(
-                f"{_NOTE}.note of the store is missing or damaged: restore the whole store from one backup"
-            )
-        text = roots.opened_note(payload, _NOTE)
-        if text is None:
-            raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
-        return _ManifestHead(int(text[:_DIGITS]), text[_DIGITS:].decode().strip())
-
-    def write(self, head: _ManifestHead, roots: Roots, *, durable: bool = False) -> None:
-        """Write the head. Needs the storage's lock.
-
-        Raises:
-            StoreUnavailableError: It could not be written.
-        """
-        text = f"{head.number:0{_DIGITS}d}{head.digest:64}"
-        self._storage.write_note(_NOTE, roots.sealed_note(text.encode(), _NOTE), durable=durable)
-
-
 _LOG: Final = LogName(folder=(), name=("store",), kind="manifest")
 _SPARE_FRAMES: Final = 256
 
@@ -233,7 +179,6 @@ class ManifestLog:
 
     def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
-        self._head = _HeadNote(storage)
         self._guard = threading.RLock()
         self._position = Position()
         self._frames = 0
@@ -252,15 +197,15 @@ class ManifestLog:
 
     def begun(self) -> bool:
         """Return whether a store was created here, as far as that is visible without its keys."""
-        return self.there() or self._head.there()
+        return self.there() or self._storage.read_note(_NOTE) is not None  # it is written before the manifest
 
     def used(self, roots: Roots) -> bool:
         """Return whether anything was ever committed, as far as that is visible without the manifest."""
-        return self._head.there() and self._head.read(roots).number > 0
+        return self._storage.read_note(_NOTE) is not None and self._read_head(roots)[0] > 0
 
     def create(self, roots: Roots) -> None:
         """Write the manifest of a new store."""
-        self._head.write(_ManifestHead(0, ""), roots, durable=True)
+        self._write_head(0, "", roots, durable=True)
         self._write_anew(Listing(), roots)
 
     def listing(self, roots: Roots) -> Listing:
@@ -281,15 +226,34 @@ class ManifestLog:
 
     def _check_head(self, roots: Roots) -> None:
         """Compare the manifest, read from the beginning, with the head; nothing of it is trusted before they match."""
-        head = self._head.read(roots)
-        if self._listing.number < head.number:
+        number, digest = self._read_head(roots)
+        if self._listing.number < number:
             # Other processes may have written between the two.
             self._catch_up(roots)
-        if self._listing.number < head.number or (
-            head.digest and self._digests.get(head.number, head.digest) != head.digest
-        ):
+        if self._listing.number < number or (digest and self._digests.get(number, digest) != digest):
             raise _older()
         self._unproven = False
+
+    def _read_head(self, roots: Roots) -> tuple[int, str]:
+        """Return the number of a commit that the manifest must have, and the digest of its frames up to that.
+
+        Raises:
+            RolledBackStoreError: The note that says so is missing, or damaged.
+            TamperedStoreError: It was changed.
+        """
+        payload = self._storage.read_note(_NOTE)
+        if payload is None:
+            raise RolledBackStoreError(
+                f"{_NOTE}.note of the store is missing or damaged: restore the whole store from one backup"
+            )
+        text = roots.opened_note(payload, _NOTE)
+        if text is None:
+            raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
+        return int(text[:_DIGITS]), text[_DIGITS:].decode().strip()
+
+    def _write_head(self, number: int, digest: str, roots: Roots, *, durable: bool = False) -> None:
+        text = f"{number:0{_DIGITS}d}{digest:64}"
+        self._storage.write_note(_NOTE, roots.sealed_note(text.encode(), _NOTE), durable=durable)
 
     def _catch_up(self, roots: Roots) -> None:
         """Read new commits."""
@@ -325,7 +289,7 @@ class ManifestLog:
                 self._storage.append(_LOG, frame, self._position)
             # It counts already: the head may be behind.
             with contextlib.suppress(StoreUnavailableError):
-                self._head.write(_ManifestHead(commit.number, digest), roots)
+                self._write_head(commit.number, digest, roots)
 
     def reseal(self, roots: Roots) -> None:
         """Seal the manifest with the current root, so that it needs no other."""
@@ -333,7 +297,7 @@ class ManifestLog:
             listing = self.listing(roots).copy()
             listing.number += 1
             digest = self._write_anew(listing, roots)
-            self._head.write(_ManifestHead(listing.number, digest), roots, durable=True)
+            self._write_head(listing.number, digest, roots, durable=True)
 
     def _write_anew(self, listing: Listing, roots: Roots) -> str:
         """Replace all frames by one snapshot, sealed with the current root, and return its digest."""

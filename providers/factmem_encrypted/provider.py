@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
@@ -19,6 +19,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogName
 from factmem.crypto.keys import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import InvalidDataError
+from factmem.progress import Progress, no_report
 from factmem.providers.threaded import flag_option
 from factmem_encrypted.log_storage import EncryptedLogStorage
 from factmem_encrypted.manifest import Unit
@@ -97,25 +98,19 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         self._sealed = EncryptedLogStorage(LocalLogStorage(root, form=_FORM), self._keyring, _units(key_per))
         super().__init__(root, storage=self._sealed, clock=clock, lock_timeout=lock_timeout)
 
-    async def rotate(
-        self,
-        key: Keyring | KeySource | None = None,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> bool:
+    async def rotate(self, key: Keyring | KeySource | None = None, *, progress: Progress | None = None) -> bool:
         """See `factmem.crypto.key_file.RotatesKeys.rotate`; pieces are logs, and others may write between two."""
+        report = progress or no_report
         if key is not None:
             keyring = keyring_of(key)
-            await self._write(lambda _: self._locked(lambda: self._sealed.begin_rotation(keyring)))
+            await self._locked(partial(self._sealed.begin_rotation, keyring))
             self._keyring = keyring
-        waiting = await self._write(lambda _: self._rotating())
+        waiting = await self._locked(lambda: self._sealed.rotating() if self._sealed.exists() else ())
         for done, log in enumerate(waiting):
-            if progress is not None:
-                progress(done, len(waiting))
-            await self._write(partial(self._rotate_log, log))
-        ended = await self._write(lambda _: self._locked(self._sealed.end_rotation))
-        if progress is not None:
-            progress(len(waiting), len(waiting))
+            report(done, len(waiting))
+            await self._locked(partial(self._sealed.rotate, log))
+        ended = await self._locked(self._sealed.end_rotation)
+        report(len(waiting), len(waiting))
         return ended
 
     async def verify(self) -> int:
@@ -124,7 +119,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         Raises:
             CorruptStoreError: The store is damaged or was changed; the subclass names the cause.
         """
-        return await self._write(lambda _: self._verified())
+        return await self._write(lambda _: self._scanned())
 
     @override
     def at(self, path: Path) -> EncryptedMemoryProvider:
@@ -132,25 +127,21 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             path, self._keyring, key_per=self._key_per, clock=self._clock, lock_timeout=self._lock_timeout
         )
 
-    def _rotating(self) -> Sequence[LogName]:
-        return self._locked(self._sealed.rotating) if self._sealed.exists() else ()
-
-    def _rotate_log(self, log: LogName, _: FileEngine) -> None:
-        self._locked(lambda: self._sealed.rotate(log))
-
-    def _verified(self) -> int:
-        # Without the lock, a write under way could be taken for damage.
-        return self._locked(self._scanned) if self._sealed.exists() else 0
-
     def _scanned(self) -> int:
-        logs = self._sealed.logs(kinds=("facts", "erased", "vectors", "accesses", ARRIVAL_KIND))
-        for log in logs:
-            self._sealed.scan(log)
+        if not self._sealed.exists():
+            return 0
+        with self._sealed.lock(self._lock_timeout):  # a write under way could be taken for damage
+            logs = self._sealed.logs(kinds=("facts", "erased", "vectors", "accesses", ARRIVAL_KIND))
+            for log in logs:
+                self._sealed.scan(log)
         return len(logs)
 
-    def _locked(self, work: Callable[[], T]) -> T:
-        with self._sealed.lock(self._lock_timeout):
-            return work()
+    async def _locked(self, work: Callable[[], T]) -> T:
+        def locked(_: FileEngine) -> T:
+            with self._sealed.lock(self._lock_timeout):
+                return work()
+
+        return await self._write(locked)
 
 
 def _units(key_per: str) -> Callable[[LogName], Unit]:

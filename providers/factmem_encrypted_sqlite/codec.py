@@ -10,7 +10,6 @@ disk. Until the first acknowledgement it says that the store was only begun.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hmac
 import os
 import sys
@@ -23,7 +22,15 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, key_file_of, starts_in_clear
+from factmem_sqlite_vec.codecs import (
+    BESIDE,
+    PageCodec,
+    closing_on_error,
+    connected,
+    create_database,
+    key_file_of,
+    starts_in_clear,
+)
 from factmem_sqlite_vec.schema import last_write, select
 from factmem_sqlite_vec.sqlite_errors import detecting_failed_reads
 from filelock import FileLock, Timeout
@@ -461,13 +468,8 @@ class SealedCodec(PageCodec):
                 least = self._least(roots)
                 connection = _opened(path, flags, busy_timeout, root)
                 if connection is not None:
-                    again = functools.partial(_keyed, path, apsw.SQLITE_OPEN_READONLY, busy_timeout, root)
-                    try:
-                        with detecting_failed_reads(connection, again):
-                            self._check_reached(connection, least, path)
-                    except BaseException:
-                        connection.close()
-                        raise
+                    with _checking(connection, path, busy_timeout, root):
+                        self._check_reached(connection, least, path)
                     return connection
         raise TamperedStoreError(
             f"{path.name} does not open with the keys beside it: its beginning was changed, or one of the two files "
@@ -554,7 +556,7 @@ def rekey(connection: apsw.Connection, root: Root) -> None:
     """Seal every page with another key, in one transaction.
 
     Raises:
-        apsw.Error: nothing was changed.
+        apsw.Error: Nothing was changed.
     """
     connection.execute(f"PRAGMA rekey={_literal(root)}", can_cache=False).fetchall()
 
@@ -562,28 +564,31 @@ def rekey(connection: apsw.Connection, root: Root) -> None:
 def _opened(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Connection | None:
     """Open a database with one key; return None if it does not fit."""
     connection = _keyed(path, flags, busy_timeout, root)
-    again = functools.partial(_keyed, path, apsw.SQLITE_OPEN_READONLY, busy_timeout, root)
     try:
-        with detecting_failed_reads(connection, again):
+        with _checking(connection, path, busy_timeout, root):
             connection.execute("PRAGMA schema_version").fetchall()
     except apsw.NotADBError:
-        connection.close()
         return None
-    except BaseException:
-        connection.close()
-        raise
     return connection
+
+
+@contextlib.contextmanager
+def _checking(connection: apsw.Connection, path: Path, busy_timeout: float, root: Root) -> Iterator[None]:
+    """Close a connection if the block fails, and distinguish damage from a failure to read."""
+
+    def again() -> apsw.Connection:
+        return _keyed(path, apsw.SQLITE_OPEN_READONLY, busy_timeout, root)
+
+    with closing_on_error(connection), detecting_failed_reads(connection, again):
+        yield
 
 
 def _keyed(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Connection:
     """Open a database with a key, which nothing is read with yet."""
     connection = connected(str(path), flags, busy_timeout, vfs=_sealing_layer())
-    try:
+    with closing_on_error(connection):
         for pragma in (*_PRAGMAS, f"key={_literal(root)}", "temp_store=MEMORY"):
             connection.execute(f"PRAGMA {pragma}", can_cache=False).fetchall()
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

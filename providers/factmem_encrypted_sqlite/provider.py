@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -21,6 +21,7 @@ from factmem.abc.clock import Clock
 from factmem.crypto.key_file import pending_rotation
 from factmem.crypto.keys import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
+from factmem.progress import Progress, no_report
 from factmem.providers.threaded import flag_option
 from factmem.store_findings import Finding
 from factmem_encrypted_sqlite.codec import KeyFile, Seal, SealedCodec, rekey
@@ -92,12 +93,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         )
         super().__init__(path, clock=clock, read_only=read_only, busy_timeout=busy_timeout)
 
-    async def rotate(
-        self,
-        key: Keyring | KeySource | None = None,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> bool:
+    async def rotate(self, key: Keyring | KeySource | None = None, *, progress: Progress | None = None) -> bool:
         """See `factmem.crypto.key_file.RotatesKeys.rotate`; the pieces are the key file, and all pages at once.
 
         Other writers wait meanwhile. The disk needs room for a second copy of the file.
@@ -105,7 +101,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         Raises:
             StoreUnavailableError: Other processes read or write for too long; call it again, without a key.
         """
-        report = progress or (lambda done, pieces: None)
+        report = progress or no_report
         report(0, 2)
         if key is not None:
             keyring = keyring_of(key)
@@ -124,7 +120,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         return await self._read(lambda engine: engine.store.read(_verified))
 
     @override
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+    async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
         found = await super().check(progress=progress)
         return [*found, *await self._read(lambda _: self._pending())]
 

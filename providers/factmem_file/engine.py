@@ -22,12 +22,23 @@ from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.private_files import create_file, make_folders, write_all
+from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import part_of
 from factmem.providers.threaded import Request
 from factmem.providers.write_plans import Planner, SteadyClock, check_part, misfit, unknown_assertion
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.store_findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
+from factmem.store_findings import (
+    Finding,
+    FindingKind,
+    Severity,
+    finding_of,
+    findings_in,
+    no_store,
+    pending_erasure,
+    remakeable_vectors,
+    unfinished_copy,
+)
 from factmem.vectors import storable_vector
 from factmem_file.log_storage import LOCK_NAME
 from factmem_file.logs import (
@@ -38,7 +49,7 @@ from factmem_file.logs import (
     LogCopy,
     Sidecars,
     arrival_log,
-    assertion_id,
+    by_seq,
     erased_log,
     payload_of,
     place_log,
@@ -150,8 +161,6 @@ _PAUSE: Final = 0.1
 _COPIED_BYTES: Final = 1 << 20
 """Number of bytes of a file that are copied at once."""
 
-_NO_STORE: Final = "check the path: a store is made by the first write"
-
 
 class FileEngine:
     """Reads and writes a store of logs; see `factmem.providers.threaded.Engine`.
@@ -262,7 +271,7 @@ class FileEngine:
             return [
                 entry
                 for entry in copy.entries
-                if (id := assertion_id(entry)) in recorded
+                if (id := entry.assertion_id) in recorded
                 and id not in hidden
                 and keyword in (None, recorded[id].assertion.keyword)
             ]
@@ -304,13 +313,13 @@ class FileEngine:
 
         def visible(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
             for entry in entries:
-                if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden):
+                if entry.seq <= committed and (isinstance(entry, Tombstone) or entry.assertion_id not in hidden):
                     yield entry
 
         if limit is None:
-            return sorted((entry for _, copy in copies for entry in visible(copy.after(since))), key=_seq)
+            return sorted((entry for _, copy in copies for entry in visible(copy.after(since))), key=by_seq)
         logs = (copy.following(since) for _, copy in copies)
-        return list(itertools.islice(visible(heapq.merge(*logs, key=_seq)), limit))
+        return list(itertools.islice(visible(heapq.merge(*logs, key=by_seq)), limit))
 
     def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, LogCopy]]:
         """Return the copies of a tenant's logs, read only if something was written since the last time."""
@@ -438,7 +447,7 @@ class FileEngine:
         self._storage.seal()
 
     def _rewrite(self, log: LogName, copy: LogCopy, hidden: set[str]) -> None:
-        kept = [entry for entry in copy.entries if assertion_id(entry) not in hidden]
+        kept = [entry for entry in copy.entries if entry.assertion_id not in hidden]
         graves = erased_log(log.folder[0] or None)
         # Whoever wrote the tombstones may have died before they were durable, and nothing else will hold these ids.
         self._storage.settle(graves, self._copies.caught_up(graves).position)
@@ -567,7 +576,7 @@ class FileEngine:
             except StoreUnavailableError:
                 raise damage from None
 
-    def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
+    def copy_to(self, path: Path, progress: Progress) -> None:
         """Copy all files while nobody writes; see `factmem.abc.capabilities.KeepsFiles.copy_to`.
 
         Raises:
@@ -607,7 +616,7 @@ class FileEngine:
         """Return all files in the folder, of any origin."""
         return sorted(path for path in self._root.rglob("*") if path.is_file())
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the files, then the logs of each tenant; look again before reporting damage, which may be a write."""
         found = self._checked(progress)
         for _ in range(_LOOKS - 1):
@@ -617,13 +626,11 @@ class FileEngine:
             found = self._checked(progress)
         return found
 
-    def _checked(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
-        if not self._root.is_dir():
-            return [Finding(kind=FindingKind.MISSING, part=str(self._root), problem="no store", advice=_NO_STORE)]
+    def _checked(self, progress: Progress) -> Sequence[Finding]:
         found: list[Finding] = []
         try:
-            if not self._storage.exists():
-                return [Finding(kind=FindingKind.MISSING, part=str(self._root), problem="no store", advice=_NO_STORE)]
+            if not self._root.is_dir() or not self._storage.exists():
+                return [no_store(str(self._root))]
             found += self._storage.check(progress)
             if all(finding.severity is not Severity.ERROR for finding in found):
                 found += self._checked_logs()
@@ -641,8 +648,8 @@ class FileEngine:
             logs = copies.of_tenant(tenant or None)
             hidden = copies.erased(tenant or None)
             entries = [entry for _, copy in logs for entry in copy.entries]
-            kept = [item for item in entries if isinstance(item, Tombstone) or assertion_id(item) not in hidden]
-            yield from findings_in(sorted(kept, key=lambda entry: entry.seq), tenant or None)
+            kept = [item for item in entries if isinstance(item, Tombstone) or item.assertion_id not in hidden]
+            yield from findings_in(sorted(kept, key=by_seq), tenant or None)
             for log, copy in logs:
                 yield from _of_log(log, copy, hidden)
                 if identity is not None and log.kind == "facts":
@@ -652,20 +659,11 @@ class FileEngine:
         with self._guard:
             astray = sum(not copy.holds(seq) for seq in self._sidecars.rows(log, identity))
         if astray:
-            yield Finding(
-                kind=FindingKind.REMAKEABLE,
-                part=_shown(log),
-                problem=f"{astray} vector(s) belong to no assertion",
-                advice="run `factmem reembed`",
-            )
+            yield remakeable_vectors(_shown(log), f"{astray} vector(s) belong to no assertion")
 
     def close(self) -> None:
         """Close the storage."""
         self._storage.close()
-
-
-def _seq(entry: LogEntry) -> int:
-    return entry.seq
 
 
 def _storable(
@@ -682,12 +680,7 @@ def _has_vector(request: Request) -> bool:
 def _of_log(log: LogName, copy: LogCopy, hidden: Collection[str]) -> Iterator[Finding]:
     said = list(copy.recorded.values())
     if left := sum(recorded.id in hidden for recorded in said):
-        yield Finding(
-            kind=FindingKind.PENDING_ERASURE,
-            part=_shown(log),
-            problem=f"{left} erased assertion(s) are still in the file",
-            advice="run `factmem erase`",
-        )
+        yield pending_erasure(_shown(log), f"{left} erased assertion(s) are still in the file")
     if astray := sum(place_log(recorded.assertion.place) != log for recorded in said):
         yield Finding(
             kind=FindingKind.MISPLACED,

@@ -31,7 +31,7 @@ import re
 import unicodedata
 import uuid
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any, Final
@@ -64,8 +64,9 @@ from factmem.private_files import (
     sync_folder,
     write_all,
 )
+from factmem.progress import Progress
 from factmem.providers.backups import refuse_unfinished_restore
-from factmem.store_findings import Finding, FindingKind, finding_of
+from factmem.store_findings import Finding, FindingKind, exposed, finding_of, leftover
 
 CRC_LENGTH: Final = 8
 """Number of hex digits at the beginning of a frame."""
@@ -634,7 +635,7 @@ class LocalLogStorage(LogStorage):
         return self._names[path]
 
     @override
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         found: list[Finding] = []
         with self._own_errors("read"):
             paths = sorted(self._root.rglob("*"))
@@ -647,21 +648,11 @@ class LocalLogStorage(LogStorage):
     def _findings(self, path: Path) -> Iterator[Finding]:
         part = self._shown(path)
         if is_exposed(path):
-            yield Finding(
-                kind=FindingKind.EXPOSED,
-                part=part,
-                problem="others than its owner may use it",
-                advice=f"run  chmod -R go= {self._root}",
-            )
+            yield exposed(part, f"chmod -R go= {self._root}")
         if path.is_dir() or path.name in (LOCK_NAME, _MARKER_NAME):
             return
         if path.suffix == TEMPORARY:
-            yield Finding(
-                kind=FindingKind.LEFTOVER,
-                part=part,
-                problem="a writer died while it was made",
-                advice="nothing: it is not read",
-            )
+            yield leftover(part, "a writer died while it was made", "it is not read")
         elif path.suffix == _NOTE_SUFFIX:
             if self.read_note(path.stem) is None:
                 yield Finding(

@@ -40,6 +40,10 @@ HISTORY_KINDS: Final = ("facts", "erased")
 ARRIVAL_KIND: Final = "arriving"
 
 
+by_seq: Final = operator.attrgetter("seq")
+"""Key that sorts entries by their numbers."""
+
+
 def place_log(place: Place) -> LogName:
     """Return the log of a place."""
     tenant, segments, (subject, individual) = place.key
@@ -49,12 +53,12 @@ def place_log(place: Place) -> LogName:
 
 def vector_log(facts: LogName) -> LogName:
     """Return the log of the vectors of a place's assertions."""
-    return LogName(folder=facts.folder, name=facts.name, kind="vectors")
+    return attrs.evolve(facts, kind="vectors")
 
 
 def access_log(facts: LogName) -> LogName:
     """Return the log of the access counts of a place's records."""
-    return LogName(folder=facts.folder, name=facts.name, kind="accesses")
+    return attrs.evolve(facts, kind="accesses")
 
 
 def erased_log(tenant: str | None) -> LogName:
@@ -89,11 +93,6 @@ def entries_of(payload: bytes) -> list[LogEntry]:
     except (CodecError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, CodecError) else "it is not valid JSON"
         raise CorruptStoreError(f"a frame of the store cannot be read, {reason}: restore it from a backup") from None
-
-
-def assertion_id(entry: LogEntry) -> str:
-    """Return the id of the assertion that an entry is about."""
-    return entry.id if isinstance(entry, Recorded) else entry.assertion_id
 
 
 @attrs.define
@@ -134,7 +133,7 @@ class LogCopy:
         return (self.entries[index] for index in range(self._behind(seq), len(self.entries)))
 
     def _behind(self, seq: int) -> int:
-        return bisect.bisect_right(self.entries, seq, key=_seq)
+        return bisect.bisect_right(self.entries, seq, key=by_seq)
 
     def holds(self, seq: int) -> bool:
         """Return whether an assertion has this number."""
@@ -201,10 +200,6 @@ class LogCopies:
         """Drop the plan of a log that was not written."""
         if (copy := self._copies.get(log)) is not None:
             copy.index = None
-
-
-def _seq(entry: LogEntry) -> int:
-    return entry.seq
 
 
 _NOTE = "embedder"
@@ -321,6 +316,7 @@ def _read(payload: bytes, identity: EmbedderIdentity) -> dict[int, NDArray[np.fl
 _MOST_FRAMES: Final = 32
 
 
+@attrs.frozen
 class Accesses:
     """The counts of each place. Methods that write need the storage's lock.
 
@@ -328,8 +324,7 @@ class Accesses:
         storage: Log storage of the logs.
     """
 
-    def __init__(self, storage: LogStorage) -> None:
-        self._storage = storage
+    _storage: LogStorage
 
     def add(self, facts: LogName, accesses: Mapping[str, Access]) -> bool:
         """Add to the counts of records of a place; return whether to `compact` once the storage is sealed."""

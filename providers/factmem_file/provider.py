@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogStorage
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.legal_names import checked_path
+from factmem.progress import Progress, no_report
 from factmem.providers.threaded import ThreadedProvider, seconds_option
 from factmem_file.engine import FileEngine
 from factmem_file.log_storage import LocalLogStorage
@@ -81,8 +82,8 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
         return LocalFileMemoryProvider(path, clock=self._clock, lock_timeout=self._lock_timeout)
 
     @override
-    async def copy_to(self, path: Path, *, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._write(lambda engine: engine.copy_to(path, progress or (lambda done, of: None)))
+    async def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
+        await self._write(lambda engine: engine.copy_to(path, progress or no_report))
 
     @override
     async def check_unused(self) -> None:

@@ -14,6 +14,8 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import attrs
+
 from factmem.abc.log_storage import LogStorage
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError, StoreUnavailableError
@@ -28,6 +30,7 @@ _Numbers: TypeAlias = tuple[int, int]
 """The committed and the reserved number of a tenant."""
 
 
+@attrs.frozen(eq=False)
 class Counter:
     """The sequences as one process sees them. `last`, `reserve` and `commit` need the storage's lock.
 
@@ -36,10 +39,9 @@ class Counter:
         clock: Gives the times of recording; `last` brings it to the newest one.
     """
 
-    def __init__(self, storage: LogStorage, clock: SteadyClock) -> None:
-        self._storage = storage
-        self._clock = clock
-        self._seen: dict[str, _Numbers] = {}
+    _storage: LogStorage
+    _clock: SteadyClock
+    _seen: dict[str, _Numbers] = attrs.field(factory=dict, init=False)
 
     def last(self, tenant: str | None) -> int:
         """Return a tenant's last number assigned, from the note or, if it cannot be trusted, from the logs."""

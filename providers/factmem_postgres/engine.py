@@ -22,6 +22,7 @@ from factmem.abc.outlines import Outline, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError, ProviderError
 from factmem.facts import FactType
+from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import (
     NewRow,
@@ -48,11 +49,10 @@ from factmem.providers.sql_rows import (
     unpack_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared, foreign_rows
+from factmem.providers.threaded import ReadyRequests, Request, checked_tenants, foreign_rows
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.store_findings import Finding, FindingKind, finding_of
-from factmem.store_findings import named as named_tenant
+from factmem.store_findings import Finding, finding_of, no_store, pending_erasure, remakeable_vectors, tenant_words
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES
 from factmem_postgres.server import Ending, Row, Server, Session, Step, of_all, of_tenant
@@ -101,7 +101,6 @@ def _bytes_of(text: str | None) -> bytes:
 
 
 def _text_of(stored: bytes | None) -> str | None:
-    """Return a text from its stored form."""
     return None if stored is None else stored.decode()
 
 
@@ -188,7 +187,6 @@ def _read_recorded(row: tuple[Any, ...]) -> Recorded:
 
 
 def _state_sum(tenant: bytes, change: StateChange, assertion: int) -> int:
-    """Return the checksum of a change of state."""
     columns = (change.seq, assertion, change.state.value, change.recorded_at.isoformat(), change.reason, change.actor)
     return row_sum(tenant, *columns)
 
@@ -217,7 +215,6 @@ def _read_state(tenant: bytes, row: tuple[Any, ...]) -> StateChange:
 
 
 def _tombstone_sum(tenant: bytes, tombstone: Tombstone) -> int:
-    """Return the checksum of a tombstone."""
     return row_sum(tenant, tombstone.seq, tombstone.assertion_id)
 
 
@@ -973,16 +970,16 @@ class PostgresEngine:
     @_guarded
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
+        ready = ReadyRequests(requests)
 
-        def write(rows: Sequence[Sequence[PreparedRow]], append_each: AppendEach) -> None:
-            def append(session: Session) -> Ending[None]:
-                batch = _Batch(session, rows, self._clock, bound=self._bound, outlines=self._outlines)
-                append_each(batch.append)
-                return batch.ending()
+        def append(session: Session) -> Ending[None]:
+            batch = _Batch(session, ready.rows, self._clock, bound=self._bound, outlines=self._outlines)
+            ready.append_by(batch.append)
+            return batch.ending()
 
+        if ready.rows:
             self._server.write(append)
-
-        commit_prepared(requests, write)
+        ready.settle()
 
     def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant."""
@@ -1164,22 +1161,21 @@ class PostgresEngine:
         """Return the version of the tables, and the newest one."""
         return self._server.format_version(), len(MIGRATIONS)
 
-    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+    def upgrade(self, progress: Progress, *, create: bool) -> None:
         """Bring the tables to the newest format, in one transaction."""
         progress(0, 1)
         self._server.upgrade(create=create)
         progress(1, 1)
 
     @_guarded
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the rows of every tenant."""
         try:
             found = self._server.read(None, of_all(), (_TENANTS, ()))
         except NewerVersionError as error:
             return [finding_of(error, self._server.name)]
         if found is None:
-            advice = "check the address and its schema: a store is made by the first write"
-            return [Finding(kind=FindingKind.MISSING, part=self._server.name, problem="no store", advice=advice)]
+            return [no_store(self._server.name, "check the address and its schema")]
         tenants = [name.decode() or None for (name,) in found[1]]
         findings = list(checked_tenants(self, tenants, progress))
         for tenant in tenants:
@@ -1188,18 +1184,16 @@ class PostgresEngine:
 
     def _left_over(self, tenant: str | None) -> Iterator[Finding]:
         """Yield the vectors of a tenant that belong to nothing, and its pending erasures."""
-        part = named_tenant(tenant)
+        part = tenant_words(tenant)
         stray = self._server.read(tenant, (_STRAY, [_bytes_of(tenant)])) or [[(0,)]]
         if count := stray[0][0][0]:
-            problem = f"{count} vector(s) belong to no assertion"
-            yield Finding(kind=FindingKind.REMAKEABLE, part=part, problem=problem, advice="run `factmem reembed`")
+            yield remakeable_vectors(part, f"{count} vector(s) belong to no assertion")
         if count := len(self._notes(tenant)):
-            yield Finding(
-                kind=FindingKind.PENDING_ERASURE,
-                part=part,
-                problem=f"bytes of {count} erasure(s) may be left in pages and in the write-ahead log; backups, "
-                "archived logs and replicas are out of reach",
-                advice="run `factmem erase` once the log has turned; for a large store, VACUUM FULL its tables before",
+            yield pending_erasure(
+                part,
+                f"bytes of {count} erasure(s) may be left in pages and in the write-ahead log; backups, archived logs "
+                "and replicas are out of reach",
+                " once the log has turned; for a large store, VACUUM FULL its tables before",
             )
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class PageCodec:
 
         Raises:
             ProviderError: It cannot be opened with this codec.
-            apsw.Error: it cannot be opened.
+            apsw.Error: It cannot be opened.
         """
         connection = connected(str(path), flags, busy_timeout)
         # VACUUM rewrites everything: some builds of SQLite would do that in memory.
@@ -141,19 +141,26 @@ def connected(filename: str, flags: int, busy_timeout: float, *, vfs: str | None
     Raises:
         MissingPackageError: Sqlite-vec is not installed.
         StoreUnavailableError: Sqlite-vec does not load.
-        apsw.Error: the file cannot be opened.
+        apsw.Error: The file cannot be opened.
     """
     if flags & apsw.SQLITE_OPEN_READONLY and _cannot_change(Path(filename)):
         filename, flags = f"{Path(filename).absolute().as_uri()}?immutable=1", flags | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(filename, flags=flags, vfs=vfs)
-    try:
+    with closing_on_error(connection):
         connection.set_busy_timeout(int(busy_timeout * 1000))
         connection.execute("PRAGMA cell_size_check=ON")
         _load_vectors(connection)
+    return connection
+
+
+@contextmanager
+def closing_on_error(connection: apsw.Connection) -> Iterator[None]:
+    """Close a connection if the block fails."""
+    try:
+        yield
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def _cannot_change(path: Path) -> bool:

@@ -24,8 +24,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, assert_never
 
 import apsw
 import attrs
@@ -36,6 +35,7 @@ from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.facts import FactType
 from factmem.private_files import is_exposed
+from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import (
     SEQ_BITS,
@@ -67,11 +67,11 @@ from factmem.providers.sql_rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, Request, checked_tenants, commit_prepared
+from factmem.providers.threaded import ReadyRequests, Request, checked_tenants
 from factmem.providers.write_plans import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.shapes import Shape
-from factmem.store_findings import Finding, FindingKind, finding_of
+from factmem.store_findings import Finding, FindingKind, exposed, finding_of, no_store, pending_erasure
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.schema import (
     FORMAT,
@@ -86,6 +86,7 @@ from factmem_sqlite_vec.schema import (
     newest_seq,
     select,
     sum_of_vectors,
+    transaction,
 )
 from factmem_sqlite_vec.sqlite_errors import is_failed_flush
 from factmem_sqlite_vec.store import Store
@@ -444,6 +445,15 @@ class _Known:
         return self
 
 
+class _Doomed(NamedTuple):
+    """An assertion that is to be erased."""
+
+    key: int
+    id: str
+    record_id: str
+    track: int
+
+
 class _Batch:
     """One write transaction under way: plans each request, and collects its writes for the end.
 
@@ -465,9 +475,9 @@ class _Batch:
         self._known = known
         self.connection: apsw.Connection = known.connection
         self._clock = clock
-        self._bound = bound
         self.sums: _NewSums = _NewSums()
         self.embedder: EmbedderIdentity | None = known.embedder
+        self._bound = self.embedder if bound == self.embedder else bound
         self._index = TrackIndex()
         self._plan = Planner(clock, lambda _: self._index, self._last_of, new_ids)
         self._rows: list[Row] = []
@@ -588,8 +598,8 @@ class _Batch:
     def _look_up(self, rows: Sequence[PreparedRow]) -> None:
         """Find what the store holds of all that a request depends on, before its first row is planned."""
         self._digests.clear()
-        for row in rows:
-            self._catch_up_clock(row.tenant)
+        for tenant in {row.tenant for row in rows}:
+            self._catch_up_clock(tenant)
         if len(rows) > 1:
             self._flush()
         wanted: list[NewRow] = []
@@ -615,15 +625,14 @@ class _Batch:
 
     def _find(self, rows: Sequence[NewRow]) -> None:
         """Look for equal assertions, and for the records that hold the same slots."""
-        wanted: list[tuple[NewRow, _Track]] = []
+        tracks = map(self._track, rows)
+        wanted = [(row, track) for row, track in zip(rows, tracks, strict=True) if track is not None]
+        for row, track in {track.id: (row, track) for row, track in wanted}.values():
+            self._note_type(row.assertion, track)
         keys: list[Row] = []
-        for row in rows:
-            track = self._track(row)
-            if track is not None:
-                self._note_type(row.assertion, track)
-                slot, fingerprint = self._hashed(row)
-                wanted.append((row, track))
-                keys.append((track.id, row.said_at, fingerprint, slot))
+        for row, track in wanted:
+            slot, fingerprint = self._hashed(row)
+            keys.append((track.id, row.said_at, fingerprint, slot))
         if not keys:
             return
         found = self.connection.executemany(_FIND, keys).fetchall()
@@ -808,24 +817,26 @@ class _Batch:
         named = {row for id in set(record_ids) for row in self._named(of_record, (*_record_key(id, base), *part))}
         named |= {row for id in set(assertion_ids) for row in self._by_id(id, base)}
         gone = sorted(named)
-        self._erase(gone, {id: self._plan.next_number(tenant) for _, id, _, _ in gone}, tenant)
+        self._erase(gone, {row.id: self._plan.next_number(tenant) for row in gone}, tenant)
         return len(gone)
 
-    def _by_id(self, id: str, base: int) -> list[Row]:
+    def _by_id(self, id: str, base: int) -> list[_Doomed]:
         return self._named("seq = ?", (_key_of_id(self.connection, base, id),))
 
-    def _named(self, where: str, arguments: Row) -> list[Row]:
-        """Return key, id, record id and track of some assertions."""
+    def _named(self, where: str, arguments: Row) -> list[_Doomed]:
         self._flush()
-        rows = select(self.connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
-        ids = [unpack_id(row[1], row[0] & SEQ_MASK) for row in rows]
-        return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
+        query = f"SELECT seq, id, record_id, track FROM assertions WHERE {where}"
+        doomed = []
+        for key, packed, record_id, track in select(self.connection, query, arguments):
+            id = unpack_id(packed, key & SEQ_MASK)
+            doomed.append(_Doomed(key, id, unpack_record_id(record_id, id), track))
+        return doomed
 
-    def _erase(self, gone: Sequence[Row], graves: Mapping[str, int], tenant: str | None) -> None:
+    def _erase(self, gone: Sequence[_Doomed], graves: Mapping[str, int], tenant: str | None) -> None:
         """Erase assertions, and write tombstones: the numbers of these by the ids of those."""
         name = tenant or ""
-        for key, _, _, number in gone:
-            self._overwrite(key, self._track_numbered(number).sums, name)
+        for row in gone:
+            self._overwrite(row.key, self._track_numbered(row.track).sums, name)
         for id, seq in graves.items():
             self.sums.add(row_sum(id, seq), name)
             self.connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (self.enter(tenant) + seq, id, name))
@@ -833,9 +844,9 @@ class _Batch:
         self._known.tracks.clear()
         self._known.heads.clear()
         if gone:
-            self._drop_accesses({row[2] for row in gone}, tenant)
+            self._drop_accesses({row.record_id for row in gone}, tenant)
             for statement in (_DROP_HEADS, _DROP_TRACK, _RETYPE):
-                self.connection.executemany(statement, {(row[3],) for row in gone})
+                self.connection.executemany(statement, {(row.track,) for row in gone})
             moved = select(self.connection, "SELECT 1 FROM meta WHERE key = 'moved' OR (key = 'scrub' AND value > 0)")
             last = self.enter(tenant) + max(graves.values())
             self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last if moved else -last,))
@@ -1072,30 +1083,27 @@ class SqliteEngine:
             What is known of the store now, if ``work`` did nothing but append.
 
         Raises:
-            apsw.Error: nothing was written.
+            apsw.Error: Nothing was written.
         """
         self._known = None
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             if known is None or not known.holds(connection):
                 known = _Known.read(connection)
             batch = _Batch(known, self._clock, self._bound, outlines=self._outlines)
             work(batch)
             batch.finish()
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         return known.committed()
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
+        ready = ReadyRequests(requests)
 
-        def write(connection: apsw.Connection, append_each: AppendEach) -> None:
-            self._known = self._batch(connection, lambda batch: append_each(batch.append), self._known)
+        def write(connection: apsw.Connection) -> None:
+            self._known = self._batch(connection, lambda batch: ready.append_by(batch.append), self._known)
 
-        commit_prepared(requests, lambda _, each: self.store.write(partial(write, append_each=each)))
+        if ready.rows:
+            self.store.write(write)
+        ready.settle()
 
     @_reads
     def entries(self, connection: apsw.Connection, place: Place, keyword: str | None) -> Sequence[LogEntry]:
@@ -1256,7 +1264,7 @@ class SqliteEngine:
         found = self.store.read(format_version, as_it_is=True) if self.store.is_there() else 0
         return found, FORMAT
 
-    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+    def upgrade(self, progress: Progress, *, create: bool) -> None:
         """Bring the file to the newest format, and compact it."""
         if create or self.store.is_there():
             progress(0, 2)
@@ -1265,20 +1273,20 @@ class SqliteEngine:
             self.store.write(_scrub)
         progress(2, 2)
 
-    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+    def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the database and the modes of its files."""
         name = self.store.name
         found: list[Finding] = []
         try:
             if not self.store.is_there():
-                advice = "check the path: a store is made by the first write"
-                return [Finding(kind=FindingKind.MISSING, part=name, problem="no store", advice=advice)]
+                return [no_store(name)]
             found += self.store.read(lambda connection: list(_of_file(connection, name)), as_it_is=True)
             found += self.store.read(lambda connection: list(_astray(connection, name)))
             found += checked_tenants(self, self.store.read(_all_tenants), progress)
         except (CorruptStoreError, NewerVersionError) as error:
             found.append(finding_of(error, name))
-        return [*found, *map(_exposed, filter(is_exposed, self.store.files()))]
+        open_files = filter(is_exposed, self.store.files())
+        return [*found, *(exposed(path.name, f"chmod go= {path}") for path in open_files)]
 
     def close(self) -> None:
         """Finish pending erasures, unless another process is in the way, and close the file."""
@@ -1535,21 +1543,7 @@ def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:
             advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
         )
     if _scrub_is_due(connection):
-        yield Finding(
-            kind=FindingKind.PENDING_ERASURE,
-            part=name,
-            problem="bytes of erased facts, or of an older format, may be left in the file",
-            advice="run `factmem erase`",
-        )
-
-
-def _exposed(path: Path) -> Finding:
-    return Finding(
-        kind=FindingKind.EXPOSED,
-        part=path.name,
-        problem="others than its owner may use it",
-        advice=f"run  chmod go= {path}",
-    )
+        yield pending_erasure(name, "bytes of erased facts, or of an older format, may be left in the file")
 
 
 def _tidy(connection: apsw.Connection) -> None:

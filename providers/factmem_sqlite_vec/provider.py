@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +13,7 @@ from factmem.abc import system_clock
 from factmem.abc.capabilities import KeepsFiles, ScansVectors, StoreLocation
 from factmem.abc.clock import Clock
 from factmem.legal_names import checked_path
+from factmem.progress import Progress, no_report
 from factmem.providers.threaded import DatabaseProvider, flag_option, seconds_option
 from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.engine import SqliteEngine
@@ -78,8 +79,8 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
         return SqliteVecMemoryProvider(path, clock=self._clock, busy_timeout=self._busy_timeout)
 
     @override
-    async def copy_to(self, path: Path, *, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._read(lambda engine: engine.store.copy_to(path, progress or (lambda done, of: None)))
+    async def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
+        await self._read(lambda engine: engine.store.copy_to(path, progress or no_report))
 
     @override
     async def check_unused(self) -> None:
@@ -104,5 +105,4 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
         return SqliteEngine(store, self._clock)
 
     def _codec(self) -> PageCodec:
-        """Return the codec of the file."""
         return PageCodec()

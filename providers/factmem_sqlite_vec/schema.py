@@ -12,7 +12,8 @@ import hashlib
 import itertools
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -31,6 +32,19 @@ Row: TypeAlias = tuple[Any, ...]
 def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
     """Return all rows of a query."""
     return connection.execute(sql, arguments).fetchall()
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Commit what the block writes; if it fails, nothing was written."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def format_version(connection: apsw.Connection) -> int:
@@ -384,8 +398,7 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     """
     if found_version(connection, name) == FORMAT:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         version = found_version(connection, name)
         if version == 0:
             connection.execute(f"{_TABLES}{VECTORS};{_INDEXES}")
@@ -393,11 +406,6 @@ def migrate(connection: apsw.Connection, name: str) -> None:
             _convert(connection, version)
             connection.execute(_INDEXES)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _foreign(name: str) -> CorruptStoreError:

@@ -24,10 +24,11 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
+from factmem.progress import Progress
 from factmem.providers.backups import refuse_unfinished_restore
 from factmem.providers.threaded import foreign_rows
 from factmem.short_work import may_wait
-from factmem_sqlite_vec.codecs import PageCodec, connected, is_unchanging
+from factmem_sqlite_vec.codecs import PageCodec, closing_on_error, connected, is_unchanging
 from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
 from factmem_sqlite_vec.sqlite_errors import (
     ReadError,
@@ -214,7 +215,7 @@ class Store:
         paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.codec.beside)]
         return [path for path in paths if path.exists()] + [left for path in paths for left in leftovers(path)]
 
-    def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
+    def copy_to(self, path: Path, progress: Progress) -> None:
         """Copy the database, as it is at one moment, with the files beside it; others may write meanwhile.
 
         Raises:
@@ -437,12 +438,8 @@ class Store:
         """Open the file for reading; return None if it is being created and still empty."""
         try:
             connection = self._another()
-            try:
-                with detecting_failed_reads(connection, self._another):
-                    made = found_version(connection, self.name) > 0
-            except BaseException:
-                connection.close()
-                raise
+            with closing_on_error(connection), detecting_failed_reads(connection, self._another):
+                made = found_version(connection, self.name) > 0
         except apsw.ReadOnlyError:
             if not self.codec.is_only_begun(self._path):
                 raise

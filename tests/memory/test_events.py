@@ -289,7 +289,8 @@ async def test_events_are_due_by_whatever_comes_first(
     assert len(unit.words) > 2
     times = [entry.recorded_at for entry in log]
     moments = {"first": min(times), "last": max(times), "now": clock()}
-    assert due_at(unit, trigger, moments["now"]) == moments[since] + after
+    triggered = attrs.evolve(unit, job=attrs.evolve(unit.job, trigger=trigger))
+    assert due_at(triggered, moments["now"]) == moments[since] + after
 
 
 async def test_a_long_event_counts_once() -> None:
@@ -481,7 +482,7 @@ async def test_a_trigger_reaches_no_further_than_time_does() -> None:
         assert submission.pending == 1
     log, _ = await log_of(provider)
     (unit,) = units_in(log, states_of(log), {})
-    assert due_at(unit, trigger, clock()) == dt.datetime.max.replace(tzinfo=dt.UTC)
+    assert due_at(unit, clock()) == dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
 # Events submitted concurrently, by one process or two, and many streams that are read together.

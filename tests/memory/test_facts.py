@@ -286,13 +286,18 @@ async def test_a_users_own_fact_is_chosen_before_those_of_any_other_subject(memo
     assert [record.value for record in (*listed, *(match.record for match in matches))] == ["Faro", "Faro"]
 
 
-async def test_where_a_user_has_no_fact_the_stronger_subject_is_chosen(memory: Memory, clock: FakeClock) -> None:
+async def test_where_a_user_has_no_fact_the_stronger_subject_is_chosen_that_is_no_other_person(
+    memory: Memory, clock: FakeClock
+) -> None:
     eve = memory.for_user("eve")
-    await eve.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=MemorySubject("boss", priority_level=5))
+    await eve.save(SingleFact(NAME, "Zoe", timestamp=clock()), subject=MemorySubject("boss", priority_level=2))
+    await eve.save(SingleFact(CITY, "Bern", timestamp=clock()), subject=MemorySubject("boss", priority_level=2))
+    await eve.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=MemorySubject("office", priority_level=5))
     clock.advance(dt.timedelta(minutes=1))
     await eve.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="Lena")
     await memory.save(SingleFact(CITY, "Bonn", timestamp=clock()), subject="user:carl")
     assert not_none(await eve.load(CITY)).value == "Rome"
+    assert (await eve.profile(Guest, partial=True)).known == {"city": "Rome"}
 
 
 async def test_where_a_user_has_no_fact_none_of_a_subject_without_a_rank_stands_for_it(clock: FakeClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import anyio
@@ -115,3 +116,23 @@ async def test_what_another_process_has_read_meanwhile_is_not_asked_about_again(
         outcomes = await submission.wait()
     assert (fast.asked, slow.asked) == (3, 2)
     assert [(outcome.failure, len(outcome)) for outcome in outcomes] == [(None, 1)] * 3
+
+
+async def many_left(provider: AgentMemoryProvider, count: int) -> None:
+    """Submit words, and close the memory before they are read."""
+    async with reading(provider, Slow()) as memory:
+        await memory.remember_many([talk(number) for number in range(count)])
+        raise KeyError
+
+
+async def test_what_resumes_a_backlog_together_divides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, count = InMemoryProvider(), 200
+    with pytest.raises(KeyError):
+        await many_left(provider, count)
+    detector, starts = Slow(free=2 * count), itertools.cycle((0, count // 2))
+    monkeypatch.setattr("factmem.memory.inbox.randrange", lambda stop: next(starts))
+    async with reading(provider, detector) as one, reading(provider, detector) as other:
+        submissions = [await memory.inbox.resume() for memory in (one, other)]
+        for submission in submissions:
+            assert len(await submission.wait()) == count
+    assert count <= detector.asked < 1.5 * count

@@ -23,6 +23,7 @@ VOCABULARY = {
     "lazy_names",
     "media",
     "patterns",
+    "progress",
     "legal_names",
     "records",
     "scopes",

@@ -16,7 +16,7 @@ from factmem.fold import Moment
 from factmem.recall import RecallFilter
 from factmem.recall.index.columns import Finder, Growing, Rows
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.outline_codec import outline_of
+from factmem.recall.index.outline_codec import outlines_of
 from factmem.recall.index.selection import selected
 from factmem.recall.index.source import rows_in_outline
 from factmem.recall.index.tenant_log import TenantLog
@@ -53,7 +53,7 @@ def note(number: int) -> Recorded:
 def new() -> list[Rows]:
     """Rows that are appended one by one while others read."""
     recorded = map(note, range(OLD, OLD + NEW))
-    return [rows_in_outline([item], [outline_of(item.assertion)]) for item in recorded]
+    return [rows_in_outline([item], outlines_of([item.assertion])) for item in recorded]
 
 
 def corpus_of(count: int) -> Corpus:

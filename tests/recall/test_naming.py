@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from factmem import Concept, Memory, MemorySubject, Message, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.recall.index.columns import subject_text
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, people_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
@@ -100,6 +100,34 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
         await memory.remember_many(["My mother can't eat nuts.", "We celebrate Nora on 9 June."])
         matches = await memory.recall(query)
     assert matches[0].record.value == first
+
+
+@pytest.mark.parametrize(
+    ("query", "answers"),
+    [
+        ("Who is my husband?", True),
+        ("Who is Zoe's husband?", False),
+        ("Who is my sister's husband?", False),
+        ("Does my sister have children?", False),
+        ("Do I have children?", True),
+    ],
+)
+async def test_a_relative_of_the_viewer_is_not_that_of_somebody_else(query: str, answers: bool) -> None:
+    async with Memory("memory:", viewer="Ann") as memory:
+        await memory.save(SingleFact(Concept.single("husband", "Whom the person is married to"), "Tom"))
+        await memory.save(MultipleFacts(Concept.multiple("children", "Names of the children"), ["Leo", "Ida"]))
+        assert (await memory.recall(query)).answers is answers
+
+
+async def test_a_subject_called_boss_is_another_person_than_the_viewer() -> None:
+    allergy = Concept.single("allergy", "Food that the person is allergic to")
+    async with Memory("memory:", viewer="Ann") as memory:
+        await memory.save(SingleFact(allergy, "milk"), subject=MemorySubject("boss", priority_level=2))
+        answers = [
+            (await memory.recall(question)).answers
+            for question in ("What am I allergic to?", "What is my boss allergic to?")
+        ]
+    assert answers == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Sequence
@@ -109,9 +110,6 @@ def written_into(text: str, block: Block | None, page: Page) -> str:
     begins = {start for start, _ in scanned(below).comments}
     is_hidden = scanned(text).open_fence is not None or len(text + gap) not in begins
     return made + newline * 2 + text if is_hidden else below
-
-
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 @attrs.frozen
@@ -259,6 +257,6 @@ class AgentsMdFacts:
             return
         before = state.content
         data = text.encode()
-        if before is not None and before.data.startswith(_BOM):
-            data = _BOM + data
+        if before is not None and before.data.startswith(codecs.BOM_UTF8):
+            data = codecs.BOM_UTF8 + data
         await to_thread.run_sync(lambda: replace_file(state.path, data, before, follow_links=self.follow_links))

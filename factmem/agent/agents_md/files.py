@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import os
@@ -16,7 +17,6 @@ from factmem.errors import CodecError, MemoryFileError, StateConflictError
 from factmem.legal_names import checked_path
 from factmem.private_files import replacing, sync_file, write_all
 
-_BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NEW_MODE: Final = 0o644
@@ -114,10 +114,10 @@ def decoded(data: bytes, name: str, *, cut: bool = False) -> str:
         CodecError: The content is not UTF-8. The message names the file and the offset, and quotes no content.
     """
     try:
-        return data.removeprefix(_BOM).decode()
+        return data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        if cut and error.end == len(data.removeprefix(_BOM)) and error.reason == "unexpected end of data":
-            return data.removeprefix(_BOM)[: error.start].decode()
+        if cut and error.end == len(data.removeprefix(codecs.BOM_UTF8)) and error.reason == "unexpected end of data":
+            return data.removeprefix(codecs.BOM_UTF8)[: error.start].decode()
         kind = "it looks like UTF-16" if data.startswith(_UTF_16) else f"byte {error.start} is wrong"
         raise CodecError(f"{name} is not UTF-8 ({kind}): save it as UTF-8") from None
 

@@ -164,7 +164,6 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> _Said:
 
 
 def _same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
-    """Return whether two values of a concept are equal."""
     return _identity(concept, one) == _identity(concept, other)
 
 
@@ -259,9 +258,9 @@ def page_of(
         more: Number of facts beside these, which count as left out.
     """
     records = list(records)
-    places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
+    places = _headings([*homes, *sorted({record.place for record in records}, key=_order)])
     headings = {place.key: heading for heading, place in places.items()}
-    made = ((record, bullet_of(record, headings[_place(record).key])) for record in records)
+    made = ((record, bullet_of(record, headings[record.place.key])) for record in records)
     fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= LONGEST_BULLET), limit))
     fitting.sort(key=lambda pair: _position(pair[0]))
     shown = tuple((record.id, bullet) for record, bullet in fitting)
@@ -353,17 +352,13 @@ def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_ou
         yield f"_{left_out} more are too long, too many, flagged or small talk, and not shown here._"
 
 
-def _place(record: FactRecord[Any]) -> Place:
-    return Place(record.subject, record.scope)
-
-
 def _order(place: Place) -> tuple[int, str, tuple[int, int], str]:
     return (place.subject.priority_level, str(place.subject), place.scope.narrowness, str(place.scope))
 
 
 def _position(record: FactRecord[Any]) -> tuple[object, ...]:
-    free = record.concept.keyword == STATEMENT.keyword
-    return (*_order(_place(record)), free, record.concept.keyword, record.timestamp, record.revision)
+    free = record.is_statement
+    return (*_order(record.place), free, record.concept.keyword, record.timestamp, record.revision)
 
 
 _MOST_COMPARED: Final = 2_500
@@ -420,6 +415,35 @@ def reconciled(
     return _Reconciliation(page, records, concepts).of(shown, bullets)
 
 
+@attrs.frozen(eq=False)
+class _Old:
+    """A record whose bullet is not on the page any more.
+
+    Attributes:
+        record: The record.
+        shown_as: Digest of the bullet that it was rendered as.
+    """
+
+    record: FactRecord[Any]
+    shown_as: str
+
+
+@attrs.frozen(eq=False)
+class _New:
+    """A bullet that was not rendered, and what it says."""
+
+    bullet: Bullet
+    said: _Said
+
+
+@attrs.define
+class _Group:
+    """The old and the new bullets of one concept at one place."""
+
+    olds: list[_Old] = attrs.field(factory=list)
+    news: list[_New] = attrs.field(factory=list)
+
+
 class _Reconciliation:
     """One comparison of a page as it was rendered with its edited bullets."""
 
@@ -433,91 +457,80 @@ class _Reconciliation:
 
     def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
         touched, fresh = _unmatched(shown, bullets)
-        groups: dict[tuple[str, str], tuple[list[tuple[str, str]], list[tuple[Bullet, _Said]]]]
-        groups = defaultdict(lambda: ([], []))
-        for id, digest in touched:
+        groups: dict[tuple[str, str], _Group] = defaultdict(_Group)
+        for id, digest in dict.fromkeys(touched):
             if (record := self.records.get(id)) is not None:
-                groups[self._heading(record), record.concept.keyword][0].append((id, digest))
+                groups[self._heading(record), record.concept.keyword].olds.append(_Old(record, digest))
         for bullet in fresh:
             said = said_in(bullet, self.concepts)
-            groups[bullet.heading, said.concept.keyword][1].append((bullet, said))
-        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[str](), list[tuple[Bullet, _Said]]()
-        for olds, news in groups.values():
-            pairs = self._paired(olds, news)
-            revised += [self._revision(old, said) for old, (_, said) in pairs if not self._is_same(old, said)]
-            gone += [self._unchanged(old) for old in olds if old not in [pair[0] for pair in pairs]]
-            new += [item for item in news if item not in [pair[1] for pair in pairs]]
+            groups[bullet.heading, said.concept.keyword].news.append(_New(bullet, said))
+        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[FactRecord[Any]](), list[_New]()
+        for group in groups.values():
+            pairs = _paired(group.olds, group.news)
+            for old, edited in pairs.items():
+                if not _same_value(old.record.concept, old.record.value, edited.said.value):
+                    revised.append((self._unchanged(old), edited.said.value))
+            gone += [self._unchanged(old) for old in group.olds if old not in pairs]
+            taken = [edited.bullet for edited in pairs.values()]
+            new += [item for item in group.news if item.bullet not in taken]
         added = list[tuple[Place, _Said]]()
-        for bullet, said in new:
-            if not self._is_known(bullet, said, gone, added):
-                added.append((self.page.places[bullet.heading], said))
-        return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
+        for item in new:
+            if not self._is_known(item, gone, added):
+                added.append((self.page.places[item.bullet.heading], item.said))
+        return Edits(revised=tuple(revised), retracted=tuple(gone), added=tuple(added))
 
     def _heading(self, record: FactRecord[Any]) -> str:
-        return self.headings[Place(record.subject, record.scope).key]
+        return self.headings[record.place.key]
 
-    def _is_same(self, old: tuple[str, str], said: _Said) -> bool:
-        record = self.records[old[0]]
-        return _same_value(record.concept, record.value, said.value)
-
-    def _revision(self, old: tuple[str, str], said: _Said) -> tuple[FactRecord[Any], Any]:
-        return self.records[self._unchanged(old)], said.value
-
-    def _unchanged(self, old: tuple[str, str]) -> str:
-        """Return the id of a record, after checking that it is unchanged since it was rendered."""
-        id, shown_as = old
-        record = self.records[id]
-        if bullet_of(record, self._heading(record)).digest != shown_as:
+    def _unchanged(self, old: _Old) -> FactRecord[Any]:
+        """Return a record, after checking that it is unchanged since it was rendered."""
+        record = old.record
+        if bullet_of(record, self._heading(record)).digest != old.shown_as:
             raise StateConflictError(
                 f"what is known of {record.concept.keyword} was changed by somebody else as well: "
                 "revert your edit of it, read the page again, and edit the new text"
             )
-        return id
+        return record
 
-    def _paired(
-        self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, _Said]]
-    ) -> list[tuple[tuple[str, str], tuple[Bullet, _Said]]]:
-        """Pair new bullets with the records that they edit, all of one concept and place."""
-        free = bool(news) and news[0][1].concept.keyword == STATEMENT.keyword
-        if len(olds) * len(news) > _MOST_COMPARED:
-            return [] if free else list(zip(olds, news, strict=False))
-        alike = [(self._likeness(old, new), old, number) for old in olds for number, new in enumerate(news)]
-        pairs: dict[tuple[str, str], int] = {}
-        for likeness, old, number in sorted(alike, key=lambda item: -item[0]):
-            if likeness >= _ALIKE and old not in pairs and number not in pairs.values():
-                pairs[old] = number
-        rest = [number for number in range(len(news)) if number not in pairs.values()]
-        unpaired = [old for old in olds if old not in pairs]
-        # A value in place of another one is an edit; a sentence in place of another one need not be.
-        if len(rest) == len(unpaired) and not free:
-            pairs.update(zip(unpaired, rest, strict=True))
-        return [(old, news[number]) for old, number in pairs.items()]
-
-    def _likeness(self, old: tuple[str, str], new: tuple[Bullet, _Said]) -> float:
-        """Return the similarity of two values by their words, from 0 to 1."""
-        one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
-        return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
-
-    def _is_known(self, bullet: Bullet, said: _Said, gone: Sequence[str], added: Sequence[tuple[Place, _Said]]) -> bool:
+    def _is_known(self, item: _New, gone: Iterable[FactRecord[Any]], added: Iterable[tuple[Place, _Said]]) -> bool:
         """Return whether a value is at its place already, or is about to be added."""
-        place, concept = self.page.places[bullet.heading], said.concept
-        values = [
-            record.value
-            for record in self.records.values()
-            if record.id not in gone
-            and record.concept.keyword == concept.keyword
-            and Place(record.subject, record.scope).key == place.key
-        ]
-        values += [
-            other.value for there, other in added if there.key == place.key and other.concept.keyword == concept.keyword
-        ]
-        if any(_same_value(concept, value, said.value) for value in values):
+        place, concept = self.page.places[item.bullet.heading], item.said.concept
+        lost = {record.id for record in gone}
+        left = [record for record in self.records.values() if record.id not in lost]
+        known = [(record.place, record.concept, record.value) for record in left]
+        known += [(there, said.concept, said.value) for there, said in added]
+        values = [value for there, of, value in known if there.key == place.key and of.keyword == concept.keyword]
+        if any(_same_value(concept, value, item.said.value) for value in values):
             return True
         if values and concept.fact_type is FactType.SINGLE:
             raise InvalidDataError(
-                f"line {bullet.line}: {concept.keyword} has one value, and another bullet gives it: edit that one"
+                f"line {item.bullet.line}: {concept.keyword} has one value, and another bullet gives it: edit that one"
             )
         return False
+
+
+def _paired(olds: Sequence[_Old], news: Sequence[_New]) -> dict[_Old, _New]:
+    """Pair new bullets with the records that they edit, all of one concept and place."""
+    free = bool(news) and news[0].said.concept.keyword == STATEMENT.keyword
+    if len(olds) * len(news) > _MOST_COMPARED:
+        return {} if free else dict(zip(olds, news, strict=False))
+    alike = [(_likeness(old, new), old, new) for old in olds for new in news]
+    pairs: dict[_Old, _New] = {}
+    for likeness, old, new in sorted(alike, key=lambda item: -item[0]):
+        if likeness >= _ALIKE and old not in pairs and new not in pairs.values():
+            pairs[old] = new
+    rest = [new for new in news if new not in pairs.values()]
+    unpaired = [old for old in olds if old not in pairs]
+    # A value in place of another one is an edit; a sentence in place of another one need not be.
+    if len(rest) == len(unpaired) and not free:
+        pairs.update(zip(unpaired, rest, strict=True))
+    return pairs
+
+
+def _likeness(old: _Old, new: _New) -> float:
+    """Return the similarity of two values by their words, from 0 to 1."""
+    one, other = (_WORD.findall(str(value)) for value in (old.record.value, new.said.value))
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _unmatched(

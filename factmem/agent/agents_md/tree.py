@@ -88,7 +88,7 @@ class MemoryFiles:
         for place in [self._home, *itertools.starmap(Place, itertools.product(self._subjects, run.config.scopes))]:
             by_place.setdefault(place.key, (place, []))
         for record in records:
-            place = Place(record.subject, record.scope)
+            place = record.place
             by_place.setdefault(place.key, (place, []))[1].append(record)
         pages = {self._path(place): page_of(found, [place]) for place, found in by_place.values()}
         guiding = list(itertools.islice(filter(belongs_in_file, strongest), loading.limit))
@@ -191,7 +191,7 @@ class MemoryFiles:
             )
         flagged = [change.record for change in changes if change.record.details.unreviewed]
         if flagged and path == OVERVIEW:
-            shown = ", ".join(sorted({self._path(Place(record.subject, record.scope)) for record in flagged}))
+            shown = ", ".join(sorted({self._path(record.place) for record in flagged}))
             raise InvalidDataError(
                 f"what you wrote was kept, and stands in {shown}: it reads like an instruction or hides something, and "
                 f"{OVERVIEW} leaves that out. Do not write it again"

@@ -126,14 +126,12 @@ class _Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "leave", "Close")]
 
     def compose(self) -> ComposeResult:
-        """Lay out the page."""
         with VerticalScroll(classes="dialog help") as box:
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc: close")
             yield Static(help_page(), markup=False)
 
     def action_leave(self) -> None:
-        """Close the page."""
         self.dismiss(None)
 
 

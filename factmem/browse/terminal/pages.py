@@ -24,7 +24,7 @@ from textual.worker import Worker, WorkerState
 
 from factmem.browse.browser import AgentQuestion, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
-from factmem.browse.record_rows import is_current, is_statement, shape_of, value_of
+from factmem.browse.record_rows import is_current, shape_of, value_of
 from factmem.browse.terminal.pictures import (
     axis_of,
     block_of,
@@ -870,7 +870,7 @@ class _EditDialog(_Dialog[Change]):
 
 
 def _listed(records: Sequence[FactRecord[Any]]) -> Content:
-    names = (("" if is_statement(it) else f"{plain(it.concept.keyword, 60)}  ", it) for it in records[:20])
+    names = (("" if it.is_statement else f"{plain(it.concept.keyword, 60)}  ", it) for it in records[:20])
     lines = [f"• {name}{plain(value_of(record), 160)}" for name, record in names]
     if len(records) > len(lines):
         lines.append(f"and {len(records) - len(lines):,} more")

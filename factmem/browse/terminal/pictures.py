@@ -24,10 +24,8 @@ from factmem.memory.dead_letters import DeadLetter
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.records import AssertionState, FactRecord
 
-_LONGEST_ON_A_PAGE: Final = 20_000
-"""Maximum length of a value on its own page, in characters."""
-
 _MUTED: Final = "$foreground 60%"
+_NEW_LINE: Final = Content("\n")
 _NAME: Final = "bold $text-primary"
 _LONGEST: Final = 20_000
 """Maximum number of characters of one text on a page: a longer one is cut, and the export has all of it."""
@@ -115,7 +113,7 @@ def preview_of(item: FactRecord[Any] | RecallMatch | None, width: int) -> Conten
         case RecallMatch() as hit:
             block = _styled(record_block(hit.record, with_id=False))
             notes = [_styled([note]) for note in match_notes(hit)]
-            return _lines([block, *_scored(hit, width), *notes])
+            return _NEW_LINE.join([block, *_scored(hit, width), *notes])
         case record:
             return _styled(record_block(record, with_id=False))
 
@@ -135,7 +133,7 @@ def _scored(hit: RecallMatch, width: int) -> Iterable[Content]:
 
 def body_of(page: Biography) -> Content:
     """Return the upper part of a record's page: its value, its evidence and its details."""
-    block = record_block(page.record, with_id=False, all_evidence=True, longest=_LONGEST_ON_A_PAGE)
+    block = record_block(page.record, with_id=False, all_evidence=True, longest=_LONGEST)
     return _styled([*block, Text(""), *detail_lines(page.record)])
 
 
@@ -202,9 +200,5 @@ def outcome_of(verb: str, done: Sequence[Change]) -> str:
     return f"{verb} {counted(len(done), 'record')}." if done else "Nothing changed."
 
 
-def _lines(lines: Iterable[Content]) -> Content:
-    return Content("\n").join(lines)
-
-
 def _styled(lines: Iterable[Text]) -> Content:
-    return _lines(map(Content.from_rich_text, lines))
+    return _NEW_LINE.join(map(Content.from_rich_text, lines))

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Input, Static, TextArea, Tree
 from textual.widgets.tree import TreeNode
 
 from factmem.browse.browser import Narrowing, Overview
-from factmem.browse.record_rows import is_general, is_statement, largest, ranked, value_of
+from factmem.browse.record_rows import is_general, largest, ranked, value_of
 from factmem.browse.terminal.pictures import bar, plain, preview_of
 from factmem.browse.texts import masked, shown
 from factmem.errors import FactMemError
@@ -251,7 +251,7 @@ class RecordTable(DataTable[Text]):
         row = _row_of(item)
         over = row.state in (AssertionState.RETRACTED, AssertionState.SUPERSEDED)
         fact = _cell("").append(plain(value_of(row), 300), "dim strike" if over else "")
-        if not is_statement(row):
+        if not row.is_statement:
             fact = (
                 _cell("").append(plain(row.concept.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
             )

@@ -357,11 +357,9 @@ class _Sending(io.RawIOBase):
         self._send = send
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, data: Buffer) -> int:
-        """Send some bytes."""
         body = bytes(data)
         part: Message = {"type": "http.response.body", "body": body, "more_body": True}
         from_thread.run(self._send, part)  # type: ignore[arg-type]  # servers give a coroutine function

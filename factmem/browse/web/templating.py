@@ -16,7 +16,6 @@ from factmem.browse.record_rows import (
     details_of,
     is_current,
     is_general,
-    is_statement,
     largest,
     quotes_of,
     ranked,
@@ -61,7 +60,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.tests.update(current=is_current, general=is_general, statement=is_statement)
+    made.tests.update(current=is_current, general=is_general)
     made.filters.update(
         bars=bars_of,
         cut=_cut,

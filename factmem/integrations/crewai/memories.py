@@ -21,7 +21,7 @@ from pydantic import PrivateAttr
 from factmem.abc.detector import Message
 from factmem.agent import Lessons
 from factmem.agent.chat_history import DictFormat, spoken
-from factmem.agent.config import RunIdentity
+from factmem.agent.config import NOBODY, RunIdentity
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.crewai.storage import FactMemStorage, run_of, working_for
@@ -53,7 +53,6 @@ class _Block(MemoryMatch):
     """The memory block as one match, which is rendered unchanged."""
 
     def format(self) -> str:
-        """Return the block."""
         return self.record.content
 
 
@@ -161,7 +160,7 @@ def _saver(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
         try:
             run_of(memory).finish_blocking(messages)
         finally:
-            working_for.set(RunIdentity())  # later runs in this context have no identity until they set one
+            working_for.set(NOBODY)  # later runs in this context have no identity until they set one
         return output
 
     return save

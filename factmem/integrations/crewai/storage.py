@@ -13,15 +13,14 @@ import math
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import attrs
 from anyio import to_thread
 
-from factmem.agent.config import AgentMemoryConfig, RunIdentity, Store
+from factmem.agent.config import NOBODY, AgentMemoryConfig, RunIdentity, Store
 from factmem.agent.plugin import AgentMemory
-from factmem.agent.rendering import written
+from factmem.agent.rendering import as_text
 from factmem.agent.run import MemoryRun
 from factmem.details import FactDetails, MetadataMerge, Origin
 from factmem.detection.redaction import redact
@@ -76,7 +75,6 @@ class _Entry:
 
     @classmethod
     def of(cls, record: MemoryRecord, *, private: bool) -> Self:
-        """Return the entry of a record."""
         import numpy as np
 
         vector = np.asarray(record.embedding, dtype="<f4").tobytes() if record.embedding else None
@@ -138,7 +136,6 @@ class _Shown:
 
     @property
     def vector(self) -> NDArray[np.float32] | None:
-        """Vector that CrewAI saved with the record."""
         import numpy as np
 
         packed = self.entry.vector
@@ -182,138 +179,201 @@ def _children(found: Sequence[_Shown], path: str) -> list[str]:
     return sorted({"/" + "/".join(item.path[:depth]) for item in found if len(item.path) >= depth})
 
 
-def _view(run: MemoryRun, memory: Memory) -> Memory:
-    """Return the view of the run, including flagged records; without a user, also CrewAI's private records."""
-    seen = run.view(memory if run.identity.user_id is not None else memory.view(viewer=OWNER))
-    return seen.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
-
-
-def _below(run: MemoryRun, path: str | None) -> MemoryScope:
-    scope = run.config.home
-    for segment in _segments_of(path):
-        scope /= segment
-    return scope
-
-
-async def _seen(
-    run: MemoryRun,
-    memory: Memory,
-    *,
-    path: str | None = None,
-    categories: Sequence[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> list[_Shown]:
-    """Return the records visible to CrewAI, newest first.
+class _Records:
+    """The records that CrewAI sees in a run: its own, and the facts of others.
 
     Args:
-        run: The current run.
+        run: The run.
         memory: The run's memory, in its event loop.
-        path: Path of the records, including its subtree.
-        categories: Categories of which a record must have one.
-        metadata: Entries that a record's metadata must have.
     """
-    wanted = _segments_of(path)
-    facts = await _view(run, memory).list_records(strongest=True, subjects=(run.user, *run.config.subjects))
-    found = [
-        item
-        for fact in facts
-        for item in _shown(run, fact)
-        if item.path[: len(wanted)] == wanted
-        and (not categories or not set(categories).isdisjoint(item.entry.categories))
-        and all(item.entry.metadata.get(name, ...) == value for name, value in (metadata or {}).items())
-    ]
-    return sorted(found, key=lambda item: item.created_at, reverse=True)
 
+    def __init__(self, run: MemoryRun, memory: Memory) -> None:
+        self._user, self._config = run.user, run.config
+        # Without a user, CrewAI's private records belong to the crew.
+        seen = run.view(memory if run.identity.user_id is not None else memory.view(viewer=OWNER))
+        self._view = seen.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
 
-def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[_Shown]:
-    """Return CrewAI's records of a fact, latest last."""
-    home, segments = run.config.home, fact.scope.segments
-    inside = fact.scope.kind is home.kind and home.contains(fact.scope)
-    named = segments[len(home.segments) :] if inside else segments
-    path = tuple(segment.replace("/", "%2F") for segment in named)
-    details, keyword = fact.details, fact.concept.keyword
-    own = inside and fact.subject.key == run.user.key and _OURS in details.metadata
-    value = written(fact.value, fact.concept.value_type)
-    of_fact = _Entry(
-        ids=(),
-        content=value if keyword == STATEMENT.keyword else f"{keyword}: {value}",
-        categories=details.categories,
-        metadata={key: value for key, value in details.metadata.items() if key != _OURS},
-        importance=details.importance,
-        source=details.source,
-        created_at=_naive(fact.timestamp).isoformat(),
-    )
-    noted = details.metadata.get(_OURS)
-    noted = noted if isinstance(noted, dict) else {}
-    latest = of_fact.read(noted)
-    twins = [attrs.evolve(of_fact, private=latest.private).read(twin) for twin in noted.get("twins", ())]
-    earlier = [_Shown(fact, path, own, twin, twin.ids) for twin in twins]
-    return [*earlier, _Shown(fact, path, own, latest, (fact.id, *latest.ids))]
+    async def seen(
+        self,
+        path: str | None = None,
+        categories: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[_Shown]:
+        """Return the records in the subtree of a path, newest first.
+
+        Args:
+            path: The path.
+            categories: Categories of which a record must have one.
+            metadata: Entries that a record's metadata must have.
+        """
+        wanted = _segments_of(path)
+        facts = await self._view.list_records(strongest=True, subjects=(self._user, *self._config.subjects))
+        found = [
+            item
+            for fact in facts
+            for item in self._read(fact)
+            if item.path[: len(wanted)] == wanted
+            and (not categories or not set(categories).isdisjoint(item.entry.categories))
+            and all(item.entry.metadata.get(name, ...) == value for name, value in (metadata or {}).items())
+        ]
+        return sorted(found, key=lambda item: item.created_at, reverse=True)
+
+    async def save(self, records: Sequence[MemoryRecord]) -> None:
+        """Save records, or none of them if one is not legal."""
+        if not records:
+            return
+        known = await self.seen()
+        given = [_checked(record) for record in records]
+        _check_vectors(known, given)
+        places = self._by_place(known)
+        for record in given:
+            await self._keep(record, places, private=record.private)
+
+    async def update(self, record: MemoryRecord) -> None:
+        """Update a record in place, or move it to its new place."""
+        known = await self.seen()
+        present = next((item for item in known if record.id in item.ids), None)
+        if present is None:
+            raise RecordNotFoundError("no record that CrewAI sees has this id")
+        record = _checked(record)
+        _check_vectors(known, [record])
+        private = record.private or present.entry.private
+        if private and record.source is None:
+            record = record.model_copy(update={"source": present.entry.source})
+        places, fact = self._by_place(known), present.fact
+        scope, owned = self._below(record.scope), private or self._config.saving.private
+        there = _place(record.content, scope, owned=owned)
+        alone = len(self._read(fact)) == 1 and present.entry.without({record.id}) is None
+        here = (scope.segments, owned) == (fact.scope.segments, fact.private)
+        if present.own and here and alone and places.get(there, [present])[0].fact.id == fact.id:
+            await self._write(fact, scope, [_Entry.of(record, private=private)])
+            return
+        await self._keep(record, places, private=private)
+        if present.own and places[there][-1].fact.id != fact.id:
+            await self._take_out([present], ids={record.id}, reason="moved by CrewAI")
+
+    async def delete(
+        self,
+        path: str | None,
+        categories: Sequence[str] | None,
+        ids: Sequence[str] | None,
+        older_than: dt.datetime | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> int:
+        """Retract CrewAI's records that pass all filters, and return their number."""
+        if path is None and not (categories or ids or older_than or metadata):
+            raise InvalidDataError('say what to delete: scope_prefix="/" deletes everything, and reset() erases it')
+        doomed = [
+            item
+            for item in await self.seen(path, categories, metadata)
+            if item.own
+            and (not ids or not set(ids).isdisjoint(item.ids))
+            and (older_than is None or item.created_at < _naive(_aware(older_than)))
+        ]
+        await self._take_out(doomed, ids=set(ids or ()), reason="deleted by CrewAI")
+        return len(doomed)
+
+    async def erase(self, path: str | None) -> None:
+        """Erase CrewAI's records below a path."""
+        scope = self._below(path)
+        doomed = await self._view.forget(scope=scope, subject=self._user, concepts=[STATEMENT], dry_run=True)
+        if ids := [record.id for record in doomed if _OURS in record.details.metadata]:
+            await self._view.forget(*ids)
+
+    def _below(self, path: str | None) -> MemoryScope:
+        scope = self._config.home
+        for segment in _segments_of(path):
+            scope /= segment
+        return scope
+
+    def _read(self, fact: FactRecord[Any]) -> list[_Shown]:
+        """Return CrewAI's records of a fact, latest last."""
+        home, segments = self._config.home, fact.scope.segments
+        inside = fact.scope.kind is home.kind and home.contains(fact.scope)
+        named = segments[len(home.segments) :] if inside else segments
+        path = tuple(segment.replace("/", "%2F") for segment in named)
+        details = fact.details
+        own = inside and fact.subject.key == self._user.key and _OURS in details.metadata
+        of_fact = _Entry(
+            ids=(),
+            content=as_text(fact),
+            categories=details.categories,
+            metadata={key: value for key, value in details.metadata.items() if key != _OURS},
+            importance=details.importance,
+            source=details.source,
+            created_at=_naive(fact.timestamp).isoformat(),
+        )
+        noted = details.metadata.get(_OURS)
+        noted = noted if isinstance(noted, dict) else {}
+        latest = of_fact.read(noted)
+        twins = [attrs.evolve(of_fact, private=latest.private).read(twin) for twin in noted.get("twins", ())]
+        earlier = [_Shown(fact, path, own, twin, twin.ids) for twin in twins]
+        return [*earlier, _Shown(fact, path, own, latest, (fact.id, *latest.ids))]
+
+    def _by_place(self, items: Iterable[_Shown]) -> _Places:
+        facts = {item.fact.id: self._read(item.fact) for item in items if item.own}
+        return {_place(it[-1].fact.value, it[-1].fact.scope, owned=it[-1].entry.private): it for it in facts.values()}
+
+    async def _keep(self, record: MemoryRecord, places: _Places, *, private: bool) -> None:
+        """Add a record to the fact with its content, or make that."""
+        scope, entry = self._below(record.scope), _Entry.of(record, private=private)
+        there = _place(record.content, scope, owned=private or self._config.saving.private)
+        present = places.get(there, ())
+        others = [left for item in present if (left := item.entry.without({record.id})) is not None]
+        same = [other for other in others if other.is_like(entry)]
+        entry = attrs.evolve(entry, ids=(*(id for other in same for id in other.ids), record.id))
+        entries = [*(other for other in others if other not in same), entry]
+        places[there] = self._read(await self._write(present[-1].fact if present else None, scope, entries))
+
+    async def _write(
+        self, fact: FactRecord[Any] | None, scope: MemoryScope, entries: Sequence[_Entry]
+    ) -> FactRecord[Any]:
+        """Store the records of a fact, latest last; without a fact, make one."""
+        *twins, latest = entries
+        noted = latest.stored("content", "categories", "metadata", "importance")
+        if twins:
+            noted["twins"] = [twin.stored(*(["content"] if twin.content == latest.content else [])) for twin in twins]
+        fields: dict[str, Any] = {
+            "importance": latest.importance,
+            "categories": latest.categories,
+            "source": latest.source,
+            "metadata": {**latest.metadata, _OURS: noted},
+        }
+        if fact is not None:
+            words: dict[str, Any] = {} if latest.content == fact.value else {"value": latest.content}
+            change = await self._view.update(fact.id, merge=MetadataMerge.OVERWRITE, **fields, **words)
+            return change.record
+        # It was written by CrewAI's model from the output of tasks.
+        details = FactDetails(origin=Origin.ASSISTANT, **fields)
+        moment = _aware(dt.datetime.fromisoformat(latest.created_at))
+        statement = MultipleFacts(STATEMENT, (latest.content,), timestamp=moment)
+        private = latest.private or self._config.saving.private
+        (kept,) = await self._view.save(statement, subject=self._user, scope=scope, details=details, private=private)
+        return kept
+
+    async def _take_out(self, gone: Sequence[_Shown], *, ids: Collection[str], reason: str) -> None:
+        """Retract records; other records of the same fact stay, and so do records that have ids beside these."""
+        doomed = list[str]()
+        for id, of_fact in itertools.groupby(sorted(gone, key=lambda item: item.fact.id), lambda item: item.fact.id):
+            items = list(of_fact)
+            left = [
+                (item.entry.without(ids) if ids and id not in ids else None) if item in items else item.entry
+                for item in self._read(items[0].fact)
+            ]
+            if entries := [entry for entry in left if entry is not None]:
+                await self._write(items[0].fact, items[0].fact.scope, entries)
+            else:
+                doomed.append(id)
+        if doomed:
+            await self._view.retract(*doomed, reason=reason)
 
 
 _Place: TypeAlias = tuple[str, tuple[str, ...], bool]
 _Places: TypeAlias = dict[_Place, list[_Shown]]
 
 
-def _by_place(run: MemoryRun, items: Iterable[_Shown]) -> _Places:
-    facts = {item.fact.id: _shown(run, item.fact) for item in items if item.own}
-    return {_place(it[-1].fact.value, it[-1].fact.scope, owned=it[-1].entry.private): it for it in facts.values()}
-
-
 def _place(content: str, scope: MemoryScope, *, owned: bool) -> _Place:
     return (unicodedata.normalize("NFC", content), scope.segments, owned)
-
-
-async def _saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecord]) -> None:
-    """Save records, or none of them if one is not legal."""
-    if not records:
-        return
-    known = await _seen(run, memory)
-    given = [_checked(record) for record in records]
-    _check_vectors(known, given)
-    places = _by_place(run, known)
-    for record in given:
-        await _keep(run, memory, record, places, private=record.private)
-
-
-async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, places: _Places, *, private: bool) -> None:
-    """Add a record to the fact with its content, or make that."""
-    scope, entry = _below(run, record.scope), _Entry.of(record, private=private)
-    there = _place(record.content, scope, owned=private or run.config.saving.private)
-    present = places.get(there, ())
-    others = [left for item in present if (left := item.entry.without({record.id})) is not None]
-    same = [other for other in others if other.is_like(entry)]
-    entry = attrs.evolve(entry, ids=(*(id for other in same for id in other.ids), record.id))
-    entries = [*(other for other in others if other not in same), entry]
-    places[there] = _shown(run, await _write(run, memory, present[-1].fact if present else None, scope, entries))
-
-
-async def _write(
-    run: MemoryRun, memory: Memory, fact: FactRecord[Any] | None, scope: MemoryScope, entries: Sequence[_Entry]
-) -> FactRecord[Any]:
-    """Store the records of a fact, latest last; without a fact, make one."""
-    *twins, latest = entries
-    noted = latest.stored("content", "categories", "metadata", "importance")
-    if twins:
-        noted["twins"] = [twin.stored(*(["content"] if twin.content == latest.content else [])) for twin in twins]
-    fields: dict[str, Any] = {
-        "importance": latest.importance,
-        "categories": latest.categories,
-        "source": latest.source,
-        "metadata": {**latest.metadata, _OURS: noted},
-    }
-    if fact is not None:
-        words: dict[str, Any] = {} if latest.content == fact.value else {"value": latest.content}
-        change = await _view(run, memory).update(fact.id, merge=MetadataMerge.OVERWRITE, **fields, **words)
-        return change.record
-    # It was written by CrewAI's model from the output of tasks.
-    details = FactDetails(origin=Origin.ASSISTANT, **fields)
-    statement = MultipleFacts(
-        STATEMENT, (latest.content,), timestamp=_aware(dt.datetime.fromisoformat(latest.created_at))
-    )
-    private = latest.private or run.config.saving.private
-    (kept,) = await _view(run, memory).save(statement, subject=run.user, scope=scope, details=details, private=private)
-    return kept
 
 
 def _checked(record: MemoryRecord) -> MemoryRecord:
@@ -339,85 +399,9 @@ def _check_vectors(known: Iterable[_Shown], records: Iterable[MemoryRecord]) -> 
             raise VectorSizeError(stored, size)
 
 
-async def _updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> None:
-    """Update a record in place, or move it to its new place."""
-    known = await _seen(run, memory)
-    present = next((item for item in known if record.id in item.ids), None)
-    if present is None:
-        raise RecordNotFoundError("no record that CrewAI sees has this id")
-    record = _checked(record)
-    _check_vectors(known, [record])
-    private = record.private or present.entry.private
-    if private and record.source is None:
-        record = record.model_copy(update={"source": present.entry.source})
-    places, fact = _by_place(run, known), present.fact
-    scope, owned = _below(run, record.scope), private or run.config.saving.private
-    there = _place(record.content, scope, owned=owned)
-    alone = len(_shown(run, fact)) == 1 and present.entry.without({record.id}) is None
-    here = (scope.segments, owned) == (fact.scope.segments, fact.private)
-    if present.own and here and alone and places.get(there, [present])[0].fact.id == fact.id:
-        await _write(run, memory, fact, scope, [_Entry.of(record, private=private)])
-        return
-    await _keep(run, memory, record, places, private=private)
-    if present.own and places[there][-1].fact.id != fact.id:
-        await _without(run, memory, [present], ids={record.id}, reason="moved by CrewAI")
-
-
-async def _without(
-    run: MemoryRun, memory: Memory, gone: Sequence[_Shown], *, ids: Collection[str] = (), reason: str
-) -> None:
-    """Retract records; other records of the same fact stay, and so do records that have further ids beside these."""
-    doomed = list[str]()
-    for id, of_fact in itertools.groupby(sorted(gone, key=lambda item: item.fact.id), lambda item: item.fact.id):
-        items = list(of_fact)
-        left = [
-            (item.entry.without(ids) if ids and id not in ids else None) if item in items else item.entry
-            for item in _shown(run, items[0].fact)
-        ]
-        if entries := [entry for entry in left if entry is not None]:
-            await _write(run, memory, items[0].fact, items[0].fact.scope, entries)
-        else:
-            doomed.append(id)
-    if doomed:
-        await _view(run, memory).retract(*doomed, reason=reason)
-
-
-async def _deleted(
-    run: MemoryRun,
-    memory: Memory,
-    *,
-    path: str | None,
-    categories: Sequence[str] | None,
-    ids: Sequence[str] | None,
-    older_than: dt.datetime | None,
-    metadata: Mapping[str, Any] | None,
-) -> int:
-    """Retract CrewAI's records that pass all filters, and return their number."""
-    if path is None and not (categories or ids or older_than or metadata):
-        raise InvalidDataError('say what to delete: scope_prefix="/" deletes everything, and reset() erases it')
-    doomed = [
-        item
-        for item in await _seen(run, memory, path=path, categories=categories, metadata=metadata)
-        if item.own
-        and (not ids or not set(ids).isdisjoint(item.ids))
-        and (older_than is None or item.created_at < _naive(_aware(older_than)))
-    ]
-    await _without(run, memory, doomed, ids=set(ids or ()), reason="deleted by CrewAI")
-    return len(doomed)
-
-
-async def _erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
-    """Erase CrewAI's records below a path."""
-    view, scope = _view(run, memory), _below(run, path)
-    doomed = await view.forget(scope=scope, subject=run.user, concepts=[STATEMENT], dry_run=True)
-    if ids := [record.id for record in doomed if _OURS in record.details.metadata]:
-        await view.forget(*ids)
-
-
-_NOBODY: Final = RunIdentity()
 _MOST_TEXTS: Final = 10_000
 
-working_for: ContextVar[RunIdentity] = ContextVar("factmem_crewai_run", default=_NOBODY)
+working_for: ContextVar[RunIdentity] = ContextVar("factmem_crewai_run", default=NOBODY)
 """Identity of a crew, from the inputs of its kickoff."""
 
 
@@ -472,11 +456,11 @@ class FactMemStorage:
             VectorSizeError: A vector differs in size from the stored ones.
             InvalidDataError: A record has no content, or a value that cannot be stored.
         """
-        self._blocking(partial(_saved, records=records))
+        self._blocking(lambda kept: kept.save(records))
 
     async def asave(self, records: list[MemoryRecord]) -> None:
         """See `save`."""
-        await self._asking(partial(_saved, records=records))
+        await self._asking(lambda kept: kept.save(records))
 
     def search(
         self,
@@ -492,7 +476,7 @@ class FactMemStorage:
         The score and ``min_score`` are cosines, 0 if negative, as in CrewAI's Qdrant storage. CrewAI's LanceDB storage
         derives its scores from distances instead.
         """
-        found = self._blocking(partial(_seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
+        found = self._blocking(lambda kept: kept.seen(scope_prefix, categories, metadata_filter))
         return self._closest(found, query_embedding, limit, min_score)
 
     async def asearch(
@@ -505,7 +489,7 @@ class FactMemStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """See `search`."""
-        found = await self._asking(partial(_seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
+        found = await self._asking(lambda kept: kept.seen(scope_prefix, categories, metadata_filter))
         return await to_thread.run_sync(self._closest, found, query_embedding, limit, min_score)
 
     def delete(
@@ -521,8 +505,9 @@ class FactMemStorage:
         Raises:
             InvalidDataError: There is no filter; ``scope_prefix="/"`` deletes everything.
         """
-        given = partial(_deleted, path=scope_prefix, categories=categories, ids=record_ids)
-        return self._blocking(partial(given, older_than=older_than, metadata=metadata_filter))
+        return self._blocking(
+            lambda kept: kept.delete(scope_prefix, categories, record_ids, older_than, metadata_filter)
+        )
 
     async def adelete(
         self,
@@ -533,29 +518,30 @@ class FactMemStorage:
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
         """See `delete`."""
-        given = partial(_deleted, path=scope_prefix, categories=categories, ids=record_ids)
-        return await self._asking(partial(given, older_than=older_than, metadata=metadata_filter))
+        return await self._asking(
+            lambda kept: kept.delete(scope_prefix, categories, record_ids, older_than, metadata_filter)
+        )
 
     def update(self, record: MemoryRecord) -> None:
         """Replace the record with the same id; a private record stays private in any case.
 
         A fact that CrewAI did not save stays unchanged, and the record is saved beside it.
         """
-        self._blocking(partial(_updated, record=record))
+        self._blocking(lambda kept: kept.update(record))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return the record with an id, or None."""
-        found = self._blocking(_seen)
+        found = self._blocking(lambda kept: kept.seen())
         return next((item.shown(record_id) for item in found if record_id in item.ids), None)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """Return the records of a scope, newest first."""
-        found = self._blocking(partial(_seen, path=scope_prefix))
+        found = self._blocking(lambda kept: kept.seen(scope_prefix))
         return [item.shown() for item in found[max(offset, 0) :][: max(limit, 0)]]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return a summary of a scope and its subtree."""
-        found = self._blocking(partial(_seen, path=scope))
+        found = self._blocking(lambda kept: kept.seen(scope))
         times = [item.created_at for item in found]
         return ScopeInfo(
             path="/" + "/".join(_segments_of(scope)),
@@ -568,33 +554,36 @@ class FactMemStorage:
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the paths one level below a scope."""
-        return _children(self._blocking(partial(_seen, path=parent)), parent)
+        return _children(self._blocking(lambda kept: kept.seen(parent)), parent)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the number of records in a scope per category."""
         counts: dict[str, int] = {}
-        for item in self._blocking(partial(_seen, path=scope_prefix)):
+        for item in self._blocking(lambda kept: kept.seen(scope_prefix)):
             for category in item.entry.categories:
                 counts[category] = counts.get(category, 0) + 1
         return counts
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and its subtree."""
-        return len(self._blocking(partial(_seen, path=scope_prefix)))
+        return len(self._blocking(lambda kept: kept.seen(scope_prefix)))
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Erase the records of a scope, with all their history. This cannot be undone."""
-        self._blocking(partial(_erased, path=scope_prefix))
+        self._blocking(lambda kept: kept.erase(scope_prefix))
 
-    def _blocking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
+    def _blocking(self, work: Callable[[_Records], Awaitable[T]]) -> T:
+        run = self._run()
+        return run.held.use_blocking(lambda memory: work(_Records(run, memory)))
+
+    async def _asking(self, work: Callable[[_Records], Awaitable[T]]) -> T:
+        run = self._run()
+        return await run.held.use(lambda memory: work(_Records(run, memory)))
+
+    def _run(self) -> MemoryRun:
         run = run_of(self.memory)
         run.check_user()
-        return run.held.use_blocking(partial(work, run))
-
-    async def _asking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
-        run = run_of(self.memory)
-        run.check_user()
-        return await run.held.use(partial(work, run))
+        return run
 
     def _closest(
         self, found: Sequence[_Shown], query: Sequence[float], limit: int, min_score: float

@@ -8,7 +8,6 @@ import operator
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -149,7 +148,6 @@ class _Layout:
         return scope
 
     def namespace(self, record: FactRecord[Any]) -> _Namespace:
-        """Return the namespace of an item."""
         return record.scope.path[len(self.root.path) :]
 
     def items_below(self, namespace: _Namespace) -> Filters:
@@ -214,7 +212,6 @@ class _Reader:
                 raise InvalidDataError(f"a store knows no operation {type(op).__name__}")
 
     async def record(self, namespace: _Namespace, key: str) -> FactRecord[Any] | None:
-        """Return the record of a key."""
         if namespace not in self._records:
             here: Filters = {
                 **self.layout.items_below(namespace),
@@ -352,7 +349,7 @@ class FactMemStore(BaseStore, AsyncResource):
             CapabilityError: The store is an open `Memory`, or single fields of an item are to be indexed.
         """
         submission = _Submission(list(ops))
-        self._memory.for_run().held.use_blocking(partial(self._execute, submissions=[submission]))
+        self._memory.for_run().held.use_blocking(lambda memory: self._execute(memory, [submission]))
         return submission.outcome()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -371,7 +368,7 @@ class FactMemStore(BaseStore, AsyncResource):
     async def _execute_waiting(self, gathering: _Gathering) -> None:
         submissions, gathering.waiting = gathering.waiting, []
         try:
-            await self._memory.for_run().held.use(partial(self._execute, submissions=submissions))
+            await self._memory.for_run().held.use(lambda memory: self._execute(memory, submissions))
         except Exception as error:
             for submission in submissions:
                 submission.error = submission.error or error

@@ -14,27 +14,10 @@ from factmem.records import AssertionState
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.index.columns import Columns
+    from factmem.recall.index.columns import Columns, Growing
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Changes:
-    """Changes of state, in the order recorded: arrays of one length.
-
-    Attributes:
-        rows: The assertions.
-        states: The new states, as numbers in `factmem.recall.index.outline_codec.STATES`.
-        seqs: Sequence numbers of the changes.
-        recorded_at: When they were recorded, in microseconds since 1970.
-    """
-
-    rows: NDArray[np.intp]
-    states: NDArray[np.uint8]
-    seqs: NDArray[np.int64]
-    recorded_at: NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -70,13 +53,13 @@ def takes_part(states: Any, flags: Any) -> Any:
     return (states == _ACTIVE) | (waits & ((flags & TRUSTED) != 0))
 
 
-def counting(columns: Columns, moment: Moment, changes: Changes, rows: NDArray[np.intp] | None = None) -> Any:
+def counting(columns: Columns, moment: Moment, changes: Growing, rows: NDArray[np.intp] | None = None) -> Any:
     """Return which assertions count at a moment, as a mask over all rows or over some.
 
     Args:
         columns: The assertions.
         moment: The moment.
-        changes: All changes of state; needed for a `Moment.known_at` only.
+        changes: All changes of state in the order recorded: ``row``, ``state`` and ``recorded_at``.
         rows: The rows; None for all.
     """
     taken: Any = slice(None) if rows is None else rows
@@ -120,6 +103,13 @@ def affected(columns: Columns, changed: NDArray[np.intp]) -> NDArray[np.intp]:
     return columns.find("fold", columns["fold"][rivals])
 
 
+def of_one_record(columns: Columns, row: int, size: int) -> NDArray[np.intp]:
+    """Return all rows of the record of a row, among the first ones."""
+    rows = columns.find("fold", columns["fold"][row : row + 1])
+    rows = rows[rows < size]
+    return rows[columns.of_rows("track", rows) == columns.of_rows("track", np.array([row]))]
+
+
 def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment: Moment) -> NDArray[np.intp]:
     """Return the rows that count and have the value of a record's winner, oldest first.
 
@@ -129,26 +119,23 @@ def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment:
         counts: Which rows count; later rows are left out.
         moment: The moment.
     """
-    rows = columns.find("fold", columns["fold"][row : row + 1])
-    rows = rows[rows < len(counts)]
-    rows = rows[counts[rows] & (columns.of_rows("track", rows) == columns.of_rows("track", np.array([row])))]
+    rows = of_one_record(columns, row, len(counts))
+    rows = rows[counts[rows]]
     same = rows[~_ended(columns, moment, rows) & (columns["value"][rows] == columns["value"][row])]
-    ordered: NDArray[np.intp] = same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
-    return ordered
+    return same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
 
 
 def _ended(columns: Columns, moment: Moment, rows: Any) -> NDArray[np.bool_]:
     removed = (columns["flags"][rows] & REMOVED) != 0
-    ended: NDArray[np.bool_] = ends(removed, columns["expires_at"][rows], microseconds(moment.present))
-    return ended
+    return ends(removed, columns["expires_at"][rows], microseconds(moment.present))
 
 
-def _states_known(columns: Columns, moment: Moment, changes: Changes) -> NDArray[np.uint8]:
+def _states_known(columns: Columns, moment: Moment, changes: Growing) -> NDArray[np.uint8]:
     assert moment.known_at is not None
     states: NDArray[np.uint8] = columns["first_state"].copy()
-    by_then = changes.recorded_at <= microseconds(moment.known_at)
+    by_then = changes["recorded_at"] <= microseconds(moment.known_at)
     # Of several changes of one row the last one wins: they are in the order recorded.
-    states[changes.rows[by_then]] = changes.states[by_then]
+    states[changes["row"][by_then]] = changes["state"][by_then]
     return states
 
 

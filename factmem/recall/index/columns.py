@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from factmem.details import Origin
+from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
@@ -30,6 +31,7 @@ from factmem.recall.index.outline_codec import (
     read_tail,
 )
 from factmem.recall.index.sizes import OBJECT
+from factmem.recall.text.signs import is_relative
 from factmem.scopes import MemoryScope
 from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
@@ -152,7 +154,7 @@ class Columns:
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, Finder] = {name: Finder() for name in _KEYS}
         self._reached: dict[Hashable, NDArray[np.bool_]] = {}
-        self._individuals = self._capitalized = np.empty(0, np.bool_)
+        self._individuals = self._capitalized = self._relatives = np.empty(0, np.bool_)
         self._called: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -176,8 +178,12 @@ class Columns:
 
     def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Return a column of `of_heads` for some rows."""
-        found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
-        return found
+        return self.of_heads(name)[self["head"][rows]]
+
+    def are_statements(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which of some rows are statements."""
+        statement = self.keywords.find(STATEMENT.keyword)
+        return self.of_rows("keyword", rows) == (-1 if statement is None else statement)
 
     @property
     def terms(self) -> NDArray[np.uint64]:
@@ -222,12 +228,15 @@ class Columns:
         """Return which subjects, by their numbers, are individuals."""
         known, size = self._individuals, len(self.subjects)
         if len(known) < size:
-            names = [text.partition(_INDIVIDUAL)[2] for text in self.subjects.texts[len(known) : size]]
+            texts = self.subjects.texts[len(known) : size]
+            names = [text.partition(_INDIVIDUAL)[2] for text in texts]
             for number, name in enumerate(names, start=len(known)):
                 if name:
                     self._called.setdefault(name, []).append(number)
-            capitals = [text[:1].isupper() for text in self.subjects.texts[len(known) : size]]
+            capitals = [text[:1].isupper() for text in texts]
             self._capitalized = np.concatenate([self._capitalized[: len(known)], np.array(capitals, np.bool_)])
+            relatives = [is_relative(text.partition(_INDIVIDUAL)[0]) for text in texts]
+            self._relatives = np.concatenate([self._relatives[: len(known)], np.array(relatives, np.bool_)])
             self._individuals = known = np.concatenate([known, np.array(names) != ""])
         return known
 
@@ -236,13 +245,15 @@ class Columns:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which subjects, by their numbers, are a viewer's own, and which are other people.
 
-        Everything, the user and what is called like the viewer are the viewer's own; individuals are people.
+        Everything, the user and what is called like the viewer are the viewer's own; individuals are people, and so is
+        a subject such as ``boss``.
 
         Args:
             viewer: The viewer.
             capitalized: Whether a capitalized name is a person's, too.
         """
         people = self.individuals()
+        people = people | self._relatives[: len(people)]
         names = (MemorySubject.EVERYTHING.name, Origin.USER.value, *([viewer] if viewer else ()))
         numbers = [*self.numbers_of((name, None) for name in names), *self._called.get(viewer or "", ())]
         own = np.zeros(len(people), np.bool_)
@@ -283,7 +294,7 @@ class Columns:
         said_in, labelled, metadata = zip(*map(read_tail, tails), strict=True)
         described = np.array(list(map(bool, metadata)))[of_tails].nonzero()[0]
         self.metadata.update({first + row: metadata[of_tails[row]] for row in described.tolist()})
-        numbers = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
+        numbers = self.conversations.numbers(said_in)
         head = self._numbered_heads([text.decode(errors="surrogatepass") for text in heads])[of_heads]
         records = np.array(rows.records, np.uint64)
         self._columns.append(
@@ -312,44 +323,26 @@ class Columns:
             erased: The rows to leave out.
         """
         left = np.delete(np.arange(len(self)), erased)
-        new = Columns(self.tenant)
-        for name in ("heads", "labels", "conversations"):
-            self._renumber(new, name, left)
-        new._columns.append(**self._kept(new, left))
-        new._terms.append(terms=self.terms[spread(self["terms_start"][left], self._ends()[left])])
+        new, kept = Columns(self.tenant), {name: self[name][left] for name in _TYPES}
+        for name, known, renumbered in (
+            ("head", self.heads, new._numbered_heads),
+            ("labels", self.labels, new._numbered_labels),
+            ("conversation", self.conversations, new.conversations.numbers),
+        ):
+            used, at = np.unique(kept[name], return_inverse=True)
+            kept[name] = renumbered([known.texts[number] for number in used.tolist()])[at]
+        starts, counts = kept["terms_start"], kept["terms_count"].astype(np.int64)
+        new._terms.append(terms=self.terms[spread(starts, starts + counts)])
+        kept["terms_start"] = np.cumsum(counts) - counts
+        several = (kept["flags"] & MULTIPLE) != 0
+        kept |= new._keys(kept["head"], several, kept["record"], kept["value"], kept["conversation"])
+        new._columns.append(**kept)
         new.metadata = {row: self.metadata[old] for row, old in enumerate(left.tolist()) if old in self.metadata}
         return new, left
 
-    def _ends(self) -> NDArray[np.int64]:
-        ends: NDArray[np.int64] = self["terms_start"] + self["terms_count"]
-        return ends
-
-    def _renumber(self, new: Columns, name: str, left: NDArray[np.intp]) -> None:
-        column = {"heads": "head", "labels": "labels", "conversations": "conversation"}[name]
-        texts = getattr(self, name).texts
-        used = [texts[number] for number in np.unique(self[column][left]).tolist()]
-        if name == "heads":
-            new._numbered_heads(used)
-        elif name == "labels":
-            new._numbered_labels(used)
-        else:
-            for text in used:
-                getattr(new, name).number(text)
-
-    def _kept(self, new: Columns, left: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        kept = {name: self[name][left] for name in _TYPES}
-        for column, name in (("head", "heads"), ("labels", "labels"), ("conversation", "conversations")):
-            numbers = [getattr(new, name).find(text) for text in getattr(self, name).texts]
-            translated = np.array([-1 if number is None else number for number in numbers], np.int32)
-            kept[column] = translated[kept[column]] if len(translated) else kept[column]
-        counts = kept["terms_count"].astype(np.int64)
-        kept["terms_start"] = np.cumsum(counts) - counts
-        several = (kept["flags"] & MULTIPLE) != 0
-        return kept | new._keys(kept["head"], several, kept["record"], kept["value"], kept["conversation"])
-
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)
-        numbers = np.fromiter(map(self.heads.number, heads), np.int32, len(heads))
+        numbers = self.heads.numbers(heads)
         new = [read_head(text) for text in self.heads.texts[before:]]
         if new:
             self._of_heads.append(
@@ -367,7 +360,7 @@ class Columns:
 
     def _numbered_labels(self, labels: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.labels)
-        numbers = np.fromiter(map(self.labels.number, labels), np.int32, len(labels))
+        numbers = self.labels.numbers(labels)
         for number, text in enumerate(self.labels.texts[before:], start=before):
             categories, topics, source, others = read_labels(text)
             sources = () if source is None else (source,)
@@ -480,6 +473,10 @@ class Numbered:
             self._numbers[text] = known
             self._bytes += sys.getsizeof(text) + OBJECT
         return known
+
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """Return the numbers of texts; see `number`."""
+        return np.fromiter(map(self.number, texts), np.int32, len(texts))
 
     def find(self, text: str) -> int | None:
         """Return the number of a text, or None for an unknown one."""
@@ -609,10 +606,7 @@ def among(numbers: NDArray[Any], others: Sequence[int] | NDArray[Any]) -> NDArra
         return np.zeros(len(numbers), np.bool_)
     known = np.array(others)
     known.sort()
-    found: NDArray[np.bool_] = (
-        numbers == known[0] if len(known) == 1 else known.take(known.searchsorted(numbers), mode="clip") == numbers
-    )
-    return found
+    return numbers == known[0] if len(known) == 1 else known.take(known.searchsorted(numbers), mode="clip") == numbers
 
 
 def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:

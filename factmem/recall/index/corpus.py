@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -38,11 +38,12 @@ from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
 from factmem.recall.text.related_words import Term
-from factmem.records import Recorded
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from factmem.recall.index.source import Library
 
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
@@ -66,20 +67,6 @@ _VIEWS_ROOM: Final = 4_000_000
 
 _LEAST_VIEWS: Final = 4
 _MOST_VIEWS: Final = 128
-
-
-class Documents(Protocol):
-    """The assertions in full, by the rows of the columns.
-
-    Attributes:
-        far: Whether reading takes a round trip, so that it pays to read at once what may be needed soon.
-    """
-
-    far: bool
-
-    def read(self, rows: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return assertions; None for those erased meanwhile. Blocks; see `factmem.short_work`."""
-        ...
 
 
 class Lengths(NamedTuple):
@@ -326,7 +313,7 @@ class Corpus:
     postings: tuple[Block, ...]
     slots: NDArray[np.int32]
     vectors: VectorsView
-    documents: Documents
+    documents: Library
     pairs: Pairs = NO_PAIRS
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
     _known: _Known = attrs.field(factory=_Known, init=False)
@@ -490,8 +477,7 @@ class Corpus:
     @functools.cached_property
     def grouped(self) -> Mask:
         """Whether each row is in a conversation with others."""
-        grouped: Mask = (self.layout.before >= 0) | (self.layout.after >= 0)
-        return grouped
+        return (self.layout.before >= 0) | (self.layout.after >= 0)
 
     @functools.cached_property
     def heads(self) -> NDArray[np.int32]:
@@ -501,8 +487,7 @@ class Corpus:
     @functools.cached_property
     def points_back(self) -> Mask:
         """Whether each row names a time before its own."""
-        points: Mask = self._column("tells") & POINTS_BACK != 0
-        return points
+        return self._column("tells") & POINTS_BACK != 0
 
     @functools.cached_property
     def kinds(self) -> NDArray[np.uint8]:
@@ -517,14 +502,12 @@ class Corpus:
     @functools.cached_property
     def assistant(self) -> Mask | None:
         """Whether the assistant said each row; None if it said none."""
-        assistant = (self._column("signs") & ASSISTANT) != 0
-        return assistant if assistant.any() else None
+        return _some((self._column("signs") & ASSISTANT) != 0)
 
     @functools.cached_property
     def said_at(self) -> NDArray[np.float64]:
         """When each row was said, in seconds since 1970."""
-        said_at: NDArray[np.float64] = self._column("said_at") / 1e6
-        return said_at
+        return self._column("said_at") / 1e6
 
     @functools.cached_property
     def lengths(self) -> Lengths:
@@ -551,19 +534,17 @@ class Corpus:
         answers: Mask = (before >= 0) & ((signs[before] & ASKS) != 0)
         if self.assistant is not None:
             answers |= (before >= 0) & self.assistant & ~self.assistant[before]
-        return answers if answers.any() else None
+        return _some(answers)
 
     @functools.cached_property
     def _little(self) -> Mask | None:
         """Whether each row says hardly anything; None if none does."""
-        little: Mask = says_little(self.lengths.own, self._column("tells") & TELLS != 0)
-        return little if little.any() else None
+        return _some(says_little(self.lengths.own, self._column("tells") & TELLS != 0))
 
     @functools.cached_property
     def _changes(self) -> Mask | None:
         """Whether each row tells of a change; None if none does."""
-        changes: Mask = self._column("tells") & CHANGES != 0
-        return changes if changes.any() else None
+        return _some(self._column("tells") & CHANGES != 0)
 
     def weights(self, rows: Rows | slice, precision: type[np.floating[Any]] = np.float64) -> RowWeights:
         """Return the weights of some rows."""
@@ -595,8 +576,7 @@ class Corpus:
             self._recencies.clear()
             self._recencies[half_life_days] = recency((self._newest - self.said_at).astype(np.float32), half_life_days)
         lowered = recency(np.array([now - self._newest], np.float32), half_life_days)
-        found: NDArray[np.float32] = self._recencies[half_life_days] * lowered
-        return found
+        return self._recencies[half_life_days] * lowered
 
     def cosines(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the inner products of the rows, from those of all slots; a copy."""
@@ -623,8 +603,7 @@ class Corpus:
     @functools.cached_property
     def _shares_of_neighbours(self) -> NDArray[np.float32]:
         together = 1 + (self.layout.before >= 0).astype(np.float32) + (self.layout.after >= 0)
-        shares: NDArray[np.float32] = (1 / together).astype(np.float32)
-        return shares
+        return (1 / together).astype(np.float32)
 
     def around(self, rows: Rows) -> Mask:
         """Return a mask of some records and of the conversations that they are in."""
@@ -662,3 +641,8 @@ class Corpus:
         slots = np.maximum(self.slots[records.rows], 0)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
+
+
+def _some(mask: Mask) -> Mask | None:
+    """Return a mask, or None if no row has it."""
+    return mask if mask.any() else None

@@ -35,13 +35,13 @@ from factmem.errors import (
 )
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
-from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
-from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of
+from factmem.recall.index.mirror_cache import MIRRORS
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outlines_of
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import indexed_text
-from factmem.records import Assertion, LogEntry, Tombstone
+from factmem.records import Assertion, LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import PROBE
@@ -88,8 +88,7 @@ class Mirror:
         clock: Returns the present, which expiries are compared with.
         memory_limit: Maximum size of the vectors in memory, in bytes; above that they are read from the store for
             each query. None for no limit.
-        mirror_limit: Maximum size of all mirrors of the process, in bytes; see `MirrorCache`. None for no limit.
-        cache: The mirrors of the process.
+        mirror_limit: Maximum size of all mirrors of the process, in bytes; see `MIRRORS`. None for no limit.
 
     Raises:
         CapabilityError: A limit is set, and the provider cannot read vectors for each query.
@@ -105,7 +104,6 @@ class Mirror:
         clock: Clock,
         memory_limit: int | None = None,
         mirror_limit: int | None = None,
-        cache: MirrorCache = MIRRORS,
     ) -> None:
         self._scans = provider if isinstance(provider, ScansVectors) else None
         if memory_limit is not None and self._scans is None:
@@ -114,7 +112,6 @@ class Mirror:
             )
         self._memory_limit = memory_limit
         self._mirror_limit = mirror_limit
-        self._cache = cache
         self._source = source
         self._store = provider if isinstance(provider, KeepsLog) else None
         self._embedder = embedder
@@ -198,16 +195,26 @@ class Mirror:
         corpus = None if holds is None else self._log.up_to_date(Moment(now=self._clock()))
         if holds is None or corpus is None or (embedded and not corpus.embedded):
             return None
-        self._cache.was_read(self, self._mirror_limit)
+        MIRRORS.was_read(self, self._mirror_limit)
         return Glance(corpus, holds)
 
-    async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
+    async def log(
+        self, part: LogPart | None = None, sees: Callable[[Assertion], bool] | None = None
+    ) -> Sequence[LogEntry]:
         """Return the tenant's log, in step with the store.
 
         Args:
             part: The part; None for all of it.
+            sees: Whether an assertion is returned; None for all of them.
         """
-        return await self._of_log(lambda log: log.log(part))
+
+        def visible(log: TenantLog) -> Sequence[LogEntry]:
+            entries = log.log(part)
+            if sees is None:
+                return entries
+            return [entry for entry in entries if not isinstance(entry, Recorded) or sees(entry.assertion)]
+
+        return await self._of_log(visible)
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None
@@ -234,14 +241,14 @@ class Mirror:
         """Drop now what was erased here or by other processes; a mirror that holds nothing reads nothing."""
         if not self._log.newest and not self._lock.locked():  # a first read under way may hold what was erased
             return
-        with self._cache.pinned(self):
+        with MIRRORS.pinned(self):
             async with self._lock:
                 if self._log.newest:
                     await self._after_pull(lambda: None)
 
     def close(self) -> None:
         """Drop everything held, once no call is under way; a later read begins anew."""
-        self._cache.close(self)
+        MIRRORS.close(self)
 
     @property
     def nbytes(self) -> int:
@@ -262,10 +269,10 @@ class Mirror:
     def _read(self) -> Iterator[None]:
         """Stay in memory during a read, and be the most recently read mirror after it."""
         try:
-            with self._cache.pinned(self):
+            with MIRRORS.pinned(self):
                 yield
         finally:
-            self._cache.was_read(self, self._mirror_limit)
+            MIRRORS.was_read(self, self._mirror_limit)
 
     async def bind(self) -> None:
         """Bind the store to the embedder, before vectors are stored.
@@ -283,9 +290,9 @@ class Mirror:
         """Bind the store anew before vectors are stored: another memory has embedded it again."""
         self._bound = False
 
-    def outline(self, said: Assertion) -> Outline | None:
-        """Return the outline of an assertion; None if the store keeps no outlines."""
-        return None if self._outlines is None else outline_of(said)
+    def outlines(self, said: Sequence[Assertion]) -> Sequence[Outline | None]:
+        """Return the outlines of assertions; None for each if the store keeps no outlines."""
+        return [None] * len(said) if self._outlines is None else outlines_of(said)
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion of the mirror, or None."""
@@ -293,15 +300,11 @@ class Mirror:
 
     async def _compare(self, identity: EmbedderIdentity) -> None:
         """Check that the store's vectors are our embedder's; write nothing."""
-        if await self._check_bound(identity):
+        stored = identity if self._store is None else await self._store.embedder()
+        self._bound = self._bound and stored == identity  # another process may have replaced it
+        if stored is not None:
             await self._bind(identity)
         self._compared = True
-
-    async def _check_bound(self, identity: EmbedderIdentity) -> bool:
-        """Return whether the store is bound to an embedder, which another process may have replaced."""
-        stored = identity if self._store is None else await self._store.embedder()
-        self._bound = self._bound and stored == identity
-        return stored is not None
 
     async def _use_outlines(self) -> None:
         if self._outlines is not None and not self._outlined:
@@ -335,7 +338,8 @@ class Mirror:
         """Return the current records, with the store's vectors if these need not be awaited."""
         present = moment is None
         moment = Moment(now=self._clock()) if moment is None else moment
-        self._use_vectors(identity)
+        if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
+            self._vectors_until = 0
         corpus = self._log.up_to_date(moment) if present else None
         corpus = self._log.corpus(moment, present=present) if corpus is None else corpus
         if identity is None or corpus.embedded or not self._store_may_have_vectors:
@@ -349,10 +353,6 @@ class Mirror:
         return self._with_stored(
             corpus, *self._outlines.vectors_since(self._tenant, self._vectors_until), present=present
         )
-
-    def _use_vectors(self, identity: EmbedderIdentity | None) -> None:
-        if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
-            self._vectors_until = 0
 
     @property
     def _store_may_have_vectors(self) -> bool:
@@ -410,17 +410,15 @@ class Mirror:
     def _step(self, read: Callable[[], Pulled | None], work: Callable[[], T]) -> tuple[Pulled | None, tuple[T, ...]]:
         """Take in what is new, and return it, with the result of a function unless there is more."""
         pulled = read()
-        if pulled is not None:
-            self._take_in(pulled)
-        return pulled, () if pulled is not None and pulled.more else (work(),)
-
-    def _take_in(self, pulled: Pulled) -> None:
+        if pulled is None:
+            return None, (work(),)
         if pulled.whole:
             self._log = TenantLog(self._tenant, self._source.library())
             self._vectors_until = 0
             self._bound = self._compared = False
         self._log.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
+        return pulled, () if pulled.more else (work(),)
 
     async def _embed(self, ids: Sequence[int], identity: EmbedderIdentity, *, must_keep: bool) -> None:
         """Embed some assertions, and store their vectors."""

@@ -65,7 +65,8 @@ class MirrorCache:
     def pinned(self, mirror: _Mirror) -> Iterator[None]:
         """Keep a mirror from being dropped by others meanwhile, and measure it afterwards."""
         with self._guard:
-            entry = self._entry_of(mirror)
+            if (entry := self._entries.get(weakref.ref(mirror))) is None:
+                entry = self._entries[weakref.ref(mirror, self._collected.append)] = _Entry()
             entry.users += 1
         try:
             yield
@@ -127,12 +128,6 @@ class MirrorCache:
             self._remove(reference)
             if (mirror := reference()) is not None:
                 mirror.drop()
-
-    def _entry_of(self, mirror: _Mirror) -> _Entry:
-        entry = self._entries.get(weakref.ref(mirror))
-        if entry is None:
-            entry = self._entries[weakref.ref(mirror, self._collected.append)] = _Entry()
-        return entry
 
     def _measure(self, mirror: _Mirror, entry: _Entry) -> None:
         before, entry.size = entry.size, mirror.nbytes

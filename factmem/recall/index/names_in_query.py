@@ -14,7 +14,7 @@ from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.scoring import idf
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.recall.text.related_words import Term, topics_of
-from factmem.recall.text.signs import people_asked, relation, relations, widened
+from factmem.recall.text.signs import PEOPLE, people_asked, relation, widened
 from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
 
@@ -64,7 +64,7 @@ def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     """
     may_wait()
     numbers: tuple[set[int], set[int]] = set(asked), set()
-    for word, name in relations().items():
+    for word, name in PEOPLE.items():
         numbers[asked.isdisjoint(term_numbers(analyse(widened(name))))].update(term_numbers(analyse(word)))
     terms = (np.array(sorted(of), np.uint64) for of in numbers)
     one, other = (Term(int(of[0]), of, np.ones(len(of), np.float32)) for of in terms)

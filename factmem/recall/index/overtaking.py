@@ -7,6 +7,7 @@ both are current and visible; so nothing that is hidden shows.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -70,9 +71,9 @@ class Updates:
         said_at, seq = columns["said_at"], columns["seq"]
         later = (said_at[one] > said_at[other]) | ((said_at[one] == said_at[other]) & (seq[one] > seq[other]))
         older, newer = np.where(later, other, one), np.where(later, one, other)
-        matters = _Matters(columns)
+        matter = functools.cache(functools.partial(_matter, columns))
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
-        held = np.array([overtakes(matters[new], matters[old]) for old, new in pairs], np.bool_)
+        held = np.array([overtakes(matter(new), matter(old)) for old, new in pairs], np.bool_)
         self._pairs.append(older=older[held], newer=newer[held])
 
 
@@ -105,19 +106,10 @@ def _of_one_message(columns: Columns, one: NDArray[np.intp], other: NDArray[np.i
     return same
 
 
-class _Matters(dict[int, Matter[int]]):
-    """The matters of rows, read when needed."""
-
-    def __init__(self, columns: Columns) -> None:
-        super().__init__()
-        self._columns = columns
-
-    def __missing__(self, row: int) -> Matter[int]:
-        columns = self._columns
-        start = int(columns["terms_start"][row])
-        terms = columns.terms[start : start + int(columns["terms_count"][row])].tolist()
-        self[row] = matter = read_matter({name: int(columns[name][row]) for name, _ in MATTER_FIELDS}, terms)
-        return matter
+def _matter(columns: Columns, row: int) -> Matter[int]:
+    """Return the matter of a row."""
+    fields = {name: int(columns[name][row]) for name, _ in MATTER_FIELDS}
+    return read_matter(fields, columns.terms_of(row, row + 1).tolist())
 
 
 @attrs.frozen(eq=False)
@@ -176,9 +168,4 @@ class Overtaken:
 
 def united(rows: Rows, others: Rows) -> Rows:
     """Return the rows that are in either, ascending."""
-    if not len(others):
-        return rows
-    both = np.concatenate([rows, others])
-    both.sort()
-    found: Rows = both[np.append(True, both[1:] != both[:-1])]
-    return found
+    return np.union1d(rows, others) if len(others) else rows

@@ -67,13 +67,11 @@ class Hits:
     @functools.cached_property
     def rows(self) -> NDArray[np.intp]:
         """The rows, ascending for each term: of the columns, or of a conversation its first one."""
-        rows: NDArray[np.intp] = self.keys - self.of_terms(np.arange(len(self.bounds) - 1) * self.size)
-        return rows
+        return self.keys - self.of_terms(np.arange(len(self.bounds) - 1) * self.size)
 
     def of_terms(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of the term of each occurrence, by those of the terms."""
-        repeated: NDArray[Any] = values.repeat(self.bounds[1:] - self.bounds[:-1])
-        return repeated
+        return values.repeat(self.bounds[1:] - self.bounds[:-1])
 
     def documents(self) -> NDArray[np.float64]:
         """Return the document frequency of each term; one that holds a part of an occurrence counts as that part."""
@@ -192,8 +190,8 @@ def _keys(columns: Columns, first: int, end: int, bits: int) -> tuple[NDArray[np
         numbers = np.arange(start - first, stop - first, dtype=np.uint64)
         keys[done : done + len(held)] = held >> bits << bits | numbers.repeat(counts[start - first : stop - first])
         done += len(held)
-        distinct.append(_distinct(held))
-    return keys, distinct[0] if len(distinct) == 1 else _distinct(np.concatenate(distinct))
+        distinct.append(np.unique(held))
+    return keys, np.unique(np.concatenate(distinct))
 
 
 def _lengths_of_runs(new: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
@@ -216,11 +214,6 @@ def _posted(
     held, rows = held[order], rows[order]
     new = _new(held) | _new(rows)
     return np.flatnonzero(_new(held[new])), rows[new], _lengths_of_runs(new)
-
-
-def _distinct(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    ordered = np.sort(numbers)
-    return ordered[_new(ordered)]
 
 
 def _new(ordered: NDArray[Any]) -> NDArray[np.bool_]:

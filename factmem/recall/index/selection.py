@@ -16,11 +16,10 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
-from factmem.facts import STATEMENT
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
-from factmem.recall.index.corpus import Corpus, Documents
+from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
@@ -33,7 +32,7 @@ from factmem.recall.index.outline_codec import (
     microseconds,
     read_head,
 )
-from factmem.recall.strongest import Contenders, Standing, levels, strongest
+from factmem.recall.strongest import Contenders, levels, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
@@ -43,9 +42,10 @@ from factmem.views import Sight, View
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factmem.recall.index.source import Library
+
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
-    from factmem.recall.index.columns import Columns
 
 
 def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
@@ -94,8 +94,7 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
             if len(columns.scopes) > FEW:
                 may_wait()
             scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
-            return held
+            return np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
         case Facet.PLACE:
             held = _at_places(columns, of, condition.values)
         case Facet.SUBJECT:
@@ -107,8 +106,7 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
             if len(columns.heads) > FEW:
                 may_wait()
             speakers = (condition.holds(read_head(text).speaker) for text in columns.heads.texts)
-            held = np.fromiter(speakers, np.bool_, len(of["scope"]))
-            return held
+            return np.fromiter(speakers, np.bool_, len(of["scope"]))
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE | Facet.METADATA | Facet.TEXT:
             return None
         case _:
@@ -131,7 +129,7 @@ def _parsed(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Documents) -> Mask:
+def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Mask:
     """Return which rows of the columns pass the conditions that are not on tracks.
 
     Only a condition on texts reads documents, some at a time.
@@ -148,7 +146,7 @@ def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Docu
 _TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
 
 
-def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents: Documents) -> Mask | None:
+def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents: Library) -> Mask | None:
     """Return which rows meet a condition; None if it is on tracks."""
     held: Any
     match condition.facet:
@@ -180,7 +178,7 @@ def _holds_of_rows(columns: Columns, rows: Rows, condition: Condition, documents
     return np.asarray(held, np.bool_)
 
 
-def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Documents) -> list[bool]:
+def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Library) -> list[bool]:
     passed: list[bool] = []
     for start in range(0, len(rows), _AT_A_TIME):
         read = documents.read(rows[start : start + _AT_A_TIME])
@@ -199,15 +197,13 @@ def _strongest(corpus: Corpus, rows: Rows, view: View) -> Rows:
     """Keep the strongest of the typed facts; see `factmem.recall.strongest.strongest`."""
     may_wait()
     columns = corpus.columns
-    statement = columns.keywords.find(STATEMENT.keyword)
-    free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)
+    free = columns.are_statements(rows)
     if free.all():
         return rows
     typed = rows[~free]
     firsts = corpus.layout.firsts[typed]
     typed = typed[np.lexsort((columns["seq"][firsts], columns["said_at"][firsts]))]
-    kept: Rows = rows[free | among(rows, typed[strongest(_contenders(columns, typed, view))])]
-    return kept
+    return rows[free | among(rows, typed[strongest(_contenders(columns, typed, view))])]
 
 
 def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
@@ -215,18 +211,17 @@ def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
     names = ("keyword", "subject", "priority", "scope")
     keywords, subjects, priorities, scopes = (columns.of_heads(name)[heads] for name in names)
     concepts, own = np.array(columns.keywords.kinds, np.intp)[keywords], columns.numbers_of(view.individuals or ())
-    of_heads = zip(
+    level = levels(
         concepts.tolist(),
         among(subjects, own).tolist(),
         [name_in(columns.subjects.texts[subject]) for subject in subjects.tolist()],
         priorities.tolist(),
         [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes.tolist()],
-        strict=True,
     )
     subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
     return Contenders(
         concept=concepts[of_rows],
-        level=levels([Standing(*of_one) for of_one in of_heads])[of_rows],
+        level=level[of_rows],
         subject=subject,
         individual=columns.individuals()[subject],
         trust=flags >> TRUST_FROM,
@@ -269,7 +264,7 @@ class LogPart:
     sight: Sight | None = None
 
 
-def rows_of(columns: Columns, part: LogPart, documents: Documents) -> NDArray[np.intp]:
+def rows_of(columns: Columns, part: LogPart, documents: Library) -> NDArray[np.intp]:
     """Return the rows of a part of a log, ascending."""
     rows = _named(columns, part)
     if part.states is not None:
@@ -305,7 +300,7 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     return rows
 
 
-def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Documents) -> Mask:
+def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Library) -> Mask:
     heads = _heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
     left = np.flatnonzero(keep)

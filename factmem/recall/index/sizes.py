@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -46,7 +47,5 @@ def _attributes(thing: object) -> Iterable[Any]:
     """Return the values of an object's attributes, without computing cached properties that nobody has read yet."""
     yield from list(getattr(thing, "__dict__", {}).values())
     for name in getattr(type(thing), "__slots__", ()):
-        try:
+        with contextlib.suppress(AttributeError):
             yield object.__getattribute__(thing, name)
-        except AttributeError:
-            continue

@@ -9,7 +9,7 @@ import hashlib
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import attrs
 import numpy as np
@@ -20,7 +20,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.recall.index.columns import Rows
-from factmem.recall.index.outline_codec import microseconds, outline_of
+from factmem.recall.index.outline_codec import microseconds, outlines_of
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.short_work import may_wait
@@ -40,29 +40,34 @@ _LATELY = 256
 """Number of recently requested places that are read of a provider which cannot enumerate."""
 
 
-class LogSource(Protocol):
-    """A source of a tenant's log.
+class LogSource(abc.ABC):
+    """A source of a tenant's log; by default of a provider of which nothing is known without awaiting it.
 
     Attributes:
         behind: Whether something new is expected, for example because this process wrote to the store.
     """
 
-    behind: bool
+    START: ClassVar[Any] = 0
+    """The position of the first pull."""
 
+    def __init__(self) -> None:
+        self.behind: bool = True
+        self.restart()
+
+    @abc.abstractmethod
     async def pull(self) -> Callable[[], Pulled | None]:
         """Return a function that returns the new entries since the last acknowledged pull, or None.
 
         The function blocks: for worker threads only.
         """
-        ...
 
     def taken_in(self, pulled: Pulled) -> None:
         """Acknowledge a pull: the next one begins behind it."""
-        ...
+        self._until, self._last = pulled.until, pulled.last
 
     def restart(self) -> None:
         """Let the next pull read the whole log."""
-        ...
+        self._until, self._last = self.START, None
 
     def watch(self) -> Callable[[], bool] | None:
         """Begin to read what was pulled. Blocks, and so does the result; see `factmem.short_work`.
@@ -71,20 +76,19 @@ class LogSource(Protocol):
             Tells after the reading whether there certainly was nothing new when it began; None if there may be
             something.
         """
-        ...
+        return None
 
     def library(self) -> Library:
         """Return an empty library for the assertions in full."""
-        ...
+        return Held()
 
-    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:  # noqa: B027
         """Include some subjects and scopes in the next pull; a source that enumerates its store includes all.
 
         Args:
             subjects: The subjects; those of the source's places if empty.
             scopes: The scopes; those of the source's places if empty.
         """
-        ...
 
 
 @attrs.frozen
@@ -125,52 +129,31 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
     return _Waist(provider, places)
 
 
-@attrs.define
-class _Feed:
+class _Feed(LogSource):
     """The log of a provider that feeds changes; only new entries are read.
 
     A log that does not continue the one read before is read anew: the store was restored, or its server failed over.
     """
 
-    _provider: KeepsLog
-    _tenant: str | None
-    _seq: int = attrs.field(default=0, init=False)
-    _last: LogEntry | None = attrs.field(default=None, init=False)
-    behind: bool = attrs.field(default=True, init=False)
+    def __init__(self, provider: KeepsLog, tenant: str | None) -> None:
+        super().__init__()
+        self._provider, self._tenant = provider, tenant
 
     async def pull(self) -> Callable[[], Pulled | None]:
         """See `LogSource.pull`."""
         version = await self._provider.version(self._tenant)
-        if version == self._seq:
+        if version == self._until:
             return _nothing
-        new = await self._provider.changes(self._tenant, max(self._seq - 1, 0))
-        known = self._last if new and new[0].seq == self._seq else None
-        whole = version < self._seq or (known is not None and new[0] != known)
+        new = await self._provider.changes(self._tenant, max(self._until - 1, 0))
+        known = self._last if new and new[0].seq == self._until else None
+        whole = version < self._until or (known is not None and new[0] != known)
         if whole:
             new = await self._provider.changes(self._tenant)
-        elif new and new[0].seq == self._seq:
+        elif new and new[0].seq == self._until:
             new = new[1:]
         last = new[-1] if new else None
         pulled = Pulled(new, max(version, last.seq if last else 0), last=last, whole=whole)
         return lambda: pulled
-
-    def taken_in(self, pulled: Pulled) -> None:
-        """See `LogSource.taken_in`."""
-        self._seq, self._last = pulled.until, pulled.last
-
-    def restart(self) -> None:
-        """See `LogSource.restart`."""
-        self._seq, self._last = 0, None
-
-    def watch(self) -> None:
-        """See `LogSource.watch`; nothing is known without awaiting the provider."""
-
-    def library(self) -> Held:
-        """See `LogSource.library`."""
-        return Held()
-
-    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
-        """See `LogSource.look_in`."""
 
 
 class _Reads:
@@ -214,23 +197,19 @@ class _Reads:
         return newest if since is not None and began > since else self._store.newest(self._tenant)
 
 
-@attrs.define
-class _OutlineFeed:
+class _OutlineFeed(LogSource):
     """The log of a provider that keeps outlines; only assertions without one are read in full.
 
     As `_Feed`, it begins anew if the log does not continue the one read before.
     """
 
-    _provider: KeepsOutlines
-    _tenant: str | None
-    _seq: int = attrs.field(default=0, init=False)
-    _last: Any = attrs.field(default=None, init=False)
-    _reads: _Reads = attrs.field(
-        default=attrs.Factory(lambda self: _Reads(self._provider, self._tenant), takes_self=True), init=False
-    )
-    _steady: bool = attrs.field(default=True, init=False)
-    """Whether the store had nothing new lately, so that reading before asking is seldom in vain."""
-    behind: bool = attrs.field(default=False, init=False)
+    def __init__(self, provider: KeepsOutlines, tenant: str | None) -> None:
+        super().__init__()
+        self._provider, self._tenant = provider, tenant
+        self._reads = _Reads(provider, tenant)
+        self._steady = True
+        """Whether the store had nothing new lately, so that reading before asking is seldom in vain."""
+        self.behind = False
 
     async def pull(self) -> Callable[[], Pulled | None]:
         """See `LogSource.pull`."""
@@ -239,14 +218,14 @@ class _OutlineFeed:
 
     def _read_new(self) -> Pulled | None:
         newest = self._reads.newest()
-        if newest == self._seq:
+        if newest == self._until:
             return None
-        log = self._provider.outlined(self._tenant, max(self._seq - 1, 0), limit=_PAGE)
-        known = _entry_at(log, self._seq)
-        whole = newest < self._seq or (known is not None and self._last is not None and known != self._last)
+        log = self._provider.outlined(self._tenant, max(self._until - 1, 0), limit=_PAGE)
+        known = _entry_at(log, self._until)
+        whole = newest < self._until or (known is not None and self._last is not None and known != self._last)
         if whole:
             log = self._provider.outlined(self._tenant, limit=_PAGE)
-        since = 0 if whole else self._seq
+        since = 0 if whole else self._until
         first = bisect.bisect_right(log.seqs, since)
         rows = Rows(
             seqs=log.seqs[first:],
@@ -263,7 +242,7 @@ class _OutlineFeed:
         for start in range(0, len(missing), _BATCH):
             read = self._reads.recorded(missing[start : start + _BATCH])
             there = [item for item in read if item is not None]
-            outlines = [outline_of(item.assertion) for item in there]
+            outlines = outlines_of([item.assertion for item in there])
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
             several.append(rows_in_outline(there, outlines))
         return Pulled(
@@ -276,22 +255,14 @@ class _OutlineFeed:
             made=made,
         )
 
-    def taken_in(self, pulled: Pulled) -> None:
-        """See `LogSource.taken_in`."""
-        self._seq, self._last = pulled.until, pulled.last
-
-    def restart(self) -> None:
-        """See `LogSource.restart`."""
-        self._seq, self._last = 0, None
-
     def watch(self) -> Callable[[], bool] | None:
         """See `LogSource.watch`. A steady store is asked by the reading itself."""
         if self.behind:
             return None
         if self._steady:
-            return functools.partial(self._stood, self._seq, self._reads.moment())
-        self._steady = self._reads.newest() == self._seq
-        return _certain if self._steady else None
+            return functools.partial(self._stood, self._until, self._reads.moment())
+        self._steady = self._reads.newest() == self._until
+        return (lambda: True) if self._steady else None
 
     def _stood(self, seq: int, since: int) -> bool:
         """Return whether a number was the newest at a moment."""
@@ -301,13 +272,6 @@ class _OutlineFeed:
     def library(self) -> Stored:
         """See `LogSource.library`."""
         return Stored(self._reads)
-
-    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
-        """See `LogSource.look_in`."""
-
-
-def _certain() -> bool:
-    return True
 
 
 def _nothing() -> None:
@@ -322,19 +286,19 @@ def _entry_at(log: Outlined, seq: int) -> object:
     return next((entry for entry in log.rest if entry.seq == seq), None)
 
 
-@attrs.define
-class _Waist:
+class _Waist(LogSource):
     """The log of a provider with the four verbs only: read in full at each pull, with ids from the contents.
 
     The places read are those of the memory, and those requested lately.
     """
 
-    _provider: AgentMemoryProvider
-    _places: Sequence[Place]
-    _asked: OrderedDict[Place, None] = attrs.field(factory=OrderedDict, init=False)
-    _walled: set[tuple[Any, ...]] = attrs.field(factory=set, init=False)
-    _known: Mapping[str, Recorded] = attrs.field(factory=dict, init=False)
-    behind: bool = attrs.field(default=True, init=False)
+    START = frozenset[str]()
+
+    def __init__(self, provider: AgentMemoryProvider, places: Sequence[Place]) -> None:
+        super().__init__()
+        self._provider, self._places = provider, places
+        self._asked = OrderedDict[Place, None]()
+        self._walled = set[tuple[Any, ...]]()
 
     async def pull(self) -> Callable[[], Pulled | None]:
         """See `LogSource.pull`."""
@@ -342,24 +306,9 @@ class _Waist:
         if not places:
             raise CapabilityError("this provider has the four verbs only: pass subjects= and scopes= to Memory")
         log = {recorded.id: recorded for place in places for recorded in await self._read(place)}
-        if log.keys() == self._known.keys():
+        if log.keys() == self._until:
             return _nothing
-        return lambda: Pulled(list(log.values()), log, whole=True)
-
-    def taken_in(self, pulled: Pulled) -> None:
-        """See `LogSource.taken_in`."""
-        self._known = pulled.until
-
-    def restart(self) -> None:
-        """See `LogSource.restart`."""
-        self._known = {}
-
-    def watch(self) -> None:
-        """See `LogSource.watch`; nothing is known without awaiting the provider."""
-
-    def library(self) -> Held:
-        """See `LogSource.library`."""
-        return Held()
+        return lambda: Pulled(list(log.values()), frozenset(log), whole=True)
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """See `LogSource.look_in`."""
@@ -437,7 +386,7 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def read(self, rows: Sequence[int]) -> list[Recorded | None]:
-        """See `factmem.recall.index.corpus.Documents.read`."""
+        """Return assertions; None for those erased meanwhile. Blocks; see `factmem.short_work`."""
 
     @abc.abstractmethod
     def add(self, recorded: Sequence[Recorded]) -> None:

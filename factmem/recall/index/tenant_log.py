@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -12,16 +13,16 @@ import numpy as np
 from factmem.abc.capabilities import ScansVectors
 from factmem.abc.outlines import number_of_id
 from factmem.fold import Moment
-from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, takes_part
-from factmem.recall.index.columns import Columns, Rows, among
+from factmem.recall.index.column_fold import CurrentRows, affected, counting, current_rows, takes_part
+from factmem.recall.index.columns import Columns, Growing, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
-from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
+from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outlines_of
 from factmem.recall.index.overtaking import Updates
 from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.sizes import nbytes
 from factmem.recall.index.source import Held, Library, rows_in_outline
-from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
+from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, VectorsView
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.views import Sight
 
@@ -36,20 +37,14 @@ _WAITING = [
     STATES.index(state) for state in (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 ]
 
+_CHANGED: Final = {"row": np.intp, "state": np.uint8, "seq": np.int64, "recorded_at": np.int64}
+"""What is kept of changes of state in arrays."""
+
 _CHANGE = 600
 """Typical bytes of a change of state; more than an erasure takes."""
 
 _MOST_REUSED: Final = 64
 """Number of times that a size is reused before it is measured anew: that walks all that is held, and each read asks."""
-
-
-@attrs.define
-class _Measured:
-    """A size in bytes, the newest number in the log when it was measured, and how often it was used since."""
-
-    size: int = 0
-    newest: int = 0
-    reused: int = 0
 
 
 class TenantLog:
@@ -71,14 +66,14 @@ class TenantLog:
         self.documents: Library = documents or Held()
         self.erasures: list[Tombstone] = []
         self._changes: list[StateChange] = []
-        self._changed_rows: list[int] = []
+        self._changed = Growing(_CHANGED)
         self._touched: list[NDArray[np.intp]] = []
-        self._vectors: Vectors | None = None
+        self._vectors: HeldVectors | StoredVectors | None = None
         self._now: Corpus | None = None
         self._updates = Updates()
         self._postings: tuple[Block, ...] = ()
         self._expires = NEVER
-        self._measured = _Measured()
+        self._nbytes = self._measured_at = self._reused = 0
         self.newest: int = 0
 
     def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
@@ -115,7 +110,7 @@ class TenantLog:
             return [*self._in_full(range(len(self._columns))), *self._changes]
         rows = rows_of(self._columns, part, self.documents).tolist()
         inside = set(rows)
-        pairs = zip(self._changes, self._changed_rows, strict=True)
+        pairs = zip(self._changes, self._changed["row"].tolist(), strict=True)
         return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]
 
     def actions(self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None) -> dict[int, int]:
@@ -126,11 +121,11 @@ class TenantLog:
             since: Only actions recorded at this time or later.
             until: Only actions recorded before this time.
         """
-        rows, changes, columns = rows_of(self._columns, part, self.documents), self._changes_as_arrays(), self._columns
-        inside = among(changes.rows, rows)
-        on = np.concatenate([rows, changes.rows[inside]])
-        numbers = np.concatenate([columns["seq"][rows], changes.seqs[inside]])
-        at = np.concatenate([columns["recorded_at"][rows], changes.recorded_at[inside]])
+        rows, changes, columns = rows_of(self._columns, part, self.documents), self._changed, self._columns
+        inside = among(changes["row"], rows)
+        on = np.concatenate([rows, changes["row"][inside]])
+        numbers = np.concatenate([columns["seq"][rows], changes["seq"][inside]])
+        at = np.concatenate([columns["recorded_at"][rows], changes["recorded_at"][inside]])
         meant = np.ones(len(on), np.bool_) if since is None else at >= microseconds(since)
         meant &= True if until is None else at < microseconds(until)
         return dict(zip(numbers[meant].tolist(), columns["seq"][on[meant]].tolist(), strict=True))
@@ -152,12 +147,12 @@ class TenantLog:
     @property
     def nbytes(self) -> int:
         """The size in memory, with all caches, in bytes, as it was measured a little earlier."""
-        found = self._measured
-        found.reused += 1
-        if found.reused > _MOST_REUSED or self.newest > found.newest + found.newest // 16:
+        self._reused += 1
+        if self._reused > _MOST_REUSED or self.newest > self._measured_at + self._measured_at // 16:
             held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
-            found = self._measured = _Measured(held + _CHANGE * (len(self._changes) + len(self.erasures)), self.newest)
-        return found.size
+            self._nbytes = held + _CHANGE * (len(self._changes) + len(self.erasures))
+            self._measured_at, self._reused = self.newest, 0
+        return self._nbytes
 
     @property
     def size(self) -> int:
@@ -166,7 +161,7 @@ class TenantLog:
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""
-        if self._now is None or self._touched or not self._in_time(moment):
+        if self._touched or not self._later(moment) or microseconds(moment.now) >= self._expires:
             return None
         return self._now
 
@@ -202,23 +197,26 @@ class TenantLog:
         before = self._now if present and self._later(moment) else None
         corpus = self._built(moment) if before is None else self._brought_up_to_date(before, moment)
         if present:
+            expires = self._columns["expires_at"]
             self._now, self._touched = corpus, []
-            self._expires = self._next_expiry(moment)
+            self._expires = int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
         return corpus
 
     def _built(self, moment: Moment) -> Corpus:
         """Fold all rows."""
-        counts: NDArray[np.bool_] = counting(self._columns, moment, self._changes_as_arrays())
+        counts: NDArray[np.bool_] = counting(self._columns, moment, self._changed)
         current = current_rows(self._columns, moment, np.flatnonzero(counts))
         return self._laid_out(moment, counts, Layout.none(), np.arange(len(self._columns)), current)
 
     def _brought_up_to_date(self, before: Corpus, moment: Moment) -> Corpus:
         """Fold the rows that changed since a corpus, or expired."""
-        touched = [*self._touched, self._expired_since(before.moment, moment)]
-        rows = affected(self._columns, np.unique(np.concatenate(touched)))
+        since, until = microseconds(before.moment.now), microseconds(moment.now)
+        expires = self._columns["expires_at"]
+        expired = np.flatnonzero((expires > since) & (expires <= until))
+        rows = affected(self._columns, np.unique(np.concatenate([*self._touched, expired])))
         counts = np.zeros(len(self._columns), np.bool_)
         counts[: len(before.counts)] = before.counts
-        counts[rows] = counting(self._columns, moment, self._changes_as_arrays(), rows)
+        counts[rows] = counting(self._columns, moment, self._changed, rows)
         current = current_rows(self._columns, moment, rows[counts[rows]])
         return self._laid_out(moment, counts, before.layout, rows, current)
 
@@ -280,13 +278,12 @@ class TenantLog:
             seqs: The sequence numbers of their assertions, ascending.
             rows: The vectors, one a row; of width 0 if they stay in the store.
         """
-        numbers = np.asarray(seqs, np.int64)
-        known = self._columns["seq"]
-        at = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
-        there = known[at] == numbers if len(known) else np.zeros(len(numbers), np.bool_)
-        there &= self._columns["slot"][at] == _NOWHERE if len(known) else there
-        taken = rows if there.all() else rows[there]
-        self._columns["slot"][at[there]] = self._place(numbers[there], taken)
+        numbers, known, slots = np.asarray(seqs, np.int64), self._columns["seq"], self._columns["slot"]
+        if not len(known):
+            return
+        at = np.minimum(known.searchsorted(numbers), len(known) - 1)
+        there = (known[at] == numbers) & (slots[at] == _NOWHERE)
+        slots[at[there]] = self._place(numbers[there], rows if there.all() else rows[there])
 
     def take_vectors(self, made: Mapping[int, NDArray[np.float32] | None]) -> None:
         """Add vectors by the numbers of their assertions' ids; None for a text without anything to embed.
@@ -314,15 +311,14 @@ class TenantLog:
         vectors = self._vectors  # another thread may drop them
         if vectors is None or not (slots > 0).any():
             return None
-        vector: NDArray[np.float32] = vectors.view().take(slots[slots > 0])[0]
-        return vector
+        return vectors.view().take(slots[slots > 0])[0]
 
     def _view(self) -> VectorsView:
         return NO_VECTORS if self._vectors is None else self._vectors.view()
 
     def _add(self, added: Sequence[Recorded]) -> None:
         self.documents.add(added)
-        self._add_rows(rows_in_outline(added, [outline_of(recorded.assertion) for recorded in added]))
+        self._add_rows(rows_in_outline(added, outlines_of([recorded.assertion for recorded in added])))
 
     def _add_rows(self, rows: Rows) -> None:
         first = len(self._columns)
@@ -333,12 +329,21 @@ class TenantLog:
             self.documents.seqs = self._columns["seq"]
 
     def _change(self, changed: Sequence[StateChange]) -> None:
-        for change in changed:
-            for row in self._columns.find("id", [number_of_id(change.assertion_id)]).tolist():
-                self._columns["state"][row] = STATES.index(change.state)
-                self._changes.append(change)
-                self._changed_rows.append(row)
-                self._touched.append(np.array([row]))
+        if not changed:
+            return
+        found = self._rows_of([number_of_id(change.assertion_id) for change in changed])
+        changes = [change for change, row in zip(changed, found, strict=True) if row is not None]
+        rows = np.array([row for row in found if row is not None], np.intp)
+        states = [STATES.index(change.state) for change in changes]
+        self._columns["state"][rows] = states  # of several for one row the last one
+        self._changes += changes
+        self._changed.append(
+            row=rows,
+            state=states,
+            seq=[change.seq for change in changes],
+            recorded_at=[microseconds(change.recorded_at) for change in changes],
+        )
+        self._touched.append(rows)
 
     def _erase(self, ids: Sequence[str]) -> None:
         """Erase assertions from the columns and from all caches of words."""
@@ -353,20 +358,13 @@ class TenantLog:
         self._columns, left = self._columns.without(rows)
         self.documents = self.documents.without(left)
         self.documents.seqs = self._columns["seq"]
-        now = {old: new for new, old in enumerate(left.tolist())}
-        kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
-        self._changes = [change for change, _ in kept]
-        self._changed_rows = [now[row] for _, row in kept]
+        changed, self._changed = self._changed, Growing(_CHANGED)
+        kept = among(changed["row"], left)
+        self._changes = [*itertools.compress(self._changes, kept)]
+        arrays = {name: changed[name][kept] for name in _CHANGED}
+        self._changed.append(**arrays | {"row": left.searchsorted(arrays["row"])})
         self._now, self._touched, self._updates, self._postings = None, [], Updates(), ()
         drop_known_words()
-
-    def _changes_as_arrays(self) -> Changes:
-        return Changes(
-            rows=np.array(self._changed_rows, np.intp),
-            states=np.array([STATES.index(change.state) for change in self._changes], np.uint8),
-            seqs=np.array([change.seq for change in self._changes], np.int64),
-            recorded_at=np.array([microseconds(change.recorded_at) for change in self._changes], np.int64),
-        )
 
     def _place(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         assert self._vectors is not None
@@ -374,14 +372,3 @@ class TenantLog:
 
     def _later(self, moment: Moment) -> bool:
         return self._now is not None and self._now.moment.now <= moment.now
-
-    def _in_time(self, moment: Moment) -> bool:
-        return self._later(moment) and microseconds(moment.now) < self._expires
-
-    def _expired_since(self, before: Moment, moment: Moment) -> NDArray[np.intp]:
-        expires = self._columns["expires_at"]
-        return np.flatnonzero((expires > microseconds(before.now)) & (expires <= microseconds(moment.now)))
-
-    def _next_expiry(self, moment: Moment) -> int:
-        expires = self._columns["expires_at"]
-        return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))

@@ -67,34 +67,10 @@ class VectorsView(abc.ABC):
             may_wait()
         rows = self.take(slots).astype(np.float64)
         rows *= query
-        products: NDArray[np.float64] = np.add.reduce(rows, axis=1)
-        return products
+        return np.add.reduce(rows, axis=1)
 
 
-class Vectors(abc.ABC):
-    """A place for vectors of one dimension.
-
-    Args:
-        dimension: Dimension of the vectors.
-    """
-
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
-
-    @abc.abstractmethod
-    def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Add vectors of length 1 by the sequence numbers of their assertions, and return their slots."""
-
-    @abc.abstractmethod
-    def erase(self, slots: NDArray[np.int32]) -> None:
-        """Erase vectors, also from the snapshots in use."""
-
-    @abc.abstractmethod
-    def view(self) -> VectorsView:
-        """Return a snapshot, which later vectors do not change."""
-
-
-class StoredVectors(Vectors):
+class StoredVectors:
     """Vectors that stay in the store, and are read for each query.
 
     Args:
@@ -104,22 +80,22 @@ class StoredVectors(Vectors):
     """
 
     def __init__(self, dimension: int, store: ScansVectors, tenant: str | None) -> None:
-        super().__init__(dimension)
+        self.dimension = dimension
         self._store = store
         self._tenant = tenant
         self._seqs = np.array([-1], np.int64)
 
     def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
-        """See `Vectors.append`; the rows are in the store already."""
+        """See `HeldVectors.append`; the rows are in the store already."""
         start = len(self._seqs)
         self._seqs = np.append(self._seqs, seqs)
         return np.arange(start, len(self._seqs), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
-        """See `Vectors.erase`; the store erases its own."""
+        """See `HeldVectors.erase`; the store erases its own."""
 
     def view(self) -> VectorsView:
-        """See `Vectors.view`."""
+        """See `HeldVectors.view`."""
         return _StoredView(store=self._store, tenant=self._tenant, seqs=self._seqs, dimension=self.dimension)
 
 
@@ -301,7 +277,7 @@ class _HeldView(VectorsView):
         return rows
 
 
-class HeldVectors(Vectors):
+class HeldVectors:
     """Vectors in memory.
 
     Args:
@@ -309,40 +285,37 @@ class HeldVectors(Vectors):
     """
 
     def __init__(self, dimension: int) -> None:
-        super().__init__(dimension)
+        self.dimension = dimension
         self._blocks = [_Block(np.zeros((1, dimension), np.float32), 1)]
 
     def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
-        """See `Vectors.append`."""
+        """Add vectors of length 1 by the sequence numbers of their assertions, and return their slots."""
         start = sum(block.filled for block in self._blocks)
         done = 0
         while done < len(rows):
-            last = self._blocks[-1]
-            if not last.room and len(rows) - done >= _ROOM:
+            if not self._blocks[-1].room and len(rows) - done >= _ROOM:
                 # Parts of a large batch become blocks of their own, without a copy.
                 taken = rows[done : done + _MOST_ROOM]
                 self._blocks.append(_Block(taken, len(taken)))
-                done += len(taken)
-                continue
-            if not last.room:
-                # As many as there are, so that a small tenant takes little memory, and a large one has few blocks.
-                room = min(_ROOM, max(_LEAST_ROOM, start + done, len(rows) - done))
-                last = _Block(np.empty((room, self.dimension), np.float32), 0)
-                self._blocks.append(last)
-            taken = rows[done : done + last.room]
-            last.add(taken)
+            else:
+                if not self._blocks[-1].room:
+                    # As many as there are, so that a small tenant takes little memory, and a large one has few blocks.
+                    room = min(_ROOM, max(_LEAST_ROOM, start + done, len(rows) - done))
+                    self._blocks.append(_Block(np.empty((room, self.dimension), np.float32), 0))
+                taken = rows[done : done + self._blocks[-1].room]
+                self._blocks[-1].add(taken)
             done += len(taken)
         return np.arange(start, start + len(rows), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
-        """See `Vectors.erase`; vectors are overwritten with zeros."""
+        """Overwrite vectors with zeros, also in the snapshots in use."""
         starts = self._starts(self._blocks)
         for slot in slots[slots > 0].tolist():
             number = int(np.searchsorted(starts, slot, "right")) - 1
             self._blocks[number].erase(int(slot - starts[number]))
 
     def view(self) -> VectorsView:
-        """See `Vectors.view`."""
+        """Return a snapshot, which later vectors do not change."""
         blocks = tuple(self._blocks)
         return _HeldView(blocks, self._starts(blocks))
 

@@ -95,7 +95,7 @@ def analyse(text: str) -> list[str]:
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
 
 
-@functools.lru_cache(8)
+@functools.lru_cache(1_024)
 def terms_of(text: str) -> tuple[str, ...]:
     """Return what `analyse` does, once for the steps of a write that take the same text."""
     return tuple(analyse(text))
@@ -157,7 +157,7 @@ def indexed_terms(said: Assertion) -> list[str]:
         role = (evidence[0].role if evidence else None) or said.details.origin.value
         speaker = said.speaker or f"{role} {said.place.subject.individual_name or ''}"
         return [*_terms_of_name(speaker), *terms_of(indexed_text(said))]
-    terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
+    terms = [*_terms_of_name(said.description or spaced(said.keyword)), *analyse(plain(said.data))]
     subject = said.place.subject
     if subject.individual_name is not None:
         terms = [*_terms_of_name(subject.individual_name), *terms]

@@ -52,54 +52,31 @@ def term_of(number: int, equals: Sequence[int] = ()) -> Term:
         number: Its number.
         equals: The numbers of others that count as much as itself.
     """
-    term = _known(number)
+    terms, own = _table()[0], np.array([number], np.uint64)
+    at = int(terms.searchsorted(own[0]))
+    term = _related(at) if at < len(terms) and terms[at] == own[0] else Term(number, own, _ONE)
     if not equals:
         return term
     numbers = dict(zip(term.numbers.tolist(), term.weights.tolist(), strict=True)) | dict.fromkeys(equals, 1.0)
-    return Term(term.number, np.array([*numbers], np.uint64), np.array([*numbers.values()], np.float32))
-
-
-def _known(number: int) -> Term:
-    terms = _table().terms
-    own = np.array([number], np.uint64)
-    at = int(terms.searchsorted(own[0]))
-    if at == len(terms) or terms[at] != own[0]:
-        return Term(number, own, _ONE)
-    return _related(at)
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class _Table:
-    """The stems, ascending, and the beginning of each one's related stems."""
-
-    terms: NDArray[np.uint64]
-    starts: NDArray[np.intp]
-    related: NDArray[np.uint16]
-    weights: NDArray[np.uint8]
+    return Term(number, np.array([*numbers], np.uint64), np.array([*numbers.values()], np.float32))
 
 
 @functools.lru_cache(maxsize=4096)
 def _related(at: int) -> Term:
     """Return the term of a stem of the table; the cache holds nothing of any store."""
-    table = _table()
-    part = slice(table.starts[at], table.starts[at + 1])
-    return Term(
-        int(table.terms[at]),
-        np.concatenate([table.terms[at : at + 1], table.terms[table.related[part]]]),
-        np.concatenate([_ONE, table.weights[part] * _STEP]),
-    )
+    terms, starts, related, weights = _table()
+    part = slice(starts[at], starts[at + 1])
+    numbers = np.concatenate([terms[at : at + 1], terms[related[part]]])
+    return Term(int(terms[at]), numbers, np.concatenate([_ONE, weights[part] * _STEP]))
 
 
 @functools.cache
-def _table() -> _Table:
+def _table() -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.uint16], NDArray[np.uint8]]:
+    """Return the stems, ascending, the beginning of each one's related stems, and those with their weights."""
     file = resources.files("factmem.recall.text").joinpath("related_words.npz")
     with file.open("rb") as opened, np.load(opened, allow_pickle=False) as kept:
-        return _Table(
-            terms=kept["terms"],
-            starts=np.append(0, np.cumsum(kept["counts"], dtype=np.intp)),
-            related=kept["related"],
-            weights=kept["weights"],
-        )
+        starts = np.append(0, np.cumsum(kept["counts"], dtype=np.intp))
+        return kept["terms"], starts, kept["related"], kept["weights"]
 
 
 def topics_of(terms: Iterable[str]) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
@@ -33,13 +34,16 @@ _TABLE: Final = table("recall/text/questions")
 _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
-_PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+"""The English names of relations by all words for them."""
 _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
-_RELATIONS: Final = _ROLES | _PEOPLE
+_RELATIONS: Final = _ROLES | PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
+NAMING: Final[str] = _TABLE["naming"]
+"""Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
 _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
@@ -100,6 +104,11 @@ def relation(word: str) -> str:
     return str(_RELATIONS.get(word) or _RELATIONS.get(word.rstrip("s").rstrip("'’"), ""))
 
 
+def is_relative(name: str) -> bool:
+    """Return whether the name of a subject is a word for a relative, a friend or the like: "boss", "Mutter"."""
+    return name.lower() in PEOPLE
+
+
 def widened(relation: str) -> str:
     """Return the English name of a relation, and of those that it is a kind of: "daughter child"."""
     return " ".join([relation, *[wider for wider, kinds in _KINDS_OF.items() if relation in kinds]])
@@ -133,26 +142,24 @@ def names_one_of_several(words: Collection[str], *, named: bool) -> bool:
     return several and (named or not _CALLED.isdisjoint(words))
 
 
-def relations() -> Mapping[str, str]:
-    """Return the English names of relations by all words for them."""
-    return _PEOPLE
-
-
 def people_asked(query: str) -> list[str]:
     """Return the words of a query that stand for somebody else than its speaker: relations, such as kin, and names.
 
     A role, such as a teacher, is somebody else where it does something. Capitalized words are a name unless they are an
     abbreviation, the speaker asks in the first person, or the language writes nouns so. The words that ask of whom
-    something holds stand for nobody: "which of my friends".
+    something holds stand for nobody: "which of my friends". Where somebody is named or is the speaker's, other
+    relations are what is asked of them: "Who is Zoe's husband?", "Does my sister have children?".
     """
     look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
     doing = _DOING.search(look)
     acts = "" if doing is None else doing[1].lower()
     people = [word for word in words if (related := relation(word)) and (related not in _ROLES or word == acts)]
+    own = {word for before, word in itertools.pairwise(words) if before in _MINE}
+    whose = [word for word in people if word in own]
     if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
-        people += _names(look)
-    return people
+        whose += _names(look)
+    return whose or people
 
 
 def _names(query: str) -> list[str]:
@@ -212,12 +219,6 @@ def content_terms(query: str) -> Collection[str]:
     return frozenset(analyse(" ".join(content))) - asking_words()
 
 
-@functools.cache
-def naming_words() -> frozenset[str]:
-    """Return the terms of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
-    return frozenset(analyse(_TABLE["naming"]))
-
-
 def kinds_held(said: Assertion) -> Kind:
     """Return the kinds of values that an assertion holds.
 
@@ -227,7 +228,8 @@ def kinds_held(said: Assertion) -> Kind:
     if said.keyword == STATEMENT.keyword:
         return Kind.NUMBER if _holds_number(plain(said.data)) else Kind.NONE
     kinds = Kind.NONE
-    for shape in _shapes(said.shape):
+    union = said.shape.get("union") if isinstance(said.shape, dict) else None
+    for shape in union or [said.shape]:
         scalar = scalar_of_shape(shape)
         kind = ScalarKind.TEXT if scalar is None else scalar.kind
         match kind:
@@ -278,11 +280,6 @@ def _kinds_in(text: str, name: str) -> Kind:
 @functools.cache
 def _patterns(name: str) -> dict[Kind, re.Pattern[str]]:
     return {Kind[kind]: lazy_pattern(pattern, re.IGNORECASE) for kind, pattern in _TABLE[name].items()}
-
-
-def _shapes(shape: Any) -> list[Any]:
-    union = shape.get("union") if isinstance(shape, dict) else None
-    return union or [shape]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -43,7 +43,7 @@ from factmem.sentences import day_phrases, forgettable
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
-Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
+Span: TypeAlias = tuple[dt.datetime, dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
 
 _A_DAY: Final = dt.timedelta(days=1)
@@ -82,11 +82,8 @@ def easter(year: int) -> dt.date:
 
 def _weekday_of(weekday: int, number: int, month: int, year: int) -> dt.date:
     """Return the numbered weekday of a month, counted from 1; from its end if the number is negative."""
-    if number > 0:
-        first = dt.date(year, month, 1)
-        return first + dt.timedelta(days=(weekday - first.weekday()) % 7 + 7 * (number - 1))
-    last = dt.date(year, month, calendar.monthrange(year, month)[1])
-    return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-number - 1))
+    days = [week[weekday] for week in calendar.monthcalendar(year, month) if week[weekday]]
+    return dt.date(year, month, days[number - 1 if number > 0 else number])
 
 
 _HOLIDAYS: Final[Mapping[str, tuple[Sequence[int], int]]] = _TABLE["holidays"]
@@ -280,7 +277,7 @@ def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
     groups = match.groupdict()
     if groups.get("lead") == "this" and not groups.get("year"):
         span = _holiday_in(match["holiday"], now.year, now)
-        return span if span[0] is not None and span[0] <= now else None
+        return span if span[0] <= now else None
     return _in_year(match, now)
 
 
@@ -331,7 +328,7 @@ def _in_year(match: re.Match[str], now: dt.datetime) -> Span:
 def _nth_last(span_in: Callable[[int], Span], times: int, now: dt.datetime) -> Span:
     """Return the n-th last occurrence of a yearly time, not counting one in progress; that one for 0."""
     year = min(now.year + 1, dt.MAXYEAR)
-    while (start := span_in(year)[0]) is not None and start > now:
+    while span_in(year)[0] > now:
         year -= 1
     if times:
         year -= times - 1 + (now < span_in(year)[1])
@@ -347,7 +344,6 @@ def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
         start, end = _months(now.year, now.month - (match["which"] != "this"), 1, now)
     else:
         start, end = _in_year(match, now)
-    assert start is not None
     nth = _NTH[match["nth"]]
     if match["piece"] == "week":
         return (end - 7 * _A_DAY, end) if nth < 0 else (start + 7 * (nth - 1) * _A_DAY, start + 7 * nth * _A_DAY)
@@ -508,10 +504,6 @@ class TimeSpan:
         """Beginning and end in seconds since 1970; an open beginning is minus infinity."""
         return -math.inf if self.start is None else self.start.timestamp(), self.end.timestamp()
 
-    def holds(self, moment: dt.datetime) -> bool:
-        """Whether a moment lies in it."""
-        return (self.start is None or self.start <= moment) and moment < self.end
-
 
 def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
     """Return the times that a query names, in its order, each once. Nothing raises.
@@ -653,13 +645,12 @@ def _just_before(pattern: re.Pattern[str], query: str, end: int) -> re.Match[str
 def _from_to(first: _Hit, last: _Hit) -> Span:
     """Join two times; a first one without a year is the last such time before the other."""
     start, end = first.span[0], last.span[1]
-    if start is not None and not first.year:
+    if not first.year:
         year = (end - dt.timedelta(days=1)).year
         day = 28 if (start.month, start.day) == (2, 29) else start.day
         start = start.replace(year=year, day=day)
         start = start if start < end else start.replace(year=year - 1)
-    starts = [one for one in (start, last.span[0]) if one is not None]
-    return (min(starts) if len(starts) == 2 else None), max(first.span[1], end) if first.year else end
+    return min(start, last.span[0]), max(first.span[1], end) if first.year else end
 
 
 _TURN: Final = lazy_pattern(
@@ -672,7 +663,7 @@ _AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$
 _ONWARDS: Final = lazy_pattern(r" onwards?\b")
 
 
-def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
+def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[tuple[dt.datetime | None, dt.datetime]]:
     """Read the words around each time: the part of it that is meant, or a time before or after it."""
     tomorrow = midnight(now) + _A_DAY
     for hit in hits:
@@ -681,44 +672,34 @@ def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
             before, span = part.start(), _part(part[1], span)
         away, turn = _just_before(_AWAY, query, before), _just_before(_TURN, query, before)
         if away and (offset := offset_in(away)):
-            yield _moved(away["turn"], offset, span)
+            yield offset.after(span[1]) if away["turn"] == "after" else offset.before(span[0])
         elif turn or _ONWARDS.match(query, hit.last):
             yield _turned(turn[1] if turn else "since", span, tomorrow)
-        elif hit.holiday and not part and span[0] is not None:
+        elif hit.holiday and not part:
             yield span[0] - _A_DAY, span[1] + 2 * _A_DAY
         else:
             yield span
 
 
-def _moved(turn: str, offset: Offset, span: Span) -> Span:
-    start, end = span
-    if turn == "after":
-        return offset.after(end)
-    return span if start is None else offset.before(start)
-
-
 def _part(which: str, span: Span) -> Span:
     start, end = span
-    if start is None:
-        return span
     first, last = _TABLE["parts"][which]
     return start + first * (end - start) / 5, start + last * (end - start) / 5
 
 
-def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> Span:
+def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> tuple[dt.datetime | None, dt.datetime]:
     start, end = span
     match turn:
         case "since":
-            return (start, tomorrow) if start is not None and start < tomorrow else span
+            return (start, tomorrow) if start < tomorrow else span
         case "after" | "later than":
             return (end, tomorrow) if end < tomorrow else span
-    return span if start is None else (None, start)
+    return None, start
 
 
-def _utc(span: Span) -> TimeSpan | None:
+def _utc(span: tuple[dt.datetime | None, dt.datetime]) -> TimeSpan | None:
     try:
-        start, end = (moment and moment.astimezone(dt.UTC) for moment in span)
+        start, end = span[0] and span[0].astimezone(dt.UTC), span[1].astimezone(dt.UTC)
     except (ValueError, OverflowError):
         return None
-    assert end is not None
     return TimeSpan(start=start, end=end) if start is None or start < end else None

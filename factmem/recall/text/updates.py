@@ -57,6 +57,9 @@ _MOST_SENTENCES: Final = 3
 _PREDICATES: Final = ("home", "single", "copula", "shared")
 """Lists of words before a value that replaces the one before."""
 
+_BEFORE_AMOUNTS: Final = (*_PREDICATES, "amounts")
+"""Lists of words of which one stands before an amount, in a language that has any of them."""
+
 _FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _CODE: Final = lazy_pattern(r"(?<![^\W_])(?:[^\W_]++-)?(?=[^\W\d_]*+\d)[^\W_]++(?:[.,:/-][^\W_]++)*")
@@ -105,26 +108,31 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
 
 
 def matter_of(text: str) -> Matter[str] | None:
-    """Return the matter of a statement; None if it neither overtakes nor is overtaken."""
+    """Return the matter of a statement; None if it neither overtakes nor is overtaken, nor is of the first person."""
     if len(text) > _LONGEST:
         return None
     sentences, lowered = sentence_spans(text), folded(text)
     if len(sentences) > 1 and text.isascii() and not (_FIGURE.search(text) or _replacing().occurs_in(lowered)):
         return None
+    language = language_of(lowered)
+    mine = _begins_with_first_person(lowered, language)
+    if not (mine or _may_be_framed(lowered, language)):
+        return None
     if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
         return None
-    language = language_of(lowered)
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
     frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
-    frame = next((frame for frame in frames if frame.held or frame.counted), _NO_FRAME)
+    frame = next((frame for frame in frames if frame.held or frame.counted), None)
+    if frame is None:
+        return Matter(mine=True) if mine else None
     alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
     return Matter(
         held=frame.held,
         counted=frame.counted,
         content=_content(text, language) if alone else (),
-        mine=_begins_with_first_person(lowered, language),
+        mine=mine,
         value=frame.value,
     )
 
@@ -166,7 +174,11 @@ _NO_FRAME: Final = _Frame()
 
 def _may_be_framed(sentence: str, language: Language) -> bool:
     """Return whether a sentence may hold what has one value at a time, or an amount; if not, it does neither."""
-    return language.may_hold(sentence, "numbers", *_PREDICATES) or _FIGURE.search(sentence) is not None
+    if language.may_hold(sentence, *_PREDICATES):
+        return True
+    if language.lists.keys() & _BEFORE_AMOUNTS and not language.may_hold(sentence, *_BEFORE_AMOUNTS):
+        return False
+    return language.may_hold(sentence, "numbers") or _FIGURE.search(sentence) is not None
 
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
@@ -195,7 +207,7 @@ def _first_person(language: Language) -> frozenset[str]:
 
 
 def _begins_with_first_person(sentence: str, language: Language) -> bool:
-    found = WORD.search(sentence, language.start_of(sentence))
+    found = WORD.search(sentence, language.start_of(sentence)) if language.may_hold(sentence, "self") else None
     return found is not None and found[0] in _first_person(language)
 
 
@@ -231,7 +243,7 @@ def _counted(sentence: str, language: Language) -> str | None:
     before, number, _ = masked.partition("#")
     if not number:
         return None
-    known = [kind for kind in (*_PREDICATES, "amounts") if kind in language.lists]
+    known = [kind for kind in _BEFORE_AMOUNTS if kind in language.lists]
     if known and not (language.may_hold(before, *known) and any(language.finds(kind, before) for kind in known)):
         return None  # "Ticket 12 is done."
     if not known and len(words_of(before)) < 2:

@@ -56,56 +56,57 @@ def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
 class VectorSpecs(ProviderCase):
     """Specs of embeddings."""
 
+    @pytest.fixture
+    async def bound(self, store: Store) -> Store:
+        """The provider under test, bound to an embedder."""
+        await store.keeper.use_embedder(_ONE)
+        return store
+
     async def test_a_store_is_bound_to_no_embedder_at_first(self, store: Store) -> None:
         assert await store.keeper.embedder() is None
         await store.keeper.use_embedder(_ONE)
         assert await store.keeper.embedder() == _ONE
 
-    async def test_vectors_read_back_as_directions(self, store: Store) -> None:
+    async def test_vectors_read_back_as_directions(self, bound: Store) -> None:
         """Vectors have length 1, whatever their length was, in the order of their numbers."""
-        await store.keeper.use_embedder(_ONE)
-        first, second = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+        first, second = await bound.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         long, short = _vector(3, 0, 4, 0), _vector(0, 1e-3, 0, 0)
-        await store.keeper.put_vectors(None, {second.recorded.seq: short, first.recorded.seq: long})
-        numbers, rows = await store.keeper.vectors(None)
+        await bound.keeper.put_vectors(None, {second.recorded.seq: short, first.recorded.seq: long})
+        numbers, rows = await bound.keeper.vectors(None)
         assert list(numbers) == [first.recorded.seq, second.recorded.seq]
         assert rows.dtype == np.float32
         np.testing.assert_allclose(rows, [_unit(long), _unit(short)], atol=1e-6)
 
-    async def test_a_vector_can_come_with_its_assertion(self, store: Store) -> None:
-        await store.keeper.use_embedder(_ONE)
-        (receipt,) = await store.append(Append(assertion=said(LANGUAGES, "Thai"), vector=_vector(0, 0, 2, 0)))
-        numbers, rows = await store.keeper.vectors(None)
+    async def test_a_vector_can_come_with_its_assertion(self, bound: Store) -> None:
+        (receipt,) = await bound.append(Append(assertion=said(LANGUAGES, "Thai"), vector=_vector(0, 0, 2, 0)))
+        numbers, rows = await bound.keeper.vectors(None)
         assert list(numbers) == [receipt.recorded.seq]
         np.testing.assert_allclose(rows, [[0, 0, 1, 0]], atol=1e-6)
 
-    async def test_there_may_be_no_vectors(self, store: Store) -> None:
-        await store.keeper.use_embedder(_ONE)
-        await store.only(said(LANGUAGES, "Thai"))
-        numbers, rows = await store.keeper.vectors(None)
+    async def test_there_may_be_no_vectors(self, bound: Store) -> None:
+        await bound.only(said(LANGUAGES, "Thai"))
+        numbers, rows = await bound.keeper.vectors(None)
         assert list(numbers) == []
         assert rows.shape == (0, 4)
 
     @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
-    async def test_an_unfit_vector_is_refused_with_its_assertion(self, store: Store, wrong: list[Any]) -> None:
-        await store.keeper.use_embedder(_ONE)
+    async def test_an_unfit_vector_is_refused_with_its_assertion(self, bound: Store, wrong: list[Any]) -> None:
         statements = [
             Append(assertion=said(LANGUAGES, "Thai"), vector=_vector(1, 0, 0, 0)),
             Append(assertion=said(LANGUAGES, "Ewe"), vector=_vector(*wrong)),
         ]
         with pytest.raises(InvalidVectorError):
-            await store.append(*statements)
-        assert await store.log() == []
-        assert await store.embedded() == []
+            await bound.append(*statements)
+        assert await bound.log() == []
+        assert await bound.embedded() == []
 
     @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
-    async def test_an_unfit_vector_is_refused_with_its_companions(self, store: Store, wrong: list[Any]) -> None:
-        await store.keeper.use_embedder(_ONE)
-        first, second = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+    async def test_an_unfit_vector_is_refused_with_its_companions(self, bound: Store, wrong: list[Any]) -> None:
+        first, second = await bound.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         given = {first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)}
         with pytest.raises(InvalidVectorError):
-            await store.keeper.put_vectors(None, given)
-        assert await store.embedded() == []
+            await bound.keeper.put_vectors(None, given)
+        assert await bound.embedded() == []
 
     async def test_a_vector_before_any_embedder_is_refused(self, store: Store) -> None:
         """A vector without an embedder's identity is refused, not dropped."""
@@ -117,60 +118,54 @@ class VectorSpecs(ProviderCase):
         assert await store.log() == [known]
         assert await store.embedded() == []
 
-    async def test_vectors_of_unknown_numbers_are_passed_over(self, store: Store) -> None:
-        await store.keeper.use_embedder(_ONE)
-        known = await store.only(said(LANGUAGES, "Thai"))
-        await store.keeper.put_vectors(None, {known.seq: _vector(1, 0, 0, 0), 10**6: _vector(1, 0, 0, 0)})
-        assert await store.embedded() == [known.seq]
+    async def test_vectors_of_unknown_numbers_are_passed_over(self, bound: Store) -> None:
+        known = await bound.only(said(LANGUAGES, "Thai"))
+        await bound.keeper.put_vectors(None, {known.seq: _vector(1, 0, 0, 0), 10**6: _vector(1, 0, 0, 0)})
+        assert await bound.embedded() == [known.seq]
 
-    async def test_vectors_are_of_one_tenant_and_go_on_after_any_number(self, store: Store) -> None:
-        await store.keeper.use_embedder(_ONE)
-        mine = [await _embedded(store, f"{number}") for number in range(3)]
-        theirs = await _embedded(store, "x", tenant="acme")
-        assert await store.embedded() == mine
-        assert await store.embedded("acme") == [theirs]
-        assert await store.embedded(None, mine[0]) == mine[1:]
-        assert await store.embedded(None, mine[-1]) == []
+    async def test_vectors_are_of_one_tenant_and_go_on_after_any_number(self, bound: Store) -> None:
+        mine = [await _embedded(bound, f"{number}") for number in range(3)]
+        theirs = await _embedded(bound, "x", tenant="acme")
+        assert await bound.embedded() == mine
+        assert await bound.embedded("acme") == [theirs]
+        assert await bound.embedded(None, mine[0]) == mine[1:]
+        assert await bound.embedded(None, mine[-1]) == []
 
-    async def test_vectors_are_put_for_one_tenant(self, store: Store) -> None:
+    async def test_vectors_are_put_for_one_tenant(self, bound: Store) -> None:
         """The same number of another tenant is another assertion."""
-        await store.keeper.use_embedder(_ONE)
-        (here,) = await store.keep(said(LANGUAGES, "Thai"))
-        (there,) = await store.keep(said(LANGUAGES, "Thai", scope=PLANNER.within("acme")))
+        (here,) = await bound.keep(said(LANGUAGES, "Thai"))
+        (there,) = await bound.keep(said(LANGUAGES, "Thai", scope=PLANNER.within("acme")))
         assert here.recorded.seq == there.recorded.seq
-        await store.keeper.put_vectors("acme", {there.recorded.seq: _vector(1, 0, 0, 0)})
-        assert await store.embedded() == []
-        assert await store.embedded("acme") == [there.recorded.seq]
+        await bound.keeper.put_vectors("acme", {there.recorded.seq: _vector(1, 0, 0, 0)})
+        assert await bound.embedded() == []
+        assert await bound.embedded("acme") == [there.recorded.seq]
 
-    async def test_another_embedder_is_refused(self, store: Store) -> None:
-        await store.keeper.use_embedder(_ONE)
-        seq = await _embedded(store, "Thai")
+    async def test_another_embedder_is_refused(self, bound: Store) -> None:
+        seq = await _embedded(bound, "Thai")
         same_width = EmbedderIdentity(name="three", dimension=4)
         for other in (_TWO, same_width):
             with pytest.raises(EmbedderMismatchError):
-                await store.keeper.use_embedder(other)
-        await store.keeper.use_embedder(_ONE)
-        assert await store.keeper.embedder() == _ONE
-        assert await store.embedded() == [seq]
+                await bound.keeper.use_embedder(other)
+        await bound.keeper.use_embedder(_ONE)
+        assert await bound.keeper.embedder() == _ONE
+        assert await bound.embedded() == [seq]
 
-    async def test_replacing_the_embedder_drops_the_vectors_and_nothing_else(self, store: Store) -> None:
-        await store.keeper.use_embedder(_ONE)
-        seq = await _embedded(store, "Thai")
-        await store.keeper.use_embedder(_TWO, replace=True)
-        assert await store.keeper.embedder() == _TWO
-        numbers, rows = await store.keeper.vectors(None)
+    async def test_replacing_the_embedder_drops_the_vectors_and_nothing_else(self, bound: Store) -> None:
+        seq = await _embedded(bound, "Thai")
+        await bound.keeper.use_embedder(_TWO, replace=True)
+        assert await bound.keeper.embedder() == _TWO
+        numbers, rows = await bound.keeper.vectors(None)
         assert list(numbers) == []
         assert rows.shape == (0, 3)
-        assert len(await store.log()) == 1
-        await store.keeper.put_vectors(None, {seq: _vector(0, 1, 0)})
-        np.testing.assert_allclose((await store.keeper.vectors(None))[1], [[0, 1, 0]], atol=1e-6)
-        await store.keeper.use_embedder(_TWO, replace=True)
-        assert await store.embedded() == [], "the same one may be wanted to begin anew"
+        assert len(await bound.log()) == 1
+        await bound.keeper.put_vectors(None, {seq: _vector(0, 1, 0)})
+        np.testing.assert_allclose((await bound.keeper.vectors(None))[1], [[0, 1, 0]], atol=1e-6)
+        await bound.keeper.use_embedder(_TWO, replace=True)
+        assert await bound.embedded() == [], "the same one may be wanted to begin anew"
 
-    async def test_vectors_are_there_when_it_is_opened_again(self, store: Store, tmp_path: Path) -> None:
-        await store.keeper.use_embedder(_ONE)
-        seq = await _embedded(store, "Thai", (1, 2, 3, 4))
-        async with await self.reopened(store, tmp_path) as again:
+    async def test_vectors_are_there_when_it_is_opened_again(self, bound: Store, tmp_path: Path) -> None:
+        seq = await _embedded(bound, "Thai", (1, 2, 3, 4))
+        async with await self.reopened(bound, tmp_path) as again:
             assert await again.keeper.embedder() == _ONE
             numbers, rows = await again.keeper.vectors(None)
             assert list(numbers) == [seq]

@@ -10,15 +10,14 @@ import attrs
 import pytest
 from anyio.abc import AsyncResource
 
-from factmem.abc.capabilities import EraseReceipt, KeepsLog, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, EraseReceipt, KeepsLog, Receipt, Statement, StateRequest
 from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, Fact, FactT, MultipleConcept, SingleConcept
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.testing.conformance import samples
-from factmem.testing.conformance.samples import PLANNER, USER
+from factmem.testing.conformance.samples import PLANNER, USER, loaded_value, only
 
 ACTIVE: Final = AssertionState.ACTIVE
 FAILED: Final = AssertionState.FAILED
@@ -73,11 +72,12 @@ class Store(AsyncResource):
 
     async def value(self, concept: SingleConcept[Any]) -> Any:
         """Return the value of a SINGLE concept, or None."""
-        return await samples.loaded_value(self.provider, concept)
+        return await loaded_value(self.provider, concept)
 
     async def values(self, concept: MultipleConcept[Any]) -> list[Any]:
         """Return the values of a MULTIPLE concept."""
-        return await samples.loaded_values(self.provider, concept)
+        fact = await self.load(concept)
+        return [] if fact is None else list(fact.values)
 
     async def append(self, *statements: Statement) -> Sequence[Receipt]:
         """Append statements in one transaction."""
@@ -85,11 +85,11 @@ class Store(AsyncResource):
 
     async def keep(self, *assertions: Assertion) -> Sequence[Receipt]:
         """Append assertions in one transaction."""
-        return await samples.keep(self.keeper, *assertions)
+        return await self.append(*(Append(assertion=assertion) for assertion in assertions))
 
     async def only(self, assertion: Assertion) -> Recorded:
         """Append one assertion and return it as recorded."""
-        return await samples.only(self.keeper, assertion)
+        return await only(self.keeper, assertion)
 
     async def change(self, recorded: Recorded, state: AssertionState, expected: AssertionState | None = None) -> None:
         """Change the state of an assertion."""

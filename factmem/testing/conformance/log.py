@@ -1,4 +1,4 @@
-"""Specs of `KeepsLog` and `KeepsLog`: the log, states, quarantine, details, changes and recorded times."""
+"""Specs of `KeepsLog`: the log, states, quarantine, details, changes and recorded times."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 

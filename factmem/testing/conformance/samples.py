@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 
-from factmem.abc.capabilities import Append, KeepsLog, Receipt
+from factmem.abc.capabilities import Append, KeepsLog
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.details import FactDetails
 from factmem.facts import Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
@@ -75,14 +74,9 @@ def said(
     return attrs.evolve(assertion, revises=revises)
 
 
-async def keep(history: KeepsLog, *assertions: Assertion) -> Sequence[Receipt]:
-    """Append assertions in one transaction."""
-    return await history.append([Append(assertion=assertion) for assertion in assertions])
-
-
 async def only(history: KeepsLog, assertion: Assertion) -> Recorded:
     """Append one assertion and return it as recorded."""
-    (receipt,) = await keep(history, assertion)
+    (receipt,) = await history.append([Append(assertion=assertion)])
     return receipt.recorded
 
 
@@ -90,9 +84,3 @@ async def loaded_value(provider: AgentMemoryProvider, concept: SingleConcept[Any
     """Return the value of a SINGLE concept at the usual place by the four verbs, or None."""
     fact = await provider.load(concept, USER, PLANNER)
     return None if fact is None else fact.value
-
-
-async def loaded_values(provider: AgentMemoryProvider, concept: MultipleConcept[Any]) -> list[Any]:
-    """Return the values of a MULTIPLE concept at the usual place by the four verbs."""
-    fact = await provider.load(concept, USER, PLANNER)
-    return [] if fact is None else list(fact.values)

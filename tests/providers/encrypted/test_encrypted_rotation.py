@@ -129,7 +129,7 @@ async def test_the_old_key_opens_nothing_from_the_first_moment(tmp_path: Path) -
 
     async with opened(root, OLD) as provider, opened(root, OLD) as beside:
         assert len(await beside.changes(None)) == 6
-        await provider._write(lambda _: provider._locked(lambda: provider._sealed.begin_rotation(new)))
+        await provider._locked(lambda: provider._sealed.begin_rotation(new))
         with pytest.raises(WrongKeyError):
             await beside.append(statements(PLACES[0], ["too late"]))
         assert await facts_in(root, OLD) is None
