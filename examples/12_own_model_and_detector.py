@@ -58,11 +58,14 @@ class OrderDetector:
 async def main() -> None:
     talk = Message(content="Where are AB-1234 and BC-2345? I like green.")
     async with Memory("memory:", model=MyModel()) as memory:
-        for record in await memory.remember(talk, looking_for=DetectionRequest(concepts=[COLOUR])):
+        outcome = await memory.remember(talk, looking_for=DetectionRequest(concepts=[COLOUR]))
+        for change in outcome.changes:  # what waits for somebody to confirm it is in outcome.waiting
+            record = change.record
             print("my model found:   ", record.concept.keyword, record.value, record.evidence[0].quote)
 
     async with Memory("memory:", detector=OrderDetector(), concepts=[ORDERS]) as memory:
-        for record in await memory.remember(talk):
+        for change in (await memory.remember(talk)).changes:
+            record = change.record
             print("my detector found:", record.concept.keyword, record.value, record.evidence[0].quote)
         orders = await memory.load(ORDERS)
         print("orders:", *(orders.values if orders else ()))

@@ -78,7 +78,10 @@ async def main(model: LanguageModel) -> None:
                 unread += 1
                 print("    not read:", found.failure)
             for record in found if not found.failure else ():
-                print(f"    {record.concept.keyword} = {record.value!r}, for {record.evidence[0].quote!r} was said")
+                waits = f" (waits: {record.quarantine_reason})" if record.quarantine_reason else ""
+                print(
+                    f"    {record.concept.keyword} = {record.value!r}, for {record.evidence[0].quote!r} was said{waits}"
+                )
             dropped.update({reason.value: count for reason, count in found.dropped.items()})
     print(f"answers that fit the schema: {len(TALKS) - unread} of {len(TALKS)}")
     for reason, count in dropped.items():

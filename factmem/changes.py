@@ -14,11 +14,15 @@ from factmem.records import FactRecord, shown_record
 
 
 class ChangeKind(enum.Enum):
-    """Kind of a change to one record."""
+    """Kind of a change to one record.
+
+    UNCHANGED: what is current stays as it is. The words of the change wait in quarantine, or stand in the history.
+    """
 
     CREATED = "created"
     UPDATED = "updated"
     DELETED = "deleted"
+    UNCHANGED = "unchanged"
 
 
 @attrs.frozen(kw_only=True)
@@ -26,9 +30,10 @@ class Change:
     """A change of one record.
 
     Attributes:
-        kind: CREATED, UPDATED or DELETED.
-        record: the record as it is now; a DELETED one as it was.
-        previous: the previous revision, if UPDATED; the same one as it waited, if `is_decision`.
+        kind: CREATED, UPDATED, DELETED or UNCHANGED.
+        record: the record as it is now; a DELETED one as it was; if UNCHANGED, the words, QUARANTINED or SUPERSEDED.
+        previous: the previous revision, if UPDATED; the one that stays, if UNCHANGED; the same one as it waited, if
+            `is_decision`.
     """
 
     kind: ChangeKind

@@ -23,6 +23,7 @@ class ClassField(NamedTuple):
         name: Name on an instance.
         argument: Name in the constructor.
         annotation: Type; object if it has none.
+        constraints: Constraints of a pydantic field, which stand beside its type.
         required: Whether it has no default.
         default: Its default; None if it has none, or makes one each time.
         description: Description of what it holds, if the class has one.
@@ -31,6 +32,7 @@ class ClassField(NamedTuple):
     name: str
     argument: str
     annotation: Any
+    constraints: Sequence[Any]
     required: bool
     default: Any
     description: str | None
@@ -61,7 +63,7 @@ def fields_of(cls: Any) -> list[ClassField] | None:
         default = None if unset or made else field.default
         if field.init:
             description = field.metadata.get("description")
-            found.append(ClassField(field.name, argument, annotation, unset and not made, default, description))
+            found.append(ClassField(field.name, argument, annotation, (), unset and not made, default, description))
     return found
 
 
@@ -93,7 +95,8 @@ def _of_pydantic(model: Any) -> list[ClassField]:
         alias = field.validation_alias or field.alias
         argument = alias if isinstance(alias, str) else name
         default = None if field.is_required() or field.default_factory is not None else field.default
-        found.append(ClassField(name, argument, field.annotation, field.is_required(), default, field.description))
+        kept = field.annotation, field.metadata, field.is_required(), default, field.description
+        found.append(ClassField(name, argument, *kept))
     return found
 
 

@@ -15,7 +15,9 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, overload
 import attrs
 from typing_extensions import TypeForm, TypeVar
 
+from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
+from factmem.legal_names import folded_keyword
 from factmem.shapes import Shape, shape_of
 from factmem.validators import check_aware, check_text, made, named, text
 from factmem.values import canonical_bytes, check_value, encode_value
@@ -232,6 +234,11 @@ class _Comparable:
         return hash((self.concept.keyword, self.timestamp))
 
 
+def _wrong_concept(given: object, takes: str) -> InvalidDataError:
+    kind = f"a {given.fact_type.name} one" if isinstance(given, SingleConcept | MultipleConcept) else kind_of(given)
+    return InvalidDataError(f"{takes}, not {kind}", path="$.concept")
+
+
 @attrs.frozen(eq=False)
 class SingleFact(_Comparable, Generic[T]):
     """One value of a concept. Two facts are equal if concept, times and the value's canonical bytes are.
@@ -258,7 +265,7 @@ class SingleFact(_Comparable, Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, SingleConcept):
-            raise InvalidDataError("a SingleFact needs a SINGLE concept: use Concept.single()", path="$.concept")
+            raise _wrong_concept(self.concept, "a SingleFact takes a SINGLE concept and its value")
         object.__setattr__(self, "value", check_value(self.value, self.concept.value_type))
         check_interval(self.valid_from, self.valid_to)
 
@@ -297,7 +304,7 @@ class MultipleFacts(_Comparable, Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, MultipleConcept):
-            raise InvalidDataError("MultipleFacts need a MULTIPLE concept: use Concept.multiple()", path="$.concept")
+            raise _wrong_concept(self.concept, "MultipleFacts take a MULTIPLE concept and its values")
         value_type = self.concept.value_type
         if not self.values:
             raise InvalidDataError("MultipleFacts need at least one value", path="$.values")
@@ -384,3 +391,36 @@ class AnyFact(Protocol):
 
 STATEMENT: Final = Concept.multiple("statement", "Something that was said, in its own words")
 """The built-in concept of free statements, one record each."""
+
+
+def check_keyword(concept: Concept[Any, Any]) -> None:
+    """Check that a concept with the keyword of `STATEMENT`, or an alike one, has its type.
+
+    Raises:
+        InvalidDataError: it has another one.
+    """
+    of_type = (concept.fact_type, concept.shape) == (STATEMENT.fact_type, STATEMENT.shape)
+    if folded_keyword(concept.keyword) == STATEMENT.keyword and not of_type:
+        raise InvalidDataError(
+            f"the keyword {concept.keyword!r} is that of words as they were said, and they would have another type: "
+            "choose another one, such as 'bank_statement', or take factmem.STATEMENT",
+            path="$.concept",
+        )
+
+
+def check_distinct(concepts: Iterable[Concept[Any, Any]]) -> None:
+    """Check that no two of some concepts have the same or alike keywords with different types, and `check_keyword`.
+
+    Raises:
+        InvalidDataError: two have, or one has the keyword of `STATEMENT` and another type.
+    """
+    known: dict[str, Concept[Any, Any]] = {}
+    for concept in concepts:
+        check_keyword(concept)
+        first = known.setdefault(folded_keyword(concept.keyword), concept)
+        if (first.fact_type, first.shape) != (concept.fact_type, concept.shape):
+            names = " and ".join(dict.fromkeys((repr(first.keyword), repr(concept.keyword))))
+            raise InvalidDataError(
+                f"two profiles or concepts name {names} with different types: a keyword has one, in any spelling",
+                path="$.concepts",
+            )

@@ -383,7 +383,8 @@ class FactRecord(Generic[T]):
     def __repr__(self) -> str:
         value = "<private>" if self.private else repr(self.value)
         where = f"{self.subject}, {self.scope}, {self.timestamp:%Y-%m-%d}"
-        return f"FactRecord({self.concept.keyword}={value}, {where}, id={self.id})"
+        state = "" if self.state is AssertionState.ACTIVE else f", {self.state.value}"
+        return f"FactRecord({self.concept.keyword}={value}, {where}{state}, id={self.id})"
 
 
 def assertions_of(

@@ -12,7 +12,7 @@ import itertools
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -72,11 +72,14 @@ def _shape_of(value_type: Any) -> Shape:
     raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
 
 
+def bare_type(value_type: Any) -> Any:
+    """Return a type without the notes of ``Annotated``."""
+    return typing.get_args(value_type)[0] if typing.get_origin(value_type) is typing.Annotated else value_type
+
+
 def is_json(value_type: Any) -> bool:
     """Return whether values of a type are read as the JSON that they are."""
-    if typing.get_origin(value_type) is typing.Annotated:
-        value_type = typing.get_args(value_type)[0]
-    return value_type in (object, Any)
+    return bare_type(value_type) in (object, Any)
 
 
 def is_union(value_type: Any) -> bool:
@@ -243,6 +246,37 @@ def _fits(data: Any, shape: Shape) -> bool:
     return True
 
 
+def with_parts(data: Any, shape: Shape, wanted: Shape, change: Callable[[Any], Any]) -> Any:
+    """Return some JSON of a shape, each part of another shape changed.
+
+    Args:
+        data: the JSON.
+        shape: its shape.
+        wanted: the scalar shape of the parts.
+        change: returns what takes the place of a part.
+    """
+    if shape == wanted:
+        return change(data)
+    match shape, data:
+        case {"list": item}, list():
+            return [with_parts(part, item, wanted, change) for part in data]
+        case {"tuple": items}, list():
+            return [with_parts(part, item, wanted, change) for part, item in zip(data, items, strict=True)]
+        case {"map": item}, dict():
+            return {name: with_parts(part, item, wanted, change) for name, part in data.items()}
+        case {"object": dict(fields)}, dict():
+            known = _by_name(fields)
+            return {
+                name: with_parts(part, known[name], wanted, change) if name in known else part
+                for name, part in data.items()
+            }
+        case {"union": options}, _:
+            fitting = (option for option in options if _fits(data, option))
+            return with_parts(data, next(fitting, JSON_SHAPE), wanted, change)
+        case _:
+            return data
+
+
 def accepts(stored: Shape, wanted: Shape) -> bool:
     """Return whether values of the shape ``stored`` can be read as ``wanted``.
 
@@ -319,4 +353,5 @@ def _words_for_field(name: str, shape: Shape) -> str:
 
 def name_of(value_type: Any) -> str:
     """Return the name of a type for messages."""
-    return "json" if is_json(value_type) else getattr(value_type, "__name__", None) or str(value_type)
+    named = bare_type(value_type)
+    return "json" if is_json(named) else getattr(named, "__name__", None) or str(named)

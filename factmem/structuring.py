@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from factmem.class_fields import fields_of, is_pydantic
 from factmem.errors import FactMemError
-from factmem.shapes import Shape, forms_of, is_union, name_of, shape_of
+from factmem.shapes import Shape, bare_type, forms_of, is_union, name_of, shape_of
 from factmem.value_types import SCALARS, Scalar, WrongTypeError
 
 if TYPE_CHECKING:
@@ -225,6 +225,26 @@ def _pydantic_written(typ: Any, converter: Converter) -> Callable[[Any], Any]:
     }
 
 
+def is_constrained(typ: Any) -> bool:
+    """Return whether a type has constraints: notes of annotated_types or pydantic, as of ``Annotated[int, Ge(0)]``."""
+    return typing.get_origin(typ) is typing.Annotated and any(map(_is_constraint, typ.__metadata__))
+
+
+def _is_constraint(note: object) -> bool:
+    package = type(note).__module__.partition(".")[0]
+    return package in ("annotated_types", "pydantic") or hasattr(note, "__get_pydantic_core_schema__")
+
+
+def _constrained(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    """Read a value of the type, then have pydantic check the constraints alone: it does not know every type."""
+    from pydantic import TypeAdapter
+
+    plain = bare_type(typ)
+    read = converter.get_structure_hook(plain)
+    checked: TypeAdapter[Any] = TypeAdapter(typing.Annotated[Any, *typ.__metadata__])
+    return lambda data, _: checked.validate_python(read(data, plain))
+
+
 @functools.cache
 def value_converter(*, detailed: bool) -> Converter:
     """Return the converter of values. It is strict: nothing is coerced from one scalar type to another.
@@ -249,5 +269,6 @@ def value_converter(*, detailed: bool) -> Converter:
     conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
     conv.register_structure_hook_func(_is_enum, _enum)
     conv.register_structure_hook_factory(is_pydantic, _pydantic)
+    conv.register_structure_hook_factory(is_constrained, _constrained)
     conv.register_unstructure_hook_factory(is_pydantic, _pydantic_written)
     return conv

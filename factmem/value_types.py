@@ -143,6 +143,15 @@ def _parse_moment(text: str) -> dt.datetime:
     return as_utc(dt.datetime.fromisoformat(text.strip()))
 
 
+def _write_time(time: dt.time) -> str:
+    if time.tzinfo is not None and time.utcoffset() is None:
+        raise InvalidDataError(
+            "the offset of a time of day in a zone such as Europe/Berlin depends on the day, and the zone would be "
+            "lost: keep its name in a field of its own"
+        )
+    return time.isoformat()
+
+
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 """Seconds of the units that a length of time may be written with."""
 
@@ -215,7 +224,7 @@ SCALARS: Final[Sequence[Scalar]] = (
     _as_text(
         dt.time,
         dt.time.fromisoformat,
-        dt.time.isoformat,
+        _write_time,
         words="time, like 18:30:00",
         sample="18:30:00",
         spoken="18:30",

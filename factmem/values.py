@@ -14,9 +14,10 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from factmem.class_fields import fields_of
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
-from factmem.shapes import is_json, name_of
+from factmem.shapes import bare_type, is_json, name_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
 from factmem.validators import check_text, is_sound
 
@@ -53,6 +54,8 @@ def encode_value(value: object, value_type: Any) -> Json:
         )
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
+    except InvalidDataError:
+        raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise InvalidDataError(
             f"the value is not a valid {name_of(value_type)}: it is {kind_of(value)} ({type(error).__name__})"
@@ -87,15 +90,41 @@ def check_value(value: T, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: see `encode_value` and `decode_value`.
     """
+    if isinstance(value, str) and not value.strip() and bare_type(value_type) is str:
+        raise InvalidDataError("a text value must not be blank: there is nothing to remember")
     if isinstance(value, _PLAIN) and type(value) is value_type in _PLAIN:
         _check_size(value)
-        if isinstance(value, str) and not value.strip():
-            raise InvalidDataError("a text value must not be blank: there is nothing to remember")
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
     if not _equal(read_back, value):
-        raise InvalidDataError(f"the value would not read back unchanged: it is not a valid {name_of(value_type)}")
+        path, why = _difference(value, read_back)
+        raise InvalidDataError(f"the value would not read back unchanged as {name_of(value_type)}: {why}", path=path)
     return read_back
+
+
+def _difference(value: object, read_back: object, path: str = "$") -> tuple[str, str]:
+    """Return the path of the first part that is not read back as it was, and the reason, without the part itself."""
+    if type(value) is not type(read_back):
+        return path, f"{kind_of(value)} is read back as {kind_of(read_back)}"
+    for step, part, other in _parts(value, read_back):
+        if not _equal(part, other):
+            return _difference(part, other, path + step)
+    if fields_of(type(value)) is not None:
+        return path, f"{kind_of(value)} holds more than its fields, or has no == that compares them"
+    return path, "a validator, or its class, makes another value of it"
+
+
+def _parts(value: Any, read_back: Any) -> Iterator[tuple[str, object, object]]:
+    match value:
+        case list() | tuple():
+            for index, (part, other) in enumerate(zip(value, read_back, strict=False)):
+                yield f"[{index}]", part, other
+        case Mapping():
+            for key in value.keys() & read_back.keys():
+                yield f".{key}", value[key], read_back[key]
+        case _:
+            for field in fields_of(type(value)) or ():
+                yield f".{field.name}", getattr(value, field.name), getattr(read_back, field.name)
 
 
 def _equal(one: object, other: object) -> bool:

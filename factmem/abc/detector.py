@@ -12,7 +12,7 @@ import attrs
 from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
-from factmem.facts import Concept, Fact, MultipleFacts, SingleFact, utc
+from factmem.facts import Concept, Fact, MultipleFacts, SingleFact, check_distinct, utc
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of, listed, one_or_more
@@ -195,6 +195,7 @@ class DetectionRequest:
         ):
             if len(set(names)) < len(names):
                 raise InvalidDataError(f"two {what} of a request have one name: rename one", path=f"$.{what}")
+        check_distinct(self.concepts)
 
     @property
     def searches_openly(self) -> bool:

@@ -21,7 +21,7 @@ from factmem.details import Origin
 from factmem.detection import OriginPolicy
 from factmem.error_hints import hinted, kind_of
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.facts import Concept
+from factmem.facts import Concept, check_distinct
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.memory import Trigger
 from factmem.memory.argument_checks import check_parts, check_store, observers_in
@@ -156,7 +156,9 @@ def estimated_tokens(text: str) -> int:
 
 
 def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    return listed("concepts", concepts, Concept)
+    several = listed("concepts", concepts, Concept)
+    check_distinct(several)
+    return several
 
 
 def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKind | None:

@@ -149,7 +149,7 @@ def load_from_memory(
 
     Args:
         memory: The memory.
-        concepts: A concept, or several of them or of their keywords.
+        concepts: A concept, or several of them or of their keywords; an empty list loads nothing.
         subjects: A subject of the facts, or several (default: the user and the agent's subjects).
         scopes: A scope of the facts, or several, as scopes, kinds or paths (default: all scopes of the agent).
         state: Access to the state.
@@ -225,9 +225,11 @@ def save_to_memory(
         state: Access to the state.
 
     Raises:
-        InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
+        InvalidDataError: An argument has the wrong type, there is no concept, or a scope is not one of the agent's.
     """
     request = DetectionRequest(subjects=subjects, concepts=concepts)
+    if not request.concepts:  # a request without any looks for everything
+        raise InvalidDataError("there is no concept to look for: name one, or leave the node out", path="$.concepts")
     return _saving("save_to_memory", memory, request, scope, state, wait=wait)
 
 

@@ -39,6 +39,7 @@ from factmem.sentences import (
     sentence_spans,
     stated_spans,
 )
+from factmem.shapes import bare_type
 from factmem.stemming import stemmer
 from factmem.values import encode_value
 
@@ -453,7 +454,7 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
     data = encode_value(record.value, record.concept.value_type)
     own = frozenset() if isinstance(data, bool) else _terms(data if isinstance(data, str) else json.dumps(data))
     about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
-    text = data if isinstance(data, str) and record.concept.value_type is str else None
+    text = data if isinstance(data, str) and bare_type(record.concept.value_type) is str else None
     return _Value(_individual(record), about, own, text, former)
 
 

@@ -21,6 +21,9 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from factmem.memory.background import MemoryEvent, Remembered, Submission, Unrepresented
 
+_KINDS = (ChangeKind.CREATED, ChangeKind.UPDATED, ChangeKind.DELETED)
+"""Kinds of the changes that words make."""
+
 
 @attrs.frozen(kw_only=True)
 class Tally:
@@ -60,14 +63,14 @@ class Tally:
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {
-            **{kind.value: self.changed[kind] for kind in ChangeKind},
+            **{kind.value: self.changed[kind] for kind in _KINDS},
             "quarantined": self.quarantined,
             "dropped": {reason.name.lower(): count for reason, count in self.dropped.items()},
             "dead_letters": self.dead_letters,
         }
 
     def __str__(self) -> str:
-        created, updated, deleted = (self.changed[kind] for kind in ChangeKind)
+        created, updated, deleted = (self.changed[kind] for kind in _KINDS)
         return (
             f"{counted(created, 'fact')} created, {updated} updated, {deleted} deleted, {self.quarantined} quarantined"
         )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from factmem.memory.audit import AuditEntry, AuditPage
     from factmem.memory.facade import Memory
     from factmem.memory.filters import RecordPage
-    from factmem.memory.profiles import ProfileField, ProfileSchema
+    from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema
     from factmem.recall.results import RecallMatches
 
 _SHOWN: Final = 0.005
@@ -246,8 +246,9 @@ async def profile(
         "known": known,
         "unknown": [field.attribute for field in schema.fields if field.attribute not in known],
         "missing": list(found.missing),
+        "refused": list(found.refused),
     }
-    session.show(data, lambda out: _print_profile(out, schema, known, found.missing))
+    session.show(data, lambda out: _print_profile(out, schema, known, found))
 
 
 def _field_json(field: ProfileField, known: Mapping[str, Any]) -> Json:
@@ -258,16 +259,19 @@ def _field_json(field: ProfileField, known: Mapping[str, Any]) -> Json:
 
 
 def _print_profile(
-    out: Console, schema: ProfileSchema[Any], known: Mapping[str, Json], missing: tuple[str, ...]
+    out: Console, schema: ProfileSchema[Any], known: Mapping[str, Json], found: PartialProfile[Any]
 ) -> None:
     width = max((len(field.attribute) for field in schema.fields), default=0) + 2
     for field in schema.fields:
         name = (f"{field.attribute:<{width}}", "dim")
+        missing, refused = field.attribute in found.missing, field.attribute in found.refused
         if field.attribute in known:
             out.print(Text.assemble(name, shown(value_text(known[field.attribute]))))
-        else:
-            text = "missing: the profile requires it" if field.attribute in missing else "unknown"
-            out.print(Text.assemble(name, (text, "yellow" if field.attribute in missing else "dim")))
+        if refused:
+            out.print(Text.assemble(name, ("stored, but the profile does not accept it", "yellow")))
+        elif field.attribute not in known:
+            text = "missing: the profile requires it" if missing else "unknown"
+            out.print(Text.assemble(name, (text, "yellow" if missing else "dim")))
 
 
 _PAGE_SIZE: Final = 20

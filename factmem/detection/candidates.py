@@ -23,6 +23,7 @@ from factmem.detection.windows import Excerpt, Window
 from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
+from factmem.shapes import bare_type
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
 
@@ -296,9 +297,11 @@ class _Check:
         if not wanted or not self.task.several_subjects:
             speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
             return next(speakers, labels[0])
-        if (label := next((label for label in labels if label.casefold() == wanted), None)) is None:
+        exact = [label for label in labels if label.casefold() == wanted]
+        meant = exact or [label for label in labels if self.task.subjects[label].name.casefold() == wanted]
+        if len(meant) != 1:  # "user" stands for user:ann where there is no other one
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
-        return label
+        return meant[0]
 
     def _topics(self, sentence: Sentence) -> tuple[str, ...]:
         """Return the requested labels. If there is only one topic, a memory without a label belongs to it."""
@@ -360,7 +363,7 @@ def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> lis
             value = check_value(read_value(data, concept.value_type), concept.value_type)
         except InvalidDataError:
             continue
-        if concept.value_type is str:
+        if bare_type(concept.value_type) is str:
             # Small models write only brackets and the like in place of a value.
             debris = not any(char.isalnum() for char in value) and value.strip() not in quote
             if debris or says_nothing(value, quote):

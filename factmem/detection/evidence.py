@@ -40,6 +40,7 @@ from factmem.detection.value_forms import (
 )
 from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept
+from factmem.shapes import bare_type
 from factmem.toml_tables import table
 from factmem.value_types import scalar_of
 
@@ -305,6 +306,7 @@ class _Judge:
 
 def _members(value_type: Any) -> Sequence[Any]:
     """Return the members of an enumeration; none for other types."""
+    value_type = bare_type(value_type)
     if isinstance(value_type, type) and issubclass(value_type, enum.Enum):
         return list(value_type)
     return typing.get_args(value_type) if typing.get_origin(value_type) is Literal else ()

@@ -42,7 +42,7 @@ from factmem.detection.tasks import LISTS, DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
-from factmem.shapes import is_union
+from factmem.shapes import bare_type, is_union
 from factmem.value_types import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
 
@@ -221,8 +221,8 @@ def read_value(data: Json, value_type: _Dynamic) -> Any:
     Raises:
         InvalidDataError: it is not of the type.
     """
-    if value_type is str:
-        return decode_value(_as_text(data), str)
+    if bare_type(value_type) is str:
+        return decode_value(_as_text(data), value_type)
     adapter: TypeAdapter[Any] = TypeAdapter(answer_type(value_type))
     try:
         read = adapter.validate_python(data)

@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from factmem.abc.detector import Message
-from factmem.changes import Change
+from factmem.changes import Change, ChangeKind
 from factmem.details import FactDetails, Origin
 from factmem.error_hints import similar_names
 from factmem.errors import InvalidDataError, RecordNotFoundError
@@ -378,8 +378,9 @@ class Tools:
             return await view.update(id, **given, labels=labels, origin=None if self._origin.trusted else self._origin)
 
         change = await self._access.use(work, actor=_client(ctx))
-        if change.previous is not None and change.previous.id != change.record.id:
-            await self._announce(ctx, [change.previous])
+        before = change.previous
+        if change.kind is ChangeKind.UPDATED and before is not None and before.id != change.record.id:
+            await self._announce(ctx, [before])
         return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
 
     async def retract(self, ids: _Ids, ctx: Context, reason: _Reason = "") -> _Answer:

@@ -290,9 +290,13 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Give the facts of a keyword another type, another keyword, or both: every revision, present and past.
 
-        Use it for a concept that was renamed, whose class lost a field or a member, or whose values are to be of
-        another type. The facts keep their times, states, evidence and owners, and have new ids. If the keyword of the
-        concept holds facts already, they are united.
+        Use it for a concept that was renamed, whose class lost a field or a member, whose values are to be of another
+        type, or which is to be MULTIPLE instead of SINGLE. The facts keep their times, states, evidence and owners, and
+        have new ids. If the keyword of the concept holds facts already, they are united.
+
+        From a SINGLE, a MULTIPLE has its one value, with its history. From a MULTIPLE with several current values at
+        one place, a SINGLE has the one that the function chooses: of a MULTIPLE, it is given a list of values, of all
+        current ones of a place, and of each revision alone. What was said after the chosen one is retracted.
 
             await memory.admin.convert("seats", Concept.single("seats", "Seats wanted", int), lambda old: int(old))
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
@@ -305,14 +309,14 @@ class Admin(ReadingPart):
         Args:
             keyword: Keyword of the stored facts, or the concept that they were saved with.
             concept: The concept that they are to be facts of.
-            function: Returns the new value for an old one, which is given as JSON, as `export` writes it. It must give
-                the same result each time. None to keep the values.
+            function: Returns the new value for an old one, which is given as JSON, as `export` writes it; for a list of
+                them, from a MULTIPLE to a SINGLE. It must give the same result each time. None to keep the values.
             all_users: Convert the private facts of all users as well, not only what the viewer sees.
             dry_run: Convert every value, and write nothing.
 
         Raises:
-            InvalidDataError: A value is not of the concept's type, the function failed, the one concept is SINGLE and
-                the other MULTIPLE, or all users are asked for by a viewer. The error names the record.
+            InvalidDataError: A value is not of the concept's type, the function failed, several values are to be one
+                and no function chooses, or all users are asked for by a viewer. The error names the record.
             ConceptConflictError: The concept's keyword holds facts of another type; nothing was converted.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
@@ -330,7 +334,7 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
-        Facts whose value is the subject, such as a `boss`, have the other one as their value.
+        Values that are the subject, such as a `boss`, are the other one then, also inside lists, dicts and classes.
 
         Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
         the facts keep, and for a process that is killed.

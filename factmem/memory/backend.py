@@ -146,6 +146,7 @@ class Backend:
         media_tried: Media that gave nothing to this process.
         confirmations: The verifier's answers so far, by viewer and digest of the claim. An erasure drops them.
         asked: Embeddings of the latest queries. An erasure drops them.
+        spellings: The one spelling of each keyword that was saved, by `folded_keyword`; empty where there are several.
         loop: The event loop that the memory is used in.
     """
 
@@ -167,6 +168,7 @@ class Backend:
     media_tried: dict[object, None] = attrs.field(factory=dict, init=False)
     confirmations: dict[tuple[str | None, bytes], Confirmation] = attrs.field(factory=dict, init=False)
     asked: dict[str, NDArray[np.float32] | None] = attrs.field(factory=dict, init=False)
+    spellings: dict[str, str] = attrs.field(factory=dict, init=False)
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 
     def enter_loop(self) -> None:

@@ -44,7 +44,7 @@ class Unrepresented(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Remembered:
-    """Outcome of submitted words or facts: a sequence of the records.
+    """Outcome of submitted words or facts: a sequence of the records, also of those that wait in quarantine.
 
     Attributes:
         records: The records that hold them, as they are in the store, those that wait in quarantine among them

@@ -316,6 +316,13 @@ class Context:
         self.view.check_about(found)
         return found
 
+    def of_user(self, subject: MemorySubject) -> MemorySubject:
+        """Return a subject, narrowed to the individual whom the view is for if it is the one of all users."""
+        own = self.subject
+        if self.view.individuals is None or own.individual_name is None or subject.key != (own.name, None):
+            return subject
+        return subject.individual(own.individual_name)
+
     def _declared(self, text: str) -> MemorySubject:
         found = MemorySubject.parse(text)
         if (declared := self.subjects.get(found.name)) is not None:

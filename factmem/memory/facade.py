@@ -547,7 +547,8 @@ class Memory:
         by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
         The user whom a view is for (`for_user`) is stronger than every other subject; those that are not declared and
         have no priority, such as another person, are only read by naming them there. A MULTIPLE unites the values of
-        that subject on that level.
+        that subject on that level. A place whose fact has another type than the concept is passed over if another place
+        has one of its type.
 
             seats = await memory.load(SEATS, subject="user", scope="/product/alpha")
 
@@ -751,12 +752,12 @@ class Memory:
                 by name, each as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
-            partial: Return the known fields and the names of the missing ones, instead of raising.
+            partial: Return the known fields, and the names of those that are missing or refused, instead of raising.
 
         Raises:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
-            InvalidDataError: The class is not a profile, or does not accept the facts.
+            InvalidDataError: The class is not a profile, or does not accept the facts and ``partial`` is not set.
             SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
         """
         schemas = self._context.profiles if schema is None else (ProfileSchema.of(schema),)
@@ -766,6 +767,11 @@ class Memory:
         found: PartialProfile[ProfileT] = every[0]
         if partial:
             return found
+        if found.refused:
+            raise InvalidDataError(
+                f"{ProfileSchema.of(schema).name} does not accept what is known of {', '.join(found.refused)}: correct "
+                "it with update() or retract(), or ask for a partial profile, which leaves it out"
+            )
         if found.profile is None:
             raise IncompleteProfileError(schemas[0].name, found.missing)
         return found.profile

@@ -230,7 +230,7 @@ def _outcomes_of(
         after: The current records at the places concerned.
         apart: The quarantined assertions.
         changed: The changes of records.
-        concepts: The declared concepts by keyword.
+        concepts: The declared concepts, and those asked for, by keyword.
     """
     messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
     slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
@@ -587,11 +587,13 @@ class Pipeline(WritingPart):
         ]
         receipts = await self._writer.commit(statements)
         after = await self._rows(places, beside)
-        changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
+        asked = {concept.keyword: concept for item in found for concept in item.unit.job.request.concepts}
+        concepts = {**asked, **self._context.concepts}
+        changed = await to_thread.run_sync(changes_between, before, after, concepts)
         apart = _quarantined_by(statements, receipts, words)
         if apart:
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
-        return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, self._context.concepts)
+        return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.

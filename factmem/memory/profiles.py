@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import datetime as dt
 import functools
 import operator
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 import attrs
 
 from factmem.class_fields import ClassField, fields_of, is_pydantic
-from factmem.errors import FactMemError, InvalidDataError
-from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept, check_distinct
 from factmem.shapes import is_union, type_of
+from factmem.structuring import is_constrained
 from factmem.values import encode_value
 
 ProfileT = TypeVar("ProfileT")
@@ -87,11 +89,13 @@ class PartialProfile(Generic[ProfileT]):
         profile: Filled instance; None if a required field is unknown.
         known: Known values, by field.
         missing: Required fields that are unknown.
+        refused: Fields with a stored value that the class does not accept, which is left out.
     """
 
     profile: ProfileT | None
     known: Mapping[str, Any]
     missing: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -155,22 +159,28 @@ class ProfileSchema(Generic[ProfileT]):
         """The concepts of the fields, in order."""
         return tuple(field.concept for field in self.fields)
 
-    def partial(self, facts: Mapping[str, Fact[Any]]) -> PartialProfile[ProfileT]:
-        """Return the known fields, and an instance if all required ones are known.
+    def partial(self, facts: Mapping[str, Fact[Any]], unread: Collection[str] = ()) -> PartialProfile[ProfileT]:
+        """Return the known fields that the class accepts, and an instance if all required ones are among them.
 
         Args:
             facts: Facts by keyword.
-
-        Raises:
-            InvalidDataError: The class does not accept the values.
+            unread: Keywords with a stored value that is not of the field's type.
         """
-        known = {
+        stored = {
             field.attribute: field.read(facts[field.concept.keyword])
             for field in self.fields
             if field.concept.keyword in facts
         }
-        missing = tuple(field.attribute for field in self.fields if field.required and field.attribute not in known)
-        return PartialProfile(profile=None if missing else self._made(known), known=known, missing=missing)
+        known, made = self._accepted(stored)
+        names = [field.attribute for field in self.fields]
+        refused = {field.attribute for field in self.fields if field.concept.keyword in unread}
+        refused |= stored.keys() - known.keys()
+        return PartialProfile(
+            profile=made,
+            known=known,
+            missing=tuple(field.attribute for field in self.fields if field.required and field.attribute not in known),
+            refused=tuple(name for name in names if name in refused),
+        )
 
     def facts(self, profile: ProfileT, timestamp: dt.datetime) -> list[Fact[Any]]:
         """Return the facts of an instance, one per field.
@@ -181,6 +191,27 @@ class ProfileSchema(Generic[ProfileT]):
         fields = [field for field in self.fields if given is None or field.attribute in given]
         return [fact for field in fields for fact in field.facts(profile, timestamp)]
 
+    def _accepted(self, stored: Mapping[str, Any]) -> tuple[Mapping[str, Any], ProfileT | None]:
+        """Return the fields that the class accepts together, and the instance with them.
+
+        Its validators may compare fields. Where they do not say which one they refuse, those before it are kept.
+        """
+        required = {field.attribute for field in self.fields if field.required}
+        if required - stored.keys():
+            return stored, None
+        with contextlib.suppress(_RefusedError):
+            return stored, self._made(stored)
+        known = {name: value for name, value in stored.items() if name in required}
+        try:
+            made = self._made(known)
+        except _RefusedError as error:
+            refused = error.fields & stored.keys() or required
+            return {name: value for name, value in stored.items() if name not in refused}, None
+        for name, value in stored.items():
+            with contextlib.suppress(_RefusedError):
+                made, known = self._made({**known, name: value}), {**known, name: value}
+        return known, made
+
     def _made(self, known: Mapping[str, Any]) -> ProfileT:
         arguments = dict(self.defaults)
         for field in self.fields:
@@ -190,12 +221,23 @@ class ProfileSchema(Generic[ProfileT]):
                 arguments[field.argument] = None if field.optional or field.gather is None else field.gather(())
         try:
             return self.profile(**arguments)
-        except FactMemError:
-            raise
         except Exception as error:  # validators of the class raise any error, with the value in its text
-            raise InvalidDataError(
-                f"{self.name} does not accept what is known: {type(error).__name__}{_where(error)}"
-            ) from None
+            raise _RefusedError(_fields_in(error)) from None
+
+
+class _RefusedError(Exception):
+    """Raised where a class does not accept values, with the names of the fields that it names."""
+
+    def __init__(self, fields: frozenset[str]) -> None:
+        self.fields = fields
+
+
+def _fields_in(error: Exception) -> frozenset[str]:
+    """Return the names of the fields that an error of pydantic names."""
+    listed: Any = getattr(error, "errors", None)
+    if not isinstance(listed, types.MethodType | types.BuiltinMethodType):
+        return frozenset()
+    return frozenset(str(item["loc"][0]) for item in listed() if item.get("loc"))
 
 
 ProfileSource: TypeAlias = "type[Any] | Mapping[str, Any] | ProfileSchema[Any]"
@@ -231,16 +273,13 @@ def united(
     """Return the concepts of profiles and declared ones by keyword, of which the declared ones stand.
 
     Raises:
-        InvalidDataError: Two of one keyword have different types.
+        InvalidDataError: See `factmem.facts.check_distinct`.
     """
+    concepts = [*declared, *(concept for schema in schemas for concept in schema.concepts)]
+    check_distinct(concepts)
     found: dict[str, Concept[Any, Any]] = {}
-    for concept in (*declared, *(concept for schema in schemas for concept in schema.concepts)):
-        known = found.setdefault(concept.keyword, concept)
-        if (known.fact_type, known.shape) != (concept.fact_type, concept.shape):
-            raise InvalidDataError(
-                f"two profiles or concepts name {concept.keyword!r} with different types: one keyword has one type",
-                path="$.profiles",
-            )
+    for concept in concepts:
+        found.setdefault(concept.keyword, concept)
     return found
 
 
@@ -347,15 +386,6 @@ def _fields_of(profile: Any) -> Iterable[ProfileField]:
     return [_field(field, field.name if is_pydantic(profile) else field.argument) for field in fields]
 
 
-def _where(error: Exception) -> str:
-    """Return the fields of a pydantic error. Field names may be shown, values may not."""
-    listed: Any = getattr(error, "errors", None)
-    if not isinstance(listed, types.MethodType | types.BuiltinMethodType):
-        return ""
-    places = [".".join(map(str, item["loc"])) for item in listed() if item.get("loc")]
-    return f" in {', '.join(dict.fromkeys(places))}" if places else ""
-
-
 class _Annotation(NamedTuple):
     """The annotation of a field, taken apart.
 
@@ -371,7 +401,8 @@ class _Annotation(NamedTuple):
 
 
 def _field(field: ClassField, keyword: str) -> ProfileField:
-    value_type, gather, optional = _taken_apart(field.annotation)
+    annotation = Annotated[field.annotation, *field.constraints] if field.constraints else field.annotation
+    value_type, gather, optional = _taken_apart(annotation)
     kind = SingleConcept if gather is None else MultipleConcept
     return ProfileField(
         attribute=field.name,
@@ -385,8 +416,11 @@ def _field(field: ClassField, keyword: str) -> ProfileField:
 
 def _taken_apart(annotation: Any) -> _Annotation:
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return _taken_apart(args[0])
+    if origin is Annotated:
+        inner = _taken_apart(args[0])
+        if inner.gather is not None or not is_constrained(annotation):  # a constraint of a list is none of its items
+            return inner
+        return inner._replace(value_type=Annotated[inner.value_type, *annotation.__metadata__])
     if is_union(annotation) and type(None) in args:
         others = [arg for arg in args if arg is not type(None)]
         return _taken_apart(functools.reduce(operator.or_, others))._replace(optional=True)

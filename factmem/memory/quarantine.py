@@ -57,8 +57,10 @@ class Quarantine(WritingPart):
 
         A doubtful finding of the same value at the same place is believed at once later.
 
+        A change is UNCHANGED, and its record SUPERSEDED, if a newer value stands, or the words have expired meanwhile.
+
         Args:
-            ids: Ids, as `list` returns them.
+            ids: Ids, as `list` returns them, or those of quarantined records that `Memory.save` and others return.
             reason: The reason, for the audit trail.
 
         Raises:
@@ -68,7 +70,7 @@ class Quarantine(WritingPart):
             StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
             ReadOnlyError: The memory is read-only.
         """
-        return await self._decide(ids, ChangeKind.CREATED, AssertionState.ACTIVE, reason)
+        return await self._decide(ids, AssertionState.ACTIVE, reason)
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.
@@ -86,27 +88,28 @@ class Quarantine(WritingPart):
             StateConflictError: Another reviewer decided about one meanwhile; none was rejected.
             ReadOnlyError: The memory is read-only.
         """
-        return await self._decide(ids, ChangeKind.DELETED, AssertionState.RETRACTED, reason)
+        return await self._decide(ids, AssertionState.RETRACTED, reason)
 
-    async def _decide(
-        self, ids: Sequence[str], kind: ChangeKind, state: AssertionState, reason: str | None
-    ) -> tuple[Change, ...]:
+    async def _decide(self, ids: Sequence[str], state: AssertionState, reason: str | None) -> tuple[Change, ...]:
         self._context.check_present()
-        wanted, concepts = ids_of(ids), self._context.concepts
+        wanted = ids_of(ids)
         entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody)}
         if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
-        chosen = [entries[id] for id in wanted]
-        await self._writer.change_states(chosen, state, reason)
-        believed = state is AssertionState.ACTIVE
+        chosen, believed = [entries[id] for id in wanted], state is AssertionState.ACTIVE
+        kinds = await self._writer.decide(chosen, state, reason)
         return tuple(
             Change(
-                kind=kind,
-                record=shown_record(entry, concepts) if believed else self._record(entry, state),
+                kind=kinds[entry.id] if believed else ChangeKind.DELETED,
+                record=self._accepted(entry, kinds[entry.id]) if believed else self._record(entry, state),
                 previous=self._record(entry, AssertionState.QUARANTINED),
             )
             for entry in chosen
         )
+
+    def _accepted(self, entry: Recorded, kind: ChangeKind) -> FactRecord[Any]:
+        state = AssertionState.SUPERSEDED if kind is ChangeKind.UNCHANGED else AssertionState.ACTIVE
+        return shown_record(entry, self._context.concepts, state=state)
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
         return as_kept_apart(entry, state, self._context.concepts)

@@ -12,7 +12,7 @@ import attrs
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from factmem.errors import RecordNotFoundError, SeveralIndividualsError
+from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
@@ -42,6 +42,7 @@ from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import is_relative
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded, Tombstone, shown_record
 from factmem.scopes import MemoryScope
+from factmem.shapes import accepts
 from factmem.short_work import SHORT, at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.validators import listed
@@ -79,12 +80,12 @@ class Reader(Part):
         place = self._exact_place(wanted)
         rows = await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword))
 
-        def strongest() -> FactT | None:
+        def strongest(rows: Sequence[Current]) -> FactT | None:
             found = chosen(self._competing(rows, wanted), self._context.view)
             _check_one_individual(found)
             return fact_of(concept, found) if found else None
 
-        return await in_time(strongest, len(rows))
+        return await in_time(functools.partial(_read_as, strongest, rows, [concept]), len(rows))
 
     def _at(
         self, keywords: Collection[str], subject: MemorySubject | str | None, scope: MemoryScope | str | None
@@ -148,19 +149,18 @@ class Reader(Part):
         """See `Memory.profile`. All fields of all profiles are loaded at one moment."""
         declared = united(schemas)
         wanted = self._at(tuple(declared), subject, scope)
-        found: dict[str, list[Current]] = {}
         names = {folded_keyword(keyword): keyword for keyword in declared}
         visible = await self.visible(wanted) if declared else []
 
-        def filled() -> list[PartialProfile[Any]]:
-            for row in chosen(self._competing(visible, wanted), self._context.view):
+        def filled(rows: Sequence[Current]) -> list[PartialProfile[Any]]:
+            found: dict[str, list[Current]] = {}
+            for row in chosen(self._competing(rows, wanted), self._context.view):
                 found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
             for schema in schemas:
                 _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
-            facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
-            return [schema.partial(facts) for schema in schemas]
+            return [_partial(schema, found) for schema in schemas]
 
-        return await in_time(filled, len(visible))
+        return await in_time(functools.partial(_read_as, filled, visible, list(declared.values())), len(visible))
 
     async def history(
         self,
@@ -479,6 +479,52 @@ def _check_one_individual(rows: Iterable[Current]) -> None:
     people = {subject.key: str(subject) for subject in subjects if subject.individual_name is not None}
     if len(people) > 1:
         raise SeveralIndividualsError(sorted(people.values()))
+
+
+def _partial(schema: ProfileSchema[T], found: Mapping[str, Sequence[Current]]) -> PartialProfile[T]:
+    """Return a profile, filled with the facts whose values are of its fields' types."""
+    facts, unread = {}, set()
+    for concept in schema.concepts:
+        rows = found.get(concept.keyword, ())
+        readable = [row for row in rows if _is_readable(row, concept)]
+        if len(readable) < len(rows):
+            unread.add(concept.keyword)
+        if readable:
+            facts[concept.keyword] = fact_of(concept, readable)
+    return schema.partial(facts, unread)
+
+
+def _read_as(
+    read: Callable[[Sequence[Current]], T], rows: Sequence[Current], concepts: Iterable[Concept[Any, Any]]
+) -> T:
+    """Return what a function reads from facts: a place whose fact has another type hides none that has the right one.
+
+    Raises:
+        ConceptConflictError: All facts of a concept have another type.
+    """
+    try:
+        return read(rows)
+    except ConceptConflictError:
+        wanted = {folded_keyword(concept.keyword): concept for concept in concepts}
+        kinds = [folded_keyword(row.recorded.assertion.keyword) for row in rows]
+        fits = [_is_of_type(row, wanted[kind]) for row, kind in zip(rows, kinds, strict=True)]
+        fitting = {kind for kind, fit in zip(kinds, fits, strict=True) if fit}
+        return read([row for row, kind, fit in zip(rows, kinds, fits, strict=True) if fit or kind not in fitting])
+
+
+def _is_of_type(row: Current, concept: Concept[Any, Any]) -> bool:
+    """Return whether a fact is of a concept's type, by its shape."""
+    said = row.recorded.assertion
+    return said.fact_type is concept.fact_type and accepts(said.shape, concept.shape)
+
+
+def _is_readable(row: Current, concept: Concept[Any, Any]) -> bool:
+    """Return whether a value is of a concept's type, in a record of the concept's shape or of another one."""
+    try:
+        fact_of(concept, [row])
+    except InvalidDataError:
+        return False
+    return True
 
 
 def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:

@@ -473,6 +473,7 @@ class Rememberer(PipelinePart):
             raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         if request.subjects == (_EVERYTHING,):
             request = attrs.evolve(request, subjects=(subject,))
+        request = attrs.evolve(request, subjects=map(self._context.of_user, request.subjects))
         for wanted in request.subjects:
             self._context.named(wanted)
         asked = {folded_keyword(concept.keyword) for concept in request.concepts}

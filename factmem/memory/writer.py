@@ -16,7 +16,7 @@ from anyio import to_thread
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
-from factmem.changes import Change, ChangeKind
+from factmem.changes import Change, ChangeKind, changes_between
 from factmem.details import FactDetails, MetadataMerge, Origin, merged_metadata
 from factmem.error_hints import kind_of
 from factmem.errors import (
@@ -30,7 +30,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
+from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact, check_keyword
 from factmem.fold import (
     Current,
     Moment,
@@ -50,6 +50,7 @@ from factmem.memory.reader import ReadingPart
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
+from factmem.providers.write_plans import check_writable
 from factmem.recall import RecallFilter
 from factmem.recall.embedders import embedded
 from factmem.recall.index.column_fold import CurrentRows
@@ -270,6 +271,8 @@ _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionStat
 
 _MOST_LOGGED: Final = 10
 
+_INVERSE: Final = {ChangeKind.CREATED: ChangeKind.DELETED, ChangeKind.DELETED: ChangeKind.CREATED}
+
 _UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 
 
@@ -294,8 +297,8 @@ class Updates(TypedDict, total=False):
             left out.
         origin: The origin of the words (default: that of the record). Those of one that is not trusted are quarantined:
             until they are accepted, the record stays as it is. It also stays as it is if its own origin is higher, the
-            user's rather than the assistant's: the words stand beside it in its history. `FactRecord.state` of the
-            change is QUARANTINED or SUPERSEDED then.
+            user's rather than the assistant's: the words stand beside it in its history. The change is UNCHANGED then,
+            and its record the words, QUARANTINED or SUPERSEDED.
     """
 
     value: Any
@@ -336,10 +339,11 @@ class Writer(ReadingPart):
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
+        await self._check_alike([assertion for assertion, _ in said])
         receipts = await self.receipts([assertion for assertion, _ in said])
         states = await self.states_of_repeated(receipts)
         return tuple(
-            record_of(item, concept, state=states.get(item.id, item.assertion.state))
+            _record_in(item, concept, states.get(item.id, item.assertion.state))
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
         )
 
@@ -357,6 +361,7 @@ class Writer(ReadingPart):
 
     def _spelled(self, fact: Fact[T]) -> Fact[T]:
         """Return a fact under the keyword that a declared concept spells otherwise; see `folded_keyword`."""
+        check_keyword(fact.concept)
         declared, folded = self._context.concepts, folded_keyword(fact.concept.keyword)
         if fact.concept.keyword in declared:
             return fact
@@ -365,6 +370,32 @@ class Writer(ReadingPart):
             return fact
         spelled: Any = attrs.evolve(fact.concept, keyword=keyword)
         return attrs.evolve(fact, concept=spelled)
+
+    async def _check_alike(self, said: Sequence[Assertion]) -> None:
+        """Check that no place holds an alike keyword of another type. Declared ones are saved in one spelling.
+
+        Raises:
+            ConceptConflictError: One does.
+        """
+        declared, alone = self._context.concepts, self._backend.spellings
+        new = {keyword for it in said if (keyword := it.keyword) not in declared}
+        new = {keyword for keyword in new if alone.get(folded_keyword(keyword)) != keyword}
+        if not new:
+            return
+        several = await self._reader.of_corpus(
+            lambda corpus: {keyword for keyword in new if corpus.columns.keywords.others(keyword)}, small=True
+        )
+        for keyword in new:
+            alone[folded_keyword(keyword)] = "" if keyword in several else keyword
+        for assertion in said:
+            if assertion.keyword in several:
+                place, keywords = assertion.place, (assertion.keyword,)
+                there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=keywords)
+                for row in await self._reader.visible(there):
+                    stored = row.recorded.assertion
+                    if stored.details.owner == assertion.details.owner:
+                        named = attrs.evolve(assertion, keyword=stored.keyword)
+                        check_writable(named, stored.fact_type, [stored.shape])
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
@@ -384,6 +415,8 @@ class Writer(ReadingPart):
         """See `Memory.update`."""
         self._context.check_writable()
         self._backend.log()
+        if not given:
+            raise InvalidDataError("say what to change: a value, a scope or details, such as value=…")
         previous = (await self._reader.current([record_id]))[0]
         new: dict[str, Any] = {name: item for name, item in given.items() if name in _DETAILS and item is not None}
         if "metadata" in new:
@@ -407,8 +440,8 @@ class Writer(ReadingPart):
         (receipt,) = await self.receipts([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
         state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
-        record = record_of(receipt.recorded, previous.concept, state=state)
-        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+        kind = ChangeKind.UPDATED if revised.counts(state) else ChangeKind.UNCHANGED
+        return Change(kind=kind, record=_record_in(receipt.recorded, previous.concept, state), previous=previous)
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
         """Retract a record at its place and append it at another one, in one transaction."""
@@ -550,9 +583,51 @@ class Writer(ReadingPart):
                     done += [await self._reverted(change, reason) for change in alike]
                 case ChangeKind.DELETED:
                     done += await self.restore([change.record.id for change in alike], reason)
+                case ChangeKind.UNCHANGED:
+                    done += await self._unsaid(list(alike), reason)
                 case _:
                     assert_never(kind)
         return tuple(done)
+
+    async def decide(
+        self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
+    ) -> dict[str, ChangeKind]:
+        """Change the states of assertions; return what that changes about their records, by the ids of the assertions.
+
+        Raises:
+            StateConflictError: Another writer changed one of them meanwhile.
+        """
+        of_them = RecallFilter(record_ids={entry.record_id for entry in entries})
+        before = await self._of_everybody.visible(of_them)
+        await self.change_states(entries, state, reason)
+        after = await self._of_everybody.visible(of_them)
+        stood = {said.id for row in (*before, *after) for said in row.said}
+        kinds = {change.record.id: change.kind for change in changes_between(before, after)}
+        return {
+            entry.id: kinds.get(entry.record_id, ChangeKind.UNCHANGED)
+            if entry.id in stood or entry.assertion.removed
+            else ChangeKind.UNCHANGED
+            for entry in entries
+        }
+
+    async def _unsaid(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
+        """Reject or retract words that changed nothing."""
+        log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
+        states = states_of(log)
+        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
+        words = [present.get(change.record.revision) for change in changes]
+        entries = [entry for entry in words if entry and states[entry.id] is not AssertionState.RETRACTED]
+        if len(entries) < len(changes):
+            raise RecordNotFoundError("words that changed nothing are taken back already, or were erased")
+        kinds = await self.decide(entries, AssertionState.RETRACTED, reason)
+        return [
+            Change(
+                kind=kinds[entry.id],
+                record=attrs.evolve(change.record, state=AssertionState.RETRACTED),
+                previous=change.previous,
+            )
+            for entry, change in zip(entries, changes, strict=True)
+        ]
 
     async def _undecided(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
         """Give assertions the states that they had before somebody decided about them in the quarantine."""
@@ -562,10 +637,12 @@ class Writer(ReadingPart):
         requests, done = [], []
         for change in changes:
             entry, after, before = present.get(change.record.revision), change.record, change.previous
-            if entry is None or before is None or states[entry.id] is not after.state:
+            accepted = after.state in (AssertionState.ACTIVE, AssertionState.SUPERSEDED)
+            decided = AssertionState.ACTIVE if accepted else after.state
+            if entry is None or before is None or states[entry.id] is not decided:
                 raise RecordNotFoundError("a decision about the quarantine is undone already, or its record was erased")
-            requests.append(_request(entry, after.state, before.state, reason))
-            kind = ChangeKind.CREATED if change.kind is ChangeKind.DELETED else ChangeKind.DELETED
+            requests.append(_request(entry, decided, before.state, reason))
+            kind = _INVERSE.get(change.kind, change.kind)
             done.append(Change(kind=kind, record=before, previous=after))
         await self.commit(requests)
         return done
@@ -783,6 +860,12 @@ def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> 
     )
 
 
+def _record_in(recorded: Recorded, concept: Concept[T, Any], state: AssertionState) -> FactRecord[T]:
+    """Return a record in a state; one that waits in quarantine under the id that it has there."""
+    record = record_of(recorded, concept, state=state)
+    return attrs.evolve(record, id=recorded.id) if state is AssertionState.QUARANTINED else record
+
+
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:
     metadata = merged_metadata(record.details.metadata, brought, how)
     if metadata is None:
@@ -794,4 +877,5 @@ def _change(before: Current | None, after: Current, concepts: Mapping[str, Conce
     record = hydrate(after, concepts)
     if before is None:
         return Change(kind=ChangeKind.CREATED, record=record)
-    return Change(kind=ChangeKind.UPDATED, record=record, previous=hydrate(before, concepts))
+    kind = ChangeKind.UNCHANGED if before.recorded.id == after.recorded.id else ChangeKind.UPDATED
+    return Change(kind=kind, record=record, previous=hydrate(before, concepts))

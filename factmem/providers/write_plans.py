@@ -119,11 +119,9 @@ def unknown_assertion() -> RecordNotFoundError:
 def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactType) -> ConceptConflictError:
     names = [item.name if isinstance(item, FactType) else repr(item) for item in (stored, wanted)]
     scope = said.place.scope.within(None)
-    of_type = "convert what is there (Admin.convert)"
-    way = "forget what is there and save it anew" if isinstance(stored, FactType) else of_type
     return ConceptConflictError(
         f"{said.place.subject} in {scope} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
-        f"use the same type or another keyword, or {way}",
+        "use the same type or another keyword, or convert what is there (Admin.convert)",
         keyword=said.keyword,
     )
 

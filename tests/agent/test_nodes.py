@@ -250,3 +250,10 @@ async def test_load_nodes_declare_what_they_load() -> None:
     load_from_memory(agent, [SEATS, PETS])
     assert agent.config.concepts == (CITY, SEATS, PETS)
     assert agent.for_run().config.concepts == (CITY, SEATS, PETS)
+
+
+async def test_no_concepts_are_not_all_concepts(agent: AgentMemory) -> None:
+    state = {"messages": [user("Where?")]}
+    assert await load_from_memory(agent, [])(state, ALICE) == state
+    with pytest.raises(InvalidDataError, match="leave the node out"):
+        save_to_memory(agent, [])

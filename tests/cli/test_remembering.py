@@ -156,6 +156,7 @@ class Venue:
 
 class Guest(pydantic.BaseModel):
     pet: str | None = None
+    seats: int | None = pydantic.Field(None, le=100)
 """
 
 
@@ -180,7 +181,16 @@ def test_a_class_is_filled_with_what_is_known(cli: CommandLine, classes: str) ->
 
 def test_a_pydantic_model_is_a_profile_too(cli: CommandLine, classes: str) -> None:
     output = cli.data("profile", f"{classes}:Guest")
-    assert (output["complete"], output["known"], output["unknown"]) == (True, {}, ["pet"])
+    assert (output["complete"], output["known"], output["unknown"]) == (True, {}, ["pet", "seats"])
+
+
+def test_a_stored_value_that_a_class_refuses_is_named(cli: CommandLine, classes: str) -> None:
+    cli.data("save", "seats", "120", "--type", "int")
+    cli.data("save", "pet", "cat")
+    output = cli.data("profile", f"{classes}:Guest")
+    assert (output["known"], output["refused"]) == ({"pet": "cat"}, ["seats"])
+    page = cli.run("profile", f"{classes}:Guest").out
+    assert page.splitlines() == ["pet    cat", "seats  stored, but the profile does not accept it"]
 
 
 @pytest.mark.parametrize("reference", ["Venue", "{}:Nobody", "no_such_module:Venue", "sys:version", "datetime:date"])

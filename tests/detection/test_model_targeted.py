@@ -221,16 +221,18 @@ async def test_about_whom_a_fact_is_comes_from_the_subjects_asked_for(read: Call
     ann, firm = MemorySubject("user").individual("ann"), MemorySubject("firm")
     quoted = {"quote": "12 seats", "message": 1}
     reading = await read(
-        ["We have 12 seats, or 1, or 2, or 3"],
+        ["We have 12 seats, or 1, or 2, or 3, or 5"],
         asked(SEATS, subjects=(ann, firm)),
         found(
             {**quoted, "value": 1, "about": "Firm"},
             {**quoted, "value": 2, "about": None},
             {**quoted, "value": 3, "about": "user:ann"},
             {**quoted, "value": 4, "about": "the pope"},
+            {**quoted, "value": 5, "about": "user"},
         ),
     )
-    assert [(item.fact.value, item.subject) for item in reading.detection.candidates] == [(1, firm), (2, ann), (3, ann)]
+    found_about = [(item.fact.value, item.subject) for item in reading.detection.candidates]
+    assert found_about == [(1, firm), (2, ann), (3, ann), (5, ann)]
     assert reading.detection.dropped == {DropReason.UNKNOWN_SUBJECT: 1}
 
 

@@ -9,8 +9,19 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, MultipleFacts, SingleFact
-from factmem.errors import ConceptConflictError
+from factmem import (
+    STATEMENT,
+    AgentMemoryConfig,
+    AgentMemoryProvider,
+    Concept,
+    InMemoryProvider,
+    Memory,
+    MemoryScope,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.abc import DetectionRequest
+from factmem.errors import ConceptConflictError, InvalidDataError
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, said
 from tests.narrowing import not_none
@@ -96,3 +107,64 @@ async def test_a_simple_provider_finds_by_alike_keywords_too() -> None:
         await memory.save(MultipleFacts(FOUND, ("tea",)), subject=USER)
         assert said(await memory.list_records(concepts=[ASKED])) == ["tea"]
         assert not_none(await memory.load(ASKED)).values == ("tea",)
+
+
+AGE, AGE_IN_WORDS = Concept.single("age", "Age in years", int), Concept.single("Age", "Age in words")
+
+
+def test_declared_keywords_that_are_alike_have_one_type() -> None:
+    for wrong in ([AGE, AGE_IN_WORDS], [AGE, Concept.multiple("AGE", "Ages", int)]):
+        for declare in (
+            lambda concepts: Memory("memory:", concepts=concepts),
+            lambda concepts: AgentMemoryConfig(agent_name="clerk", concepts=concepts),
+            lambda concepts: DetectionRequest(concepts=concepts),
+        ):
+            with pytest.raises(InvalidDataError, match="'age' and 'A"):
+                declare(wrong)
+    Memory("memory:", concepts=[AGE, Concept.single("Age", "Age in years", int)])
+
+
+async def test_an_alike_keyword_of_another_type_cannot_be_saved(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        await memory.save(SingleFact(AGE, 4), **PLACE)
+        for _ in range(2):
+            with pytest.raises(ConceptConflictError, match="'age' as 'int', not as 'str'"):
+                await memory.save(SingleFact(AGE_IN_WORDS, "four"), **PLACE)
+        await memory.save(SingleFact(AGE_IN_WORDS, "five"), subject="user:bo")
+        with pytest.raises(ConceptConflictError, match="'Age' as 'str', not as 'int'"):
+            await memory.save(SingleFact(AGE, 5), subject="user:bo")
+        assert not_none(await memory.load(AGE, **PLACE)).value == 4
+        bo = memory.view(viewer="bo")
+        await bo.save(SingleFact(AGE_IN_WORDS, "four"), private=True, **PLACE)  # as under the same keyword
+
+
+@pytest.mark.parametrize("keyword", ["statement", "Statement"])
+async def test_no_concept_has_the_keyword_of_statements(memory: Memory, keyword: str) -> None:
+    balance = Concept.single(keyword, "Balance of the last bank statement", int)
+    for declare in (
+        lambda: Memory("memory:", concepts=[balance]),
+        lambda: AgentMemoryConfig(agent_name="bank", concepts=[balance]),
+        lambda: DetectionRequest(concepts=[balance]),
+        lambda: Memory("memory:", profiles=[attrs.make_class("Bank", {keyword: attrs.field(type=int)})]),
+    ):
+        with pytest.raises(InvalidDataError, match="bank_statement"):
+            declare()
+    with pytest.raises(InvalidDataError, match="bank_statement"):
+        await memory.save(SingleFact(balance, 10), **PLACE)
+    await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)), **PLACE)
+
+
+async def test_a_store_with_such_a_concept_opens_and_can_be_converted(provider: AgentMemoryProvider) -> None:
+    balance, better = (
+        Concept.single(keyword, "Balance of the last bank statement", int) for keyword in ("statement", "balance")
+    )
+    await provider.save(SingleFact(balance, 10), USER, MemoryScope.parse(PLACE["scope"]))
+    async with opened(provider) as memory:
+        await memory.remember("The vault is cold.", subject="user:bo")
+        assert said(await memory.list_records(subject=USER)) == [10]
+        with pytest.raises(ConceptConflictError):
+            await memory.remember("The cellar is cold.", **PLACE)
+        assert (await memory.admin.convert("statement", better)).revisions == 1
+        await memory.remember("The cellar is cold.", **PLACE)
+        assert not_none(await memory.load(better, **PLACE)).value == 10
+        assert said(await memory.list_records(concepts=[STATEMENT])) == ["The cellar is cold.", "The vault is cold."]

@@ -8,6 +8,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 
 from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
@@ -23,6 +24,7 @@ USER = MemorySubject("user", "the person who writes")
 SEATS = Concept.single("seats", "How many seats they need")
 NUMBER = Concept.single("seats", "How many seats they need", int)
 PETS = Concept.multiple("pets", "Animals that they keep")
+ANNIE, ANN, BOB = map(MemorySubject.parse, ("user:annie", "user:ann", "user:bob"))
 
 
 class OldPlan(enum.Enum):
@@ -43,6 +45,14 @@ class GrownPlan(enum.Enum):
 
 def _number(old: Any) -> int:
     return int(old)
+
+
+def _fewest(values: Any) -> int:
+    return min(map(int, values))
+
+
+def _number_of(values: Any) -> int:
+    return len(values)
 
 
 async def _two_seats(memory: Memory, clock: FakeClock) -> None:
@@ -214,21 +224,80 @@ async def test_a_dry_run_writes_nothing(memory: Memory, clock: FakeClock) -> Non
     assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
 
 
-async def test_a_single_becomes_a_multiple_once_it_was_forgotten(memory: Memory) -> None:
+async def test_a_single_becomes_a_multiple_of_its_one_value_with_its_history(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    clock.advance(dt.timedelta(days=1))
+    (left,) = await memory.save(SingleFact(SEATS, "2", timestamp=clock()), subject="user:ann")
+    await memory.save(SingleFact(SEATS, "3", timestamp=clock()), subject="user:ann", ttl=dt.timedelta(hours=1))
+    clock.advance(dt.timedelta(days=1))
+    several = Concept.multiple("seats", "How many seats they need")
+    with pytest.raises(ConceptConflictError, match=r"Admin\.convert"):
+        await memory.save(MultipleFacts(several, ("9",)), subject=USER)
+    assert [(await memory.admin.convert("seats", several)).revisions for _ in range(2)] == [4, 0]
+    await memory.save(MultipleFacts(several, ("9",)), subject=USER)
+    assert not_none(await memory.load(several, subject=USER)).values == ("7", "9")
+    assert not_none(await memory.load(several, subject="user:ann")).values == (left.value,)
+    history = await memory.history(several, subject=USER)
+    assert [record.value for record in history] == ["5", "7", "9"]
+    assert [record.state for record in history][:2] == [AssertionState.SUPERSEDED, AssertionState.ACTIVE]
+    assert history[0].id == history[1].id != history[2].id
+    await memory.rollback(history[0])
+    assert set(not_none(await memory.load(several, subject=USER)).values) == {"5", "9"}
+
+
+async def test_a_multiple_with_one_value_left_becomes_a_single(memory: Memory, clock: FakeClock) -> None:
+    await memory.save(MultipleFacts(PETS, ("cat",), timestamp=clock()), subject=USER)
+    (dog,) = await memory.save(MultipleFacts(PETS, ("dog",), timestamp=clock()), subject=USER)
+    (lynx,) = await memory.save(MultipleFacts(PETS, ("lynx",), timestamp=clock()), subject="user:ann")
+    await memory.retract(dog.id)
+    await memory.retract(lynx.id)
     pet = Concept.single("pets", "The animal that they keep")
-    await memory.save(SingleFact(pet, "cat"), subject=USER)
-    with pytest.raises(ConceptConflictError, match="forget what is there and save it anew"):
-        await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
-    await memory.forget(concepts=[pet])
-    await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
-    assert not_none(await memory.load(PETS, subject=USER)).values == ("cat", "dog")
+    assert [(await memory.admin.convert("pets", pet)).revisions for _ in range(2)] == [3, 0]
+    assert not_none(await memory.load(pet, subject=USER)).value == "cat"
+    assert await memory.load(pet, subject="user:ann") is None
+    history = await memory.history(pet, subject=USER)
+    assert [(it.value, it.state is AssertionState.ACTIVE) for it in history] == [("cat", True), ("dog", False)]
+
+
+async def test_of_several_values_the_function_chooses_the_single_one(memory: Memory, clock: FakeClock) -> None:
+    several = Concept.multiple("seats", "How many seats they need")
+    for value in ("8", "5", "7"):
+        await memory.save(MultipleFacts(several, (value,), timestamp=clock()), subject=USER)
+    await memory.save(MultipleFacts(several, ("2",)), subject="user:ann")
+    before = await memory.list_records()
+    with pytest.raises(InvalidDataError, match="give a function that chooses"):
+        await memory.admin.convert("seats", SEATS)
+    with pytest.raises(InvalidDataError, match="one of them"):
+        await memory.admin.convert("seats", NUMBER, _number_of)
+    assert await memory.list_records() == before
+    await memory.admin.convert("seats", NUMBER, _fewest)
+    assert not_none(await memory.load(NUMBER, subject=USER)).value == 5
+    assert not_none(await memory.load(NUMBER, subject="user:ann")).value == 2
+    history = await memory.history(NUMBER, subject=USER)
+    assert [(record.value, record.state) for record in history] == [
+        (8, AssertionState.SUPERSEDED),
+        (5, AssertionState.ACTIVE),
+        (7, AssertionState.RETRACTED),
+    ]
+    await memory.save(SingleFact(NUMBER, 9), subject=USER)
+    assert not_none(await memory.load(NUMBER, subject=USER)).value == 9
+
+
+async def test_a_concept_becomes_multiple_under_another_keyword(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    rows = Concept.multiple("rows", "Rows that they need", int)
+    await memory.save(MultipleFacts(rows, (1,)), subject=USER)
+    await memory.admin.convert(SEATS, rows, _number)
+    assert set(not_none(await memory.load(rows, subject=USER)).values) == {1, 7}
+    assert await memory.load(SEATS, subject=USER) is None
 
 
 async def test_statements_are_not_converted(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="statements"):
-        await memory.admin.convert("statement", NUMBER)
-    with pytest.raises(InvalidDataError, match="statements"):
         await memory.admin.convert("seats", STATEMENT)
+    await memory.remember("The cellar is cold.")
+    with pytest.raises(InvalidDataError, match="statements"):
+        await memory.admin.convert("statement", NUMBER)
 
 
 async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None:
@@ -255,6 +324,34 @@ async def test_values_that_are_a_merged_subject_follow_it(memory: Memory) -> Non
     assert [record.value for record in await memory.history("seats", subject=loaded.value)] == ["5"]
 
 
+@attrs.frozen
+class Team:
+    lead: MemorySubject
+    name: str = "user:annie"
+    deputy: MemorySubject | None = None
+
+
+@pytest.mark.parametrize(
+    ("value_type", "value", "merged"),
+    [
+        (list[MemorySubject], [ANNIE, BOB], [ANN, BOB]),
+        (tuple[int, MemorySubject], (1, ANNIE), (1, ANN)),
+        (dict[str, MemorySubject], {"user:annie": ANNIE}, {"user:annie": ANN}),
+        (MemorySubject | None, ANNIE, ANN),
+        (Team, Team(ANNIE, deputy=ANNIE), Team(ANN, deputy=ANN)),
+        (list[Team | int], [Team(BOB, deputy=ANNIE), 3], [Team(BOB, deputy=ANN), 3]),
+        (list[str], ["user:annie"], ["user:annie"]),
+    ],
+)
+async def test_subjects_inside_values_follow_a_merged_one(
+    memory: Memory, value_type: Any, value: Any, merged: Any
+) -> None:
+    crew = Concept.single("crew", "Who works there", value_type)
+    await memory.save(SingleFact(crew, value), subject="user:bob")
+    assert (await memory.admin.merge(ANNIE, into=ANN)).revisions == (value != merged)
+    assert not_none(await memory.load(crew, subject="user:bob")).value == merged
+
+
 async def test_private_facts_of_all_users_are_converted_and_a_user_is_renamed() -> None:
     async with Memory("memory:") as memory:
         ann, bo = memory.for_user("ann"), memory.for_user("bo")
@@ -275,7 +372,8 @@ async def test_private_facts_of_all_users_are_converted_and_a_user_is_renamed() 
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
-async def test_a_conversion_that_was_killed_goes_on(deaths: int, clock: FakeClock) -> None:
+@pytest.mark.parametrize("wanted", [NUMBER, Concept.multiple("seats", "How many seats they need", int)], ids=str)
+async def test_a_conversion_that_was_killed_goes_on(deaths: int, wanted: Concept[int, Any], clock: FakeClock) -> None:
     """The process dies before the first erasure, or before the second one."""
     alive = True
 
@@ -293,8 +391,8 @@ async def test_a_conversion_that_was_killed_goes_on(deaths: int, clock: FakeCloc
     async with Memory(Dies(clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
         await _two_seats(memory, clock)
         with pytest.raises(KeyboardInterrupt):
-            await memory.admin.convert("seats", NUMBER, _number)
+            await memory.admin.convert("seats", wanted, _number)
         alive = False
-        await memory.admin.convert("seats", NUMBER, _number)
-        assert [record.value for record in await memory.history(NUMBER, subject=USER)] == [5, 7]
-        assert len(await memory.list_records()) == 1
+        await memory.admin.convert("seats", wanted, _number)
+        assert [record.value for record in await memory.history(wanted, subject=USER)] == [5, 7]
+        assert [record.value for record in await memory.list_records()] == [7]

@@ -24,6 +24,7 @@ from factmem import (
 from factmem.details import Origin
 from factmem.errors import (
     CodecError,
+    ConceptConflictError,
     InvalidDataError,
     NewerVersionError,
     ProviderClosedError,
@@ -34,6 +35,7 @@ from factmem.facts import STATEMENT
 from factmem.memory.exports import ImportReceipt
 from factmem.records import AssertionState, LogEntry, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
+from tests.narrowing import not_none
 
 NOTE = Concept.multiple("note", "A note")
 SEATS = Concept.single("seats", "Number of seats", int)
@@ -257,3 +259,20 @@ def test_the_blocking_twin_works_without_an_event_loop(tmp_path: Path) -> None:
         fact = memory.load(SEATS, subject=USER)
     assert fact is not None
     assert fact.value == 5
+
+
+async def test_a_place_with_another_type_hides_no_other_place(memory: Memory) -> None:
+    """One agent that keeps a keyword as something else breaks no read of the product."""
+    in_words = Concept.single("seats", "Number of seats")
+    profile = attrs.make_class("Venue", {"seats": attrs.field(type=int), "note": attrs.field(type=list[str])})
+    await memory.save(SingleFact(in_words, "a dozen"), subject=USER, scope="/agent/clerk")
+    for read in (memory.load(SEATS), memory.profile(profile)):
+        with pytest.raises(ConceptConflictError, match="seats"):
+            await read
+    await memory.save(SingleFact(SEATS, 12), subject=USER, scope="/product/alpha")
+    await memory.save(MultipleFacts(NOTE, ("by the river",)), subject=USER)
+    assert not_none(await memory.load(SEATS)).value == 12
+    assert not_none(await memory.load(in_words)).value == "a dozen"
+    assert attrs.astuple(await memory.profile(profile)) == (12, ["by the river"])
+    with pytest.raises(ConceptConflictError, match="seats"):
+        await memory.load(SEATS, scope="/agent/clerk")

@@ -24,6 +24,7 @@ from factmem import (
     Topic,
 )
 from factmem.abc import DetectionRequest
+from factmem.abc.detector import DropReason
 from factmem.errors import ConceptConflictError, FactMemError, IncompleteProfileError, InvalidDataError
 from factmem.facts import FactType
 from factmem.memory import concepts_of
@@ -99,7 +100,7 @@ def test_the_fields_of_a_class_are_concepts() -> None:
 def test_the_fields_of_a_pydantic_model_are_concepts() -> None:
     name, age, likes, score = concepts_of(UserModel)
     assert (name.keyword, name.description) == ("name", "What the user is called")
-    assert (age.shape, likes.fact_type, likes.value_type, score.value_type) == ("int", FactType.MULTIPLE, str, float)
+    assert (age.shape, likes.fact_type, likes.value_type, score.shape) == ("int", FactType.MULTIPLE, str, "float")
 
 
 async def test_a_profile_is_filled_with_what_is_known_and_what_the_class_says_otherwise(
@@ -177,6 +178,74 @@ async def test_a_value_that_the_class_rejects_is_reported_without_it(memory: Mem
     with pytest.raises(InvalidDataError, match="score") as caught:
         await memory.profile(UserModel, subject=USER)
     assert "66" not in str(caught.value)
+
+
+class Booking(pydantic.BaseModel):
+    """A profile with limits, of fields and between them."""
+
+    name: str
+    seats: int | None = pydantic.Field(default=None, ge=1, le=50, description="How many seats are booked")
+    nights: Annotated[int, pydantic.Field(ge=1)] | None = None
+    rooms: list[Annotated[int, pydantic.Field(le=9)]] = pydantic.Field(default=[], max_length=2)
+    code: str = "A1"
+
+    @pydantic.field_validator("name", "code")
+    @classmethod
+    def short(cls, text: str) -> str:
+        if len(text) > 4:
+            raise ValueError("too long")
+        return text
+
+
+@attrs.frozen
+class Stay:
+    """A profile whose fields are compared."""
+
+    begin: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    end: int = 9
+
+    def __attrs_post_init__(self) -> None:
+        if self.end < self.begin:
+            raise ValueError("it ends before it begins")
+
+
+async def test_a_value_outside_of_a_fields_limits_is_no_finding_and_cannot_be_saved() -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(well), concepts=(), profiles=[Booking]) as memory:
+        outcome = await memory.remember(talk("We booked 73 seats.", "We booked 12 seats."), subject=USER)
+        assert [record.value for record in outcome.records] == [12]
+        assert outcome.dropped == {DropReason.INVALID_VALUE: 1}
+        with pytest.raises(InvalidDataError, match="greater_than_equal"):
+            await memory.save_profile(Booking.model_construct(name="Maya", seats=0), subject=USER)
+        found = (await memory.profile(subject=USER))["Booking"]
+        assert (found.known, found.missing, found.refused) == ({"seats": 12}, ("name",), ())
+
+
+@pytest.mark.parametrize(
+    ("schema", "stored", "profile", "known", "refused"),
+    [
+        (Booking, {"name": "Maya", "seats": 73}, Booking(name="Maya"), {"name": "Maya"}, ("seats",)),
+        (Booking, {"name": "Maya", "code": "ABCDE"}, Booking(name="Maya"), {"name": "Maya"}, ("code",)),
+        (Booking, {"name": "Maximilian", "nights": 2}, None, {"nights": 2}, ("name",)),
+        (Stay, {"begin": -1, "end": 3}, Stay(end=3), {"end": 3}, ("begin",)),
+        (Stay, {"begin": 5, "end": 3}, Stay(begin=5), {"begin": 5}, ("end",)),
+    ],
+)
+async def test_a_stored_value_that_the_class_refuses_hides_no_other(
+    memory: Memory, schema: Any, stored: dict[str, Any], profile: object, known: dict[str, Any], refused: tuple[str]
+) -> None:
+    for keyword, value in stored.items():
+        await memory.save(SingleFact(Concept.single(keyword, keyword, type(value)), value), subject=USER)
+    found = await memory.profile(schema, subject=USER, partial=True)
+    assert (found.profile, dict(found.known), found.refused) == (profile, known, refused)
+    with pytest.raises(InvalidDataError, match=f"of {refused[0]}: correct it"):
+        await memory.profile(schema, subject=USER)
+
+
+async def test_of_several_stored_values_those_that_are_refused_are_left_out(memory: Memory) -> None:
+    await memory.save(MultipleFacts(Concept.multiple("rooms", "r", int), (7, 12)), subject=USER)
+    await memory.save(SingleFact(Concept.single("name", "n"), "Maya"), subject=USER)
+    found = await memory.profile(Booking, subject=USER, partial=True)
+    assert (found.profile, found.refused) == (Booking(name="Maya", rooms=[7]), ("rooms",))
 
 
 @dataclasses.dataclass

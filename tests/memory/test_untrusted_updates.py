@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
-from factmem import Memory, SingleFact
+from factmem import ChangeKind, Memory, SingleFact
 from factmem.details import FactDetails, Origin
+from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.records import AssertionState
+from factmem.testing import FakeClock
 from tests.memory.telling import BEGAN, CITY, USER, said
 
 
@@ -35,8 +38,77 @@ async def test_an_untrusted_update_can_be_rejected_and_undone(memory: Memory, va
     (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
     given: dict[str, Any] = {} if value is None else {"value": value}
     change = await memory.update(city.id, importance=0.1, origin=Origin.DOCUMENT, **given)
-    await memory.undo([change])
+    (undone,) = await memory.undo([change])
     assert [(item.value, item.importance) for item in await memory.list_records()] == [("Oslo", 0.5)]
+    assert (change.kind, undone.kind) == (ChangeKind.UNCHANGED, ChangeKind.UNCHANGED)
+    assert undone.record.state is AssertionState.RETRACTED
+    assert await memory.inbox.quarantine.list() == ()
+    with pytest.raises(RecordNotFoundError, match="taken back"):
+        await memory.undo([change])
+
+
+@pytest.mark.parametrize(
+    ("origin", "state"), [(Origin.TOOL, AssertionState.QUARANTINED), (Origin.ASSISTANT, AssertionState.SUPERSEDED)]
+)
+async def test_an_update_that_changes_nothing_says_so(memory: Memory, origin: Origin, state: AssertionState) -> None:
+    (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
+    change = await memory.update(city.id, value="Rome", origin=origin)
+    assert (change.kind, change.record.value, change.record.state) == (ChangeKind.UNCHANGED, "Rome", state)
+    assert change.previous == city == await memory.get(city.id)
+    await memory.undo([change])
+    assert next((it.value, it.state) for it in await memory.history(CITY)) == ("Oslo", AssertionState.ACTIVE)
+
+
+async def test_what_waits_is_handed_back_under_the_id_by_which_it_is_accepted(memory: Memory) -> None:
+    (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
+    (saved,) = await memory.save(SingleFact(CITY, "Rome"), details=FactDetails(origin=Origin.TOOL))
+    updated = (await memory.update(city.id, value="Bern", origin=Origin.TOOL)).record
+    assert [saved.id, updated.id] == [record.id for record in await memory.inbox.quarantine.list()]
+    assert (await memory.get(city.id)).value == "Oslo"
+    (accepted,) = await memory.inbox.quarantine.accept(updated.id)
+    assert (accepted.kind, accepted.record.id, accepted.record.value) == (ChangeKind.UPDATED, city.id, "Bern")
+    assert (await memory.get(city.id)).value == "Bern"
+
+
+async def test_an_accepted_value_that_is_older_changes_nothing_and_can_wait_again(memory: Memory) -> None:
+    tool = FactDetails(origin=Origin.TOOL)
+    (waiting,) = await memory.save(SingleFact(CITY, "Rome", timestamp=BEGAN), details=tool)
+    await memory.save(SingleFact(CITY, "Oslo"))
+    (accepted,) = await memory.inbox.quarantine.accept(waiting.id)
+    assert (accepted.kind, accepted.record.state) == (ChangeKind.UNCHANGED, AssertionState.SUPERSEDED)
+    assert said(await memory.list_records()) == ["Oslo"]
+    (undone,) = await memory.undo([accepted])
+    assert (undone.kind, undone.record.state) == (ChangeKind.UNCHANGED, AssertionState.QUARANTINED)
+    assert said(await memory.inbox.quarantine.list()) == ["Rome"]
+
+
+async def test_of_two_values_that_are_accepted_together_the_newer_one_is_new(memory: Memory) -> None:
+    for minutes, city in enumerate(("Rome", "Bern")):
+        fact = SingleFact(CITY, city, timestamp=BEGAN + dt.timedelta(minutes=minutes))
+        await memory.save(fact, details=FactDetails(origin=Origin.TOOL))
+    waiting = [record.id for record in await memory.inbox.quarantine.list()]
+    kinds = [change.kind for change in await memory.inbox.quarantine.accept(*waiting)]
+    assert kinds == [ChangeKind.UNCHANGED, ChangeKind.CREATED]
+
+
+async def test_an_accepted_value_that_has_expired_changes_nothing(memory: Memory, clock: FakeClock) -> None:
+    tool = FactDetails(origin=Origin.TOOL)
+    (waiting,) = await memory.save(SingleFact(CITY, "Rome"), details=tool, ttl=dt.timedelta(days=1))
+    clock.advance(dt.timedelta(days=2))
+    (accepted,) = await memory.inbox.quarantine.accept(waiting.id)
+    assert (accepted.kind, accepted.record.state) == (ChangeKind.UNCHANGED, AssertionState.SUPERSEDED)
+    assert await memory.load(CITY) is None
+
+
+async def test_a_rollback_to_what_is_current_changes_nothing(memory: Memory) -> None:
+    (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
+    assert (await memory.rollback(city)).kind is ChangeKind.UNCHANGED
+
+
+async def test_an_update_of_nothing_is_refused(memory: Memory) -> None:
+    (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
+    with pytest.raises(InvalidDataError, match="say what to change"):
+        await memory.update(city.id)
 
 
 async def test_counts_can_be_narrowed_to_subjects(memory: Memory) -> None:

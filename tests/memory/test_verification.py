@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
@@ -97,6 +98,19 @@ async def test_a_doubted_finding_that_is_confirmed_is_a_fact() -> None:
     assert claim.passage == "Places: Oslo, Bergen."
     assert (claim.answered, claim.speaker, claim.said_at) == ("Where do you live?", "user", NOON)
     assert (claim.concept, claim.value, claim.removal) == (CITY.description, "Oslo", False)
+
+
+@pytest.mark.parametrize("doubt", [None, LISTED])
+async def test_findings_have_the_type_that_was_asked_for_whether_they_wait_or_not(doubt: Doubt | None) -> None:
+    class Diet(enum.Enum):
+        VEGAN = "vegan"
+
+    diet = Concept.single("diet", "What the user eats", Diet)
+    async with Memory("memory:", detector=Finding(diet, (Diet.VEGAN,), doubt), verifier=False) as memory:
+        said = Message(content="I am vegan.", id="m1", timestamp=NOON)
+        outcome = await memory.remember(said, looking_for=DetectionRequest(concepts=[diet]))
+    found = [record.value for record in outcome if record.concept.keyword == "diet"]
+    assert (found, len(outcome.waiting)) == ([Diet.VEGAN], 0 if doubt is None else 1)
 
 
 @pytest.mark.parametrize(

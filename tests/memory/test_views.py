@@ -34,6 +34,7 @@ from factmem.facts import STATEMENT
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, PETS, SEATS, USER, opened, said, well, words
+from tests.narrowing import not_none
 
 ALPHA, BETA = MemoryScope.product("alpha"), MemoryScope.product("beta")
 PLAN = ALPHA / "plan"
@@ -382,6 +383,18 @@ async def test_what_a_view_about_somebody_keeps_is_about_them(memory: Memory) ->
         CITY.keyword: NOAH,
         SEATS.keyword: NOAH,
     }
+
+
+async def test_facts_about_the_user_that_a_request_names_are_about_the_one_whom_a_view_is_for() -> None:
+    asked = DetectionRequest(subjects=[USER, MAYA], concepts=[CITY])
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for name, city in (("ann", "Oslo"), ("bo", "Rome")):
+            await memory.for_user(name).remember(Message(content=f"I live in {city}."), looking_for=asked)
+        for name, city in (("ann", "Oslo"), ("bo", "Rome")):
+            view = memory.for_user(name)
+            assert not_none(await view.load(CITY, subject=f"user:{name}")).value == city
+            assert not_none(await view.load(CITY)).value == city
+            assert await view.load(CITY, subject=USER) is None
 
 
 async def test_a_dead_letter_in_which_facts_about_others_were_looked_for_is_not_read_in_a_view() -> None:

@@ -55,8 +55,11 @@ def test_a_multiple_fact_of_a_single_concept_cannot_be_built() -> None:
     multiple: Any = TAGS
     with pytest.raises(InvalidDataError, match="MULTIPLE"):
         MultipleFacts(single, (1,))
-    with pytest.raises(InvalidDataError, match="SINGLE"):
+    with pytest.raises(InvalidDataError, match="SINGLE concept and its value, not a MULTIPLE one"):
         SingleFact(multiple, "x")
+    swapped: Any = ("Oslo", SEATS)
+    with pytest.raises(InvalidDataError, match="concept and its value, not a str"):
+        SingleFact(*swapped)
 
 
 @pytest.mark.parametrize("keyword", ["", " ", "a\x00", "n" * 513, None, 5])

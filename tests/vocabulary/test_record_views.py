@@ -16,7 +16,7 @@ from factmem.details import Evidence, FactDetails
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept
 from factmem.providers import TrackIndex
-from factmem.records import Assertion, FactRecord, Place, Recorded, assertions_of, record_of
+from factmem.records import Assertion, AssertionState, FactRecord, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, strategies
@@ -63,6 +63,13 @@ def test_a_record_does_not_show_its_tenant() -> None:
 
 def test_a_public_record_shows_its_value() -> None:
     assert "Oslo" in repr(record_of(recorded(said(Concept.single("city", "d"), "Oslo"))))
+
+
+@pytest.mark.parametrize("state", [state for state in AssertionState if state is not AssertionState.ACTIVE])
+def test_a_record_that_is_not_current_says_so(state: AssertionState) -> None:
+    entry = recorded(said(Concept.single("city", "d"), "Oslo"))
+    assert state.value in repr(record_of(entry, state=state))
+    assert state.value not in repr(record_of(entry))
 
 
 def test_a_private_record_hides_its_value_and_its_words() -> None:

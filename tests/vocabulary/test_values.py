@@ -8,12 +8,14 @@ import fractions
 import json
 import unicodedata
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 import attrs
 import pydantic
 import pytest
+from annotated_types import Ge
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -289,6 +291,111 @@ def test_a_pydantic_model_is_read_strictly(data: Any, path: str) -> None:
         decode_value(data, Home)
     assert caught.value.path == path
     assert "north" not in str(caught.value)
+
+
+Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
+
+
+@attrs.frozen
+class Share:
+    of: Percent
+
+
+@pytest.mark.parametrize(
+    ("value_type", "good", "bad", "path"),
+    [
+        (Percent, 100, 101, "$"),
+        (Annotated[int, Ge(0)], 0, -1, "$"),
+        (Percent | None, None, -1, "$"),
+        (list[Percent], [0, 1], [0, 101], "$[1]"),
+        (Annotated[list[Share], pydantic.Field(max_length=1)], [Share(1)], [Share(1), Share(2)], "$"),
+        (Annotated[str, pydantic.Field(pattern=r"^\S+@\S+$")], "ann@example.org", "ann at example", "$"),
+        (Annotated[Decimal, pydantic.Field(decimal_places=2)], Decimal("1.25"), Decimal("1.255"), "$"),
+    ],
+)
+def test_constraints_in_an_annotation_are_checked(value_type: Any, good: Any, bad: Any, path: str) -> None:
+    assert check_value(good, value_type) == good
+    with pytest.raises(InvalidDataError, match="rule") as caught:
+        check_value(bad, value_type)
+    assert caught.value.path == path
+
+
+def test_a_field_with_constraints_is_checked_where_its_class_does_not() -> None:
+    assert check_value(Share(100), Share) == Share(100)
+    with pytest.raises(InvalidDataError, match="less_than_equal"):
+        check_value(Share(101), Share)
+
+
+@attrs.frozen
+class Animal:
+    name: str
+
+
+@attrs.frozen
+class Bird(Animal):
+    can_fly: bool = True
+
+
+@attrs.frozen
+class Zoo:
+    animals: list[Animal]
+
+
+@attrs.frozen(eq=False)
+class Unlike:
+    name: str
+
+
+class More(pydantic.BaseModel, extra="allow"):
+    name: str
+
+
+class Counted(pydantic.BaseModel):
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def one_more(cls, number: int) -> int:
+        return number + 1
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "path", "why"),
+    [
+        (Zoo([Animal("emu"), Bird("emu")]), Zoo, "$.animals[1]", "a Bird is read back as an Animal"),
+        ({"zoo": Bird("emu")}, dict[str, Animal], "$.zoo", "a Bird is read back as an Animal"),
+        (Unlike("emu"), Unlike, "$", "Unlike holds more than its fields, or has no == "),
+        (More.model_validate({"name": "emu", "legs": 2}), More, "$", "a More holds more than its fields"),
+        (Counted(number=1), Counted, "$.number", "a validator, or its class, makes another value"),
+    ],
+)
+def test_a_value_that_does_not_read_back_says_which_part_and_why(
+    value: object, value_type: Any, path: str, why: str
+) -> None:
+    with pytest.raises(InvalidDataError, match=why) as caught:
+        check_value(value, value_type)
+    assert caught.value.path == path
+    assert "emu" not in str(caught.value)
+
+
+@attrs.frozen
+class Opening:
+    at: dt.time
+
+
+def test_a_time_of_day_whose_zone_would_be_lost_is_refused() -> None:
+    berlin, offset = dt.time(9, tzinfo=ZoneInfo("Europe/Berlin")), dt.time(9, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    assert check_value(offset, dt.time).utcoffset() == dt.timedelta(hours=2)
+    with pytest.raises(InvalidDataError, match="in a field of its own"):
+        check_value(berlin, dt.time)
+    with pytest.raises(InvalidDataError, match="in a field of its own"):
+        check_value(Opening(berlin), Opening)
+
+
+def test_a_text_with_constraints_must_not_be_blank() -> None:
+    short: Any = Annotated[str, pydantic.Field(max_length=9)]
+    with pytest.raises(InvalidDataError, match="blank"):
+        check_value(" ", short)
 
 
 class Cat(pydantic.BaseModel):

@@ -25,7 +25,7 @@ from factmem.errors import FactMemError, InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.hidden_characters import visible as hidden_shown
 from factmem.memory.facade import Memory
-from factmem.records import FactRecord, Place
+from factmem.records import AssertionState, FactRecord, Place
 from factmem.scopes import MemoryScope
 from factmem.values import canonical_bytes, check_value, decode_value, encode_value
 
@@ -597,5 +597,9 @@ async def applied(
         fact = said.concept.fact([said.value], timestamp=clock())
         details = FactDetails(origin=origin, source=source)
         records = await memory.save(fact, subject=place.subject, scope=place.scope, details=details, private=private)
-        changes += [Change(kind=ChangeKind.CREATED, record=record) for record in records]
+        waits = AssertionState.QUARANTINED
+        changes += [
+            Change(kind=ChangeKind.UNCHANGED if record.state is waits else ChangeKind.CREATED, record=record)
+            for record in records
+        ]
     return tuple(changes)

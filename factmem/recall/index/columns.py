@@ -505,6 +505,10 @@ class Keywords(Numbered):
             self._bytes += OBJECT
         return number
 
+    def others(self, keyword: str) -> bool:
+        """Return whether there are other keywords that are alike."""
+        return any(self.texts[number] != keyword for number in self.alike(folded_keyword(keyword)))
+
     def alike(self, folded: str) -> Sequence[int]:
         """Return the numbers of the keywords that are folded to a text."""
         return self._alike.get(folded, ())
