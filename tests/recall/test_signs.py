@@ -184,11 +184,11 @@ def test_a_text_tells_of_a_change(text: str, changes: bool) -> None:
 
 
 async def test_a_change_stands_first_for_a_question_about_the_present() -> None:
-    said = ["Our standup is at nine in the morning.", "They've moved the standup to the late afternoon."]
+    said = ["The meeting room is on the second floor.", "The meeting room has moved up to the fifth floor."]
     async with Memory("memory:") as memory:
         for text in said:
             await memory.remember(text)
-        now = await memory.recall("When is our standup?")
-        before = await memory.recall("When was our standup?")
+        now = await memory.recall("Where is the meeting room?")
+        before = await memory.recall("Where was the meeting room?")
     assert [match.record.value for match in now] == said[::-1]
     assert [match.record.value for match in before] == said
