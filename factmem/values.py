@@ -129,7 +129,8 @@ def _parts(value: Any, read_back: Any) -> Iterator[tuple[str, object, object]]:
 
 def _equal(one: object, other: object) -> bool:
     if isinstance(one, dt.datetime) and isinstance(other, dt.datetime) and one.tzinfo and other.tzinfo:
-        return one.astimezone(dt.UTC) == other.astimezone(dt.UTC)  # in an hour that a clock change repeats, == is False
+        # In an hour that a clock change repeats, == is False, and near the ends of the calendar there is no such UTC.
+        return one.replace(tzinfo=None) == other.replace(tzinfo=None) and one.utcoffset() == other.utcoffset()
     try:
         return bool(one == other)
     except Exception:  # a signalling NaN, an array, or a class that compares itself as it likes

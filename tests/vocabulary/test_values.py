@@ -92,6 +92,17 @@ def test_a_time_in_an_hour_that_a_clock_change_repeats_is_kept(fold: int) -> Non
     assert check_value(moment, dt.datetime).timestamp() == moment.timestamp()
 
 
+@pytest.mark.parametrize(
+    "moment",
+    [
+        dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=14))),
+        dt.datetime.max.replace(tzinfo=dt.timezone(-dt.timedelta(hours=5))),
+    ],
+)
+def test_a_time_that_utc_cannot_express_is_kept(moment: dt.datetime) -> None:
+    assert check_value(moment, dt.datetime) == moment
+
+
 @given(strategies.json_values())
 def test_canonical_bytes_differ_exactly_where_json_does(value: Any) -> None:
     data = encode_value(value, object)
