@@ -318,6 +318,7 @@ class _Findings(AnswerPart, ModelAnswer):
     """
 
     tolerated_keys: ClassVar[frozenset[str]] = LISTS
+    may_lose_all: ClassVar[bool] = True
 
     _stray: int = PrivateAttr(default=0)
 
