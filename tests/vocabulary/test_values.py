@@ -25,7 +25,7 @@ from factmem.abc import DetectionRequest
 from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of
-from factmem.detection.response_models import answer_type, read_value
+from factmem.detection.response_models import answer_type, read_json
 from factmem.errors import InvalidDataError
 from factmem.shapes import is_json, shape_of, type_of, words_for
 from factmem.structuring import value_converter
@@ -513,7 +513,8 @@ def test_a_type_that_is_added_to_the_table_is_known_everywhere(ratio: Scalar) ->
     assert decode_value("50%", fractions.Fraction) == half
     assert SingleFact(Concept.single("share", "A share", fractions.Fraction), half).value == half
     assert words_for("ratio") == "ratio, like 75%"
-    assert read_value(sample_of("ratio")[0], fractions.Fraction) == fractions.Fraction(3, 4)
+    answered = read_json(sample_of("ratio")[0], fractions.Fraction)
+    assert decode_value(answered, fractions.Fraction) == fractions.Fraction(3, 4)
     assert TypeAdapter(answer_type(fractions.Fraction)).json_schema()["description"] == "ratio, like 75%"
     assert parsed_value("50%", scalar_named("ratio")) == half
     assert "ratio" in typed_names()
