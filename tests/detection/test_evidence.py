@@ -670,6 +670,22 @@ def test_somebody_is_named_with_a_relation_or_meant_by_a_pronoun(text: str, beli
     assert (judged(text, "Oslo", subject="Eva") is None) is believed
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My boss is Eva.",
+        "Meine Chefin heißt Eva.",
+        "Ma cheffe s'appelle Eva.",
+        "Mi jefa se llama Eva.",
+        "Moja szefowa to Eva.",
+        "上司はEvaです。",
+    ],
+)
+def test_a_relative_or_a_superior_is_named_where_the_concept_is_about_them(text: str) -> None:
+    assert reason(text, "Eva", Concept.single("boss", "Boss of the user")) is None
+    assert reason(text, "Eva", Concept.single("name", "Name of the user")) is not None
+
+
 AISLE_OR_WINDOW: Final[Any] = Literal["window", "aisle"]
 SEAT: Final = Concept.single("seat", "Seat that the user prefers", AISLE_OR_WINDOW)
 
