@@ -335,9 +335,8 @@ class _Judge:
         words = [word for word in words_of(text) if not word.is_mark]
         named = words[0 if all(word.is_name for word in words) else 1 :]
         hard = {word.text for word in words if word.text[-1:].isdigit()} | {word.text for word in named if word.is_name}
-        amounts = self.amounts  # from which a date may be worked out
-        hard = {text for text in hard if not (text[-1:].isdigit() and (amounts or digits_of(text) in self.figures))}
-        if amounts:
+        hard -= {text for text in hard if text[-1:].isdigit() and (self.amounts or digits_of(text) in self.figures)}
+        if self.amounts:  # from which a date may be worked out
             hard.difference_update(*(entry.split() for entry in language_named("en").words("months")))
         said = {word.text for word in self.citation.heard}
         return not all(_is_among(word, said) for word in hard - self.citation.names)

@@ -224,7 +224,7 @@ def read_json(data: Json, value_type: _Dynamic) -> Json:
         InvalidDataError: it is not of the type.
     """
     if bare_type(value_type) is str:
-        return _as_text(data)
+        return json.dumps(data) if is_number(data) else data  # a list or an object is not a text
     adapter: TypeAdapter[Any] = TypeAdapter(answer_type(value_type))
     try:
         read = adapter.validate_python(data)
@@ -242,11 +242,6 @@ def _read_from_text(data: Json, adapter: TypeAdapter[Any]) -> Any:
     except ValidationError as error:
         what = error.errors(include_input=False, include_url=False)[0]["type"]
         raise InvalidDataError(f"the answer is not of the concept's type: {what}") from None
-
-
-def _as_text(data: Json) -> Json:
-    """Return a number as its text. A list or an object is not a text."""
-    return json.dumps(data) if is_number(data) else data
 
 
 _LONGEST_NUMBER: Final = 80
@@ -343,8 +338,7 @@ class _Findings(AnswerPart, ModelAnswer):
 
 def _citations(items: object) -> list[Mapping[str, Any]]:
     """Return the objects with a quote, which every finding has."""
-    several = items if isinstance(items, list) else [items]
-    return [item for item in several if isinstance(item, Mapping) and "quote" in item]
+    return [item for item in listed(items) if isinstance(item, Mapping) and "quote" in item]
 
 
 @functools.lru_cache(maxsize=64)
