@@ -12,7 +12,8 @@ Whatever is not is a `Doubt` with its reason: it is asked, or waits.
 
 What stands neither in the message nor in the one that it answers is never asked: a name; a number, unless numbers in
 words stand there, from which it may be worked out ("three dozen"); a day or a time, unless its day or its hour stands
-there, or words from which it may be worked out ("in two weeks"). Numbers up to twelve may be counted, and are asked.
+there, or words from which it may be worked out ("in two weeks"); a length of time, unless any number or word for one
+stands there. Numbers up to twelve may be counted, and are asked.
 """
 
 from __future__ import annotations
