@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import itertools
 import json
 import math
 import typing
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from factmem.class_fields import fields_of
@@ -129,11 +130,39 @@ def _parts(value: Any, read_back: Any) -> Iterator[tuple[str, object, object]]:
 
 def _equal(one: object, other: object) -> bool:
     if isinstance(one, dt.datetime) and isinstance(other, dt.datetime) and one.tzinfo and other.tzinfo:
-        return one.astimezone(dt.UTC) == other.astimezone(dt.UTC)  # in an hour that a clock change repeats, == is False
+        # In an hour that a clock change repeats, == is False, and near the ends of the calendar there is no such UTC.
+        return one.replace(tzinfo=None) == other.replace(tzinfo=None) and one.utcoffset() == other.utcoffset()
     try:
         return bool(one == other)
     except Exception:  # a signalling NaN, an array, or a class that compares itself as it likes
         return False
+
+
+def parts_of(value: Any, given: Json, *, defaults: bool = True) -> Any:
+    """Return the parts of a value that were given, as a list that may hold further ones; a scalar as it is.
+
+    Args:
+        value: the value.
+        given: the JSON that it was read from; None if it is not known, as for the items of a set.
+        defaults: whether fields that were given, but are equal to their defaults, are among them.
+    """
+    pairs: Iterable[tuple[Any, Json]]
+    inner: Iterable[Json]
+    if (fields := fields_of(type(value))) is not None:
+        changed = {field.name: None for field in fields if getattr(value, field.name) != field.default}
+        named = given if isinstance(given, Mapping) else changed
+        wanted = named if defaults else named.keys() & changed
+        items = ((getattr(value, field.name), named.get(field.name)) for field in fields if field.name in wanted)
+        pairs = [pair for pair in items if pair[0] is not None]
+    elif isinstance(value, Mapping):
+        inner = given.values() if isinstance(given, Mapping) else itertools.repeat(None)
+        pairs = [*((key, None) for key in value), *zip(value.values(), inner, strict=False)]
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = given if isinstance(given, list) and isinstance(value, list | tuple) else itertools.repeat(None)
+        pairs = zip(value, inner, strict=False)
+    else:
+        return value
+    return [parts_of(item, data, defaults=defaults) for item, data in pairs]
 
 
 def canonical_bytes(data: Json) -> bytes:

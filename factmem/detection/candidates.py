@@ -25,7 +25,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type
 from factmem.subjects import MemorySubject
-from factmem.values import Json, canonical_bytes, check_value, encode_value, texts_in
+from factmem.values import Json, canonical_bytes, check_value, decode_value, encode_value, texts_in
 
 
 class _DroppedError(Exception):
@@ -144,7 +144,8 @@ class _Check:
         if excerpt.carried:
             return []
         said = excerpt.utterance
-        if said.origin is not Origin.USER and _is_instruction(finding):
+        instructs = isinstance(finding.said, Forgotten) or getattr(finding.said, "instruction", False)
+        if said.origin is not Origin.USER and instructs:
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
         label = self._label(finding, said)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
@@ -244,9 +245,9 @@ class _Check:
     ) -> _Meaning:
         """Return the values of a quote, by the doubt about them; count those that are dropped."""
         values: dict[Doubt | None, list[Any]] = {}
-        for value in _values(found, concept, citation.quoted, dropped):
+        for value, given in _values(found, concept, citation.quoted, dropped):
             kept = redact(value).text if concept == STATEMENT else value
-            values.setdefault(doubt_of(value, concept, citation), []).append(kept)
+            values.setdefault(doubt_of(value, concept, citation, given=given), []).append(kept)
         return _Meaning(concept, values)
 
     def _forgotten(self, forgotten: Forgotten, citation: Citation, dropped: _Drops) -> _Meaning:
@@ -256,17 +257,17 @@ class _Check:
         concept = None if concept == STATEMENT else concept
         if concept is not None and not speaks_of_forgetting(citation):
             return self._ended(forgotten.value, concept, citation, dropped)
-        if not self.task.instructions:
+        if concept is None and not self.task.instructions:
             raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         if concept is not None and forgotten.value is not None:
-            values = _valid([forgotten.value], concept, citation.quoted)
-            if values and is_said(values[0], concept, citation):
-                return _Meaning(concept, {doubt_of_request(citation): values}, removed=True)
+            for value, given in _valid([forgotten.value], concept, citation.quoted):
+                if is_said(value, concept, citation, given):
+                    return _Meaning(concept, {doubt_of_request(citation): [value]}, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
         if says_nothing(words) or not is_said(words, STATEMENT, citation):
             words = citation.quoted
-        values = _values([words], STATEMENT, "", dropped)
+        values = [value for value, _ in _values([words], STATEMENT, "", dropped)]
         doubt = doubt_of_request(citation, concept or STATEMENT)
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
@@ -276,7 +277,8 @@ class _Check:
             unnamed = Doubt("not named", askable=True)
             return _Meaning(STATEMENT, {unnamed: [citation.quoted]}, ended=True, cleared=concept)
         values = _values([value], concept, citation.quoted, dropped)
-        return _Meaning(concept, {doubt_of(it, concept, citation, ended=True): [it] for it in values}, ended=True)
+        doubts = {doubt_of(it, concept, citation, given=given, ended=True): [it] for it, given in values}
+        return _Meaning(concept, doubts, ended=True)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
@@ -322,8 +324,8 @@ def _is_called(subject: MemorySubject, name: str) -> bool:
     return not {word.text for word in own}.isdisjoint(word.text for word in others)
 
 
-def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[Any]:
-    """Return the values of the concept's type, without secrets; count the others."""
+def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[tuple[Any, Json]]:
+    """Return the values of the concept's type, without secrets, each with its JSON; count the others."""
     clean = [data for data in found if not _is_secret(data, concept)]
     dropped[DropReason.ONLY_SECRETS] += len(found) - len(clean)
     values = _valid(clean, concept, quote)
@@ -348,19 +350,15 @@ def _is_secret(data: Json, concept: Concept[Any, Any]) -> bool:
     return any(redact(text).findings for text in texts_in(data, numbers=False))
 
 
-def _is_instruction(finding: Extraction) -> bool:
-    said = finding.said
-    return isinstance(said, Forgotten) or (isinstance(said, Sentence) and said.instruction)
+def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[tuple[Any, Json]]:
+    """Return the values that are of the concept's type and say something, each with its JSON."""
+    from factmem.detection.response_models import read_json
 
-
-def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[Any]:
-    """Return the values that are of the concept's type and say something."""
-    from factmem.detection.response_models import read_value
-
-    values: list[Any] = []
+    values: list[tuple[Any, Json]] = []
     for data in found:
         try:
-            value = check_value(read_value(data, concept.value_type), concept.value_type)
+            given = read_json(data, concept.value_type)
+            value = check_value(decode_value(given, concept.value_type), concept.value_type)
         except InvalidDataError:
             continue
         if bare_type(concept.value_type) is str:
@@ -368,7 +366,7 @@ def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> lis
             debris = not any(char.isalnum() for char in value) and value.strip() not in quote
             if debris or says_nothing(value, quote):
                 continue
-        values.append(value)
+        values.append((value, given))
     return values
 
 

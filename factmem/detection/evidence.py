@@ -7,9 +7,13 @@ Whatever is not is a `Doubt` with its reason: it is asked, or waits.
 - *Enumeration*: a member is said by its name or its value, and no other member.
 - *Truth*: the words of the keyword are said, and denied once for what is false. "Yes" answers the message before.
 - *Statement*, and other long text: all of its words that carry meaning stand in the sentence, with the same cues.
-- *List, object, map*: each part is said, in one clause.
+- *List, object, map*: each part is said, in one clause; so are the keys of a map, and the fields that a model gave,
+  even if they are equal to their defaults. Nobody need say what it left out.
 
-A name, a number or a day that stands neither in the message nor in the one that it answers is never asked.
+What stands neither in the message nor in the one that it answers is never asked: a name; a number, unless numbers in
+words stand there, from which it may be worked out ("three dozen"); a day or a time, unless its day or its hour stands
+there, or words from which it may be worked out ("in two weeks"); a length of time, unless any number or word for one
+stands there. Numbers up to twelve may be counted, and are asked.
 """
 
 from __future__ import annotations
@@ -17,24 +21,26 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
+import itertools
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal
 
 import attrs
 
 from factmem.abc.detector import Doubt
-from factmem.class_fields import fields_of
-from factmem.detection.languages import language_named
+from factmem.detection.languages import language_named, search
 from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Manner, Reading, Topic
 from factmem.detection.value_forms import (
     Found,
     coming_places,
     day_places,
+    digits_of,
     distances,
     length_places,
     number_places,
+    number_words,
     text_places,
     time_places,
 )
@@ -43,6 +49,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type
 from factmem.toml_tables import table
 from factmem.value_types import scalar_of
+from factmem.values import Json, parts_of
 
 _UNREAD: Final = "said in a language that is not recognized"
 _BY_ANOTHER: Final = "said by somebody else"
@@ -61,9 +68,23 @@ _OF_KEYWORDS: Final = frozenset(table("detection/plain_statements")["keywords"].
 """Words of a keyword that a sentence need not have."""
 
 
-def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation, *, ended: bool = False) -> Doubt | None:
-    """Return why a value is not plainly said by a quote, or not plainly said to be over; None if it is."""
-    return _Judge(concept, citation).doubt(value, ended=ended)
+def doubt_of(
+    value: Any, concept: Concept[Any, Any], citation: Citation, *, given: Json = None, ended: bool = False
+) -> Doubt | None:
+    """Return why a value is not plainly said by a quote, or not plainly said to be over; None if it is.
+
+    Args:
+        value: the value.
+        concept: its concept.
+        citation: the quote.
+        given: the JSON that the value was read from, which tells the fields that were given from those left to their
+            defaults. None for a value whose fields are given if they differ from their defaults.
+        ended: whether the value is said to be over.
+    """
+    judge = _Judge(concept, citation)
+    if not ended and citation.passage.words and judge.is_nowhere(parts_of(value, given, defaults=False)):
+        return Doubt("a name, a number or a date that nobody said", askable=False)
+    return judge.doubt(parts_of(value, given), ended=ended)
 
 
 def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT) -> Doubt | None:
@@ -92,13 +113,13 @@ def speaks_of_forgetting(citation: Citation) -> bool:
     return judge.reading is None or bool(judge.reading.entries("forget", *judge.sentence))
 
 
-def is_said(value: Any, concept: Concept[Any, Any], citation: Citation) -> bool:
-    """Return whether the sentence of a quote has a value, whatever it says of it."""
+def is_said(value: Any, concept: Concept[Any, Any], citation: Citation, given: Json = None) -> bool:
+    """Return whether the sentence of a quote has a value, whatever it says of it. See `doubt_of`."""
     judge = _Judge(concept, citation)
     if judge.is_statement(value):
         return judge.reading is not None and not judge.reading.unsaid(value, judge.sentence)
     first, last = judge.sentence
-    return any(first <= one and two <= last for one, two in judge.places(value))
+    return any(first <= one and two <= last for one, two in judge.places(parts_of(value, given)))
 
 
 @attrs.frozen
@@ -143,8 +164,6 @@ class _Judge:
         """Return why a value is not plainly said, or not plainly said to be over; None if it is."""
         if not self.citation.passage.words:
             return Doubt(NOT_SAID, askable=True)
-        if not ended and self._is_nowhere(value):
-            return Doubt("a name, a number or a date that nobody said", askable=False)
         if self.citation.of_another:
             return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
@@ -155,9 +174,10 @@ class _Judge:
         elif isinstance(value, bool) and not ended:
             reason = self._reason_of_truth(value, reading)
         else:
-            dated = isinstance(value, dt.date) and not self._is_to_come(value)
+            said_on = self.citation.said_on or dt.date.max  # what "was" on a later day is no longer planned
+            dated = isinstance(value, dt.date) and value.timetuple()[:3] <= said_on.timetuple()[:3]
             granted = _ENDED if ended else ("past",) if dated else ()
-            manner = Manner(granted=granted, whole=bool(_parts_of(value)))
+            manner = Manner(granted=granted, whole=isinstance(value, list))
             reason = self._best(self.places(value), reading, lambda at: self._reason_at(at, value, reading, manner))
         return Doubt(reason, askable=True) if reason else None
 
@@ -188,11 +208,6 @@ class _Judge:
                 return reading.reason_of_text(place, value)
             case _:
                 return None
-
-    def _is_to_come(self, day: dt.date) -> bool:
-        """Return whether a day comes after the message: what "was" then is no longer planned."""
-        said_on = self.citation.said_on
-        return said_on is not None and (day.date() if isinstance(day, dt.datetime) else day) > said_on
 
     def _members_of(self, value: Any) -> Sequence[Any]:
         """Return the members of the enumeration that a value is from; none for other values."""
@@ -246,20 +261,18 @@ class _Judge:
                 return time_places(value, text, words, language)
             case dt.timedelta():
                 return length_places(value, words, language)
-            case str():
-                return text_places(value, words, language)
-            case bytes():
-                return text_places(value.decode(errors="replace"), words, language)
-            case _:
-                places = [self.places(part) for part in _parts_of(value) or (_text_of(value),)]
+            case list():
+                places = [self.places(part) for part in value]
                 return functools.reduce(_joined, places) if places and all(places) else []
+            case _:
+                return text_places(_text_of(value), words, language)
 
     def _day_places(self, day: dt.date) -> list[Found]:
         """Return where the passage says a day, by its date or by its distance from the day of the message."""
         citation, language = self.citation, self.citation.language
         words, asked, said_on = citation.passage.words, words_of(citation.asked), citation.said_on
         found = day_places(day, citation.passage.text, words, language, asked=asked, said_on=said_on)
-        if found or language is None:
+        if found or language is None or day.year in (dt.MINYEAR, dt.MAXYEAR):  # the calendar ends there
             return found
         if said_on is not None:
             found = coming_places(day, said_on, words, language)
@@ -278,30 +291,56 @@ class _Judge:
 
     # What nobody said
 
-    def _is_nowhere(self, value: Any) -> bool:
+    def is_nowhere(self, value: Any) -> bool:
         """Return whether a value has a name, a number or a day that neither the message nor the one before says."""
         match value:
             case _ if isinstance(value, bool) or value is None or self._members_of(value):
                 return False
             case int() | float() | Decimal():
-                return abs(float(value)) > _COUNTED and not self.citation.says_amount
-            case dt.timedelta() | dt.date() | dt.time():
-                return not (self.citation.says_amount or self.places(value))
-            case str() | bytes():
-                return self._has_unsaid_name(value if isinstance(value, str) else value.decode(errors="replace"))
+                counted = -_COUNTED <= value <= _COUNTED or "numbers" in self.amounts
+                return not (counted or self._is_in_figures(value))
+            case dt.timedelta():
+                return not (self.amounts or self.figures)
+            case dt.date() | dt.time():
+                spelled = self.amounts - {"months"} if self.figures else self.amounts
+                parts = (value.day,) if isinstance(value, dt.date) else (value.hour, value.hour % 12)
+                return not (spelled or self.places(value) or any(map(self._is_in_figures, parts)))
+            case list():
+                return any(map(self.is_nowhere, value))
             case _:
-                return any(map(self._is_nowhere, _parts_of(value) or (_text_of(value),)))
+                return self._has_unsaid_name(_text_of(value))
+
+    def _is_in_figures(self, number: float | Decimal) -> bool:
+        told = number_places(Decimal(str(number)), self.citation.heard, self.citation.language)
+        return bool(told) or digits_of(str(number)) in self.figures
+
+    @functools.cached_property
+    def figures(self) -> set[str]:
+        """The digits of the numbers in figures that were heard, and of what has no space between them."""
+        chunks = f"{self.citation.asked} {self.citation.text.text}".split()
+        return {*map(digits_of, chunks), *(digits_of(word.text) for word in self.citation.heard)} - {""}
+
+    @functools.cached_property
+    def amounts(self) -> set[str]:
+        """The kinds of words for numbers and times that were heard, from which others may be worked out."""
+        words, language = self.citation.heard, self.citation.language
+        if language is None:
+            return {"numbers"}
+        lists = {"days": language.words("days"), "units": itertools.chain(*language.group("units").values())}
+        lists |= {name: itertools.chain(*language.calendar(name)) for name in ("months", "weekdays")}
+        found = {name for name, forms in lists.items() if search(language.pattern(forms), words, 0, len(words) - 1)}
+        return found | {"numbers" for word in words if word.text in number_words(language.name)}
 
     def _has_unsaid_name(self, text: str) -> bool:
         """Return whether a text has a name or a number that was not said, in any inflection."""
         words = [word for word in words_of(text) if not word.is_mark]
         named = words[0 if all(word.is_name for word in words) else 1 :]
         hard = {word.text for word in words if word.text[-1:].isdigit()} | {word.text for word in named if word.is_name}
-        if self.citation.says_amount:  # from which a date may be worked out
-            months = {name for entry in language_named("en").words("months") for name in entry.split()}
-            hard = {text for text in hard if not text[-1:].isdigit()} - months
+        hard -= {text for text in hard if text[-1:].isdigit() and (self.amounts or digits_of(text) in self.figures)}
+        if self.amounts:  # from which a date may be worked out
+            hard.difference_update(*(entry.split() for entry in language_named("en").words("months")))
         said = {word.text for word in self.citation.heard}
-        return any(not _is_among(word, said) for word in hard - self.citation.names)
+        return not all(_is_among(word, said) for word in hard - self.citation.names)
 
 
 def _members(value_type: Any) -> Sequence[Any]:
@@ -324,19 +363,10 @@ def _text_of_member(member: Any) -> str:
 
 
 def _text_of(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
     scalar = scalar_of(type(value))
     return str(scalar.write(value) if scalar is not None and scalar.write is not None else value)
-
-
-def _parts_of(value: Any) -> list[Any]:
-    """Return the items of a value, or its fields that were given; none for a scalar."""
-    match value:
-        case Mapping():
-            return list(value.values())
-        case list() | tuple() | set() | frozenset():
-            return list(value)
-    fields = [(getattr(value, field.name), field.default) for field in fields_of(type(value)) or ()]
-    return [item for item, default in fields if item is not None and item != default]
 
 
 def _joined(ones: Iterable[Found], others: Sequence[Found]) -> list[Found]:

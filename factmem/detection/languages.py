@@ -182,7 +182,8 @@ def _name_of(text: str) -> str | None:
             return None if foreign.search(sample) else name
     words = [word for word in words_of(sample) if word.text[:1].isalpha()]
     unnamed = [word for word in words if not word.is_name]
-    written = {char for word in unnamed for char in sample[word.start : word.end].lower() if _is_latin(char)}
+    chars = (char for word in unnamed for char in sample[word.start : word.end].lower() if char.isalpha())
+    written = {char for char in chars if char < "\u0250"}  # Latin ones
     return _voted(words, written) or _voted(unnamed, written)  # "Mia" is a word of Italian
 
 
@@ -204,7 +205,3 @@ def _voted(words: Sequence[Word], written: Set[str]) -> str | None:
 
 
 _LATIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
-
-
-def _is_latin(char: str) -> bool:
-    return char.isalpha() and char < "\u0250"

@@ -72,12 +72,12 @@ class InstructorDetector:
     Requested concepts give facts of their exact types. An open search uses the keywords in use, with their types,
     before it makes new ones, which hold text. Topics give statements. "Remember that" gives a statement of the topic
     `EXPLICIT_INSTRUCTIONS`, "forget that" a removal; both are recognized in an open search or if that topic is
-    requested, and only in the user's words. A value that is repeated or corrected gives a candidate each time: the fold
-    keeps the newest.
+    requested, and only in the user's words. A request for concepts alone recognizes "forget that" about a concept. A
+    value that is repeated or corrected gives a candidate each time: the fold keeps the newest.
 
     Findings without support are dropped and counted: a quote that is not in the messages, words of somebody else, a
     value of another type or a filler ("unknown"), a subject or topic that was not requested. Each item of an answer is
-    read by itself; the model is asked again only if none is valid.
+    read by itself; the model is asked again only if none is valid, and the last answer is taken without them.
 
     Messages with the treatment CONTEXT are shown with ``take_facts="no"``. A conversation without words that give facts
     costs no call. One that is longer than a window is read in parts, in parallel; if one of them fails, the whole
@@ -144,7 +144,8 @@ class InstructorDetector:
         return [reading for reading in readings if reading.windows]
 
     def _reading(self, spoken: Sequence[tuple[Utterance, bool]], task: DetectionTask, *, quarantined: bool) -> _Reading:
-        if not task.asks_something or not any(giving for _, giving in spoken):
+        asks = task.fields or task.open or task.topics or task.instructions
+        if not asks or not any(giving for _, giving in spoken):
             return _Reading(task, "", (), quarantined)
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(task, most // 3)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -202,16 +201,6 @@ class Citation:
         """The words of the message, and of the one that it answers, if they are not too far from the quote."""
         text, (start, end) = self.text.text, self.quote
         return [*words_of(self.asked[-_HEARD:]), *words_of(text, max(0, start - _HEARD), min(len(text), end + _HEARD))]
-
-    @functools.cached_property
-    def says_amount(self) -> bool:
-        """Whether they have a number, a day, a month or a unit of time, or may have one."""
-        words, language = self.heard, self.language
-        if language is None or any(is_amount(word, language) for word in words):
-            return True
-        names = itertools.chain(*language.calendar("months"), *language.calendar("weekdays"))
-        named = search(language.pattern(names), words, 0, len(words) - 1)
-        return bool(named or language.find("days", words, 0, len(words) - 1))
 
     @property
     def quoted(self) -> str:
@@ -732,7 +721,7 @@ class Reading:
 
     def numbered(self, number: float | Decimal) -> list[Found]:
         """Return where the ordinal of a whole number stands before a word of the topic: "fifth floor"."""
-        found = ordinal_places(int(number), self.words, self.language) if float(number).is_integer() else []
+        found = ordinal_places(number, self.words, self.language)
         return [place for place in found if self.topic.named(self.words, place[1] + 1, place[1] + 1)]
 
     # Requests

@@ -44,7 +44,7 @@ from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
 from factmem.shapes import bare_type, is_union
 from factmem.value_types import Scalar, is_number, scalar_of
-from factmem.values import Json, check_json, decode_value
+from factmem.values import Json, check_json
 
 # Types that are made at run time, unknown to type checkers.
 _Dynamic: TypeAlias = Any
@@ -215,22 +215,24 @@ def _spelled(member: object) -> str:
     return str(member).strip().casefold().replace("_", " ").replace("-", " ")
 
 
-def read_value(data: Json, value_type: _Dynamic) -> Any:
-    """Return a value that a model answered, read leniently where nothing is lost, then by the strict codec.
+def read_json(data: Json, value_type: _Dynamic) -> Json:
+    """Return the JSON of a value that a model answered, read leniently where nothing is lost.
+
+    It lacks the fields that the model left out, and is still to be read by the strict codec.
 
     Raises:
         InvalidDataError: it is not of the type.
     """
     if bare_type(value_type) is str:
-        return decode_value(_as_text(data), value_type)
+        return json.dumps(data) if is_number(data) else data  # a list or an object is not a text
     adapter: TypeAdapter[Any] = TypeAdapter(answer_type(value_type))
     try:
         read = adapter.validate_python(data)
     except ValidationError:
         read = _read_from_text(data, adapter)
-    written = adapter.dump_python(read)
+    written: Json = adapter.dump_python(read)
     check_json(written)
-    return decode_value(written, value_type)
+    return written
 
 
 def _read_from_text(data: Json, adapter: TypeAdapter[Any]) -> Any:
@@ -240,11 +242,6 @@ def _read_from_text(data: Json, adapter: TypeAdapter[Any]) -> Any:
     except ValidationError as error:
         what = error.errors(include_input=False, include_url=False)[0]["type"]
         raise InvalidDataError(f"the answer is not of the concept's type: {what}") from None
-
-
-def _as_text(data: Json) -> Json:
-    """Return a number as its text. A list or an object is not a text."""
-    return json.dumps(data) if is_number(data) else data
 
 
 _LONGEST_NUMBER: Final = 80
@@ -318,6 +315,7 @@ class _Findings(AnswerPart, ModelAnswer):
     """
 
     tolerated_keys: ClassVar[frozenset[str]] = LISTS
+    may_lose_all: ClassVar[bool] = True
 
     _stray: int = PrivateAttr(default=0)
 
@@ -340,8 +338,7 @@ class _Findings(AnswerPart, ModelAnswer):
 
 def _citations(items: object) -> list[Mapping[str, Any]]:
     """Return the objects with a quote, which every finding has."""
-    several = items if isinstance(items, list) else [items]
-    return [item for item in several if isinstance(item, Mapping) and "quote" in item]
+    return [item for item in listed(items) if isinstance(item, Mapping) and "quote" in item]
 
 
 @functools.lru_cache(maxsize=64)

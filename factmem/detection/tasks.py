@@ -123,11 +123,6 @@ class DetectionTask:
         """Whether the model must name the subject of a fact."""
         return len(self.subjects) > 1
 
-    @property
-    def asks_something(self) -> bool:
-        """Whether there is anything to look for."""
-        return bool(self.fields or self.open or self.topics or self.instructions)
-
 
 def task_of(request: DetectionRequest, *, instructions: bool = True) -> DetectionTask:
     """Return the task of a request.

@@ -6,12 +6,13 @@ the rules of the Unicode CLDR, months and units from the tables of languages.
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from factmem.detection.languages import Language, entries, language_named, search
@@ -66,6 +67,11 @@ def _is_same(wanted: str, said: str, english: bool) -> bool:
 # Numbers
 
 
+def digits_of(text: str) -> str:
+    """Return the digits in a text: those of 1.74, "1m74" and 174.0 are the same."""
+    return "".join(filter(str.isdigit, text.removesuffix(".0"))).lstrip("0")
+
+
 def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
     """Return the numbers that a word in figures may stand for; the first one as its language writes them."""
     if not _DIGITS.fullmatch(word.text):
@@ -90,14 +96,14 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
     found = [place for place, number in _figures(words, language) if number == value]
     if language is None:
         return found
-    whole, part = divmod(value, 1)
+    whole = value.to_integral_value(ROUND_FLOOR)
     parts = language.pattern(_amounts(language.name, "fractions"))
-    if part and whole > 0:
+    if value != whole and whole > 0:
         wholes = [place for place, number in _figures(words, language) if number == whole]
-        found += _with_part([*wholes, *_spelled_places(int(whole), words, language)], part, words, language)
-    elif not part:
+        found += _with_part([*wholes, *_spelled_places(whole, words, language)], value - whole, words, language)
+    elif value == whole:
         found = [place for place in found if not behind_place(parts, place[1], words)]
-        spelled = _spelled_places(int(value), words, language)
+        spelled = _spelled_places(value, words, language)
         found += [place for place in spelled if not behind_place(parts, place[1], words)]
     named = language.pattern(form for form, amount in _amounts(language.name, "amounts").items() if amount == value)
     part_of = {at for one, two in search(parts, words, 0, len(words) - 1) for at in range(one, two + 1)}
@@ -124,9 +130,9 @@ def _figures(words: Sequence[Word], language: Language | None) -> Iterator[tuple
             yield (at, at), number
 
 
-def _spelled_places(value: int, words: Sequence[Word], language: Language) -> list[Found]:
+def _spelled_places(value: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a whole number stands in words that are not a part of another number."""
-    spelled = _spelled(language.name, value) if 0 <= value <= _LARGEST_SPELLED else None
+    spelled = _spelled(language.name, int(value)) if 0 <= value <= _LARGEST_SPELLED else None
     found = search(spelled, words, 0, len(words) - 1) if spelled is not None else []
     return [place for place in found if not _is_counted(place, words, language)]
 
@@ -134,7 +140,7 @@ def _spelled_places(value: int, words: Sequence[Word], language: Language) -> li
 def _is_counted(place: Found, words: Sequence[Word], language: Language) -> bool:
     """Return whether a word of another number stands beside a place."""
     beside = (_next(words, place[0], -1), _next(words, place[1], 1))
-    return any(at is not None and words[at].text in _number_words(language.name) for at in beside)
+    return any(at is not None and words[at].text in number_words(language.name) for at in beside)
 
 
 def _with_part(wholes: Iterable[Found], part: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
@@ -163,13 +169,13 @@ def _next(words: Sequence[Word], at: int, step: int) -> int | None:
 
 def is_amount(word: Word, language: Language) -> bool:
     """Return whether a word is of a number, or a unit of time."""
-    if word.text[:1].isdigit() or word.text in _number_words(language.name):
+    if word.text[:1].isdigit() or word.text in number_words(language.name):
         return True
     return any(word.text in units for units in language.group("units").values())
 
 
 @functools.cache
-def _number_words(name: str) -> frozenset[str]:
+def number_words(name: str) -> frozenset[str]:
     """Return the words that numbers are made of, without articles and the like."""
     forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
     forms |= _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
@@ -260,7 +266,7 @@ def day_places(
     found = [_covering(words, *date.span()) for date in dates if _days_of(date, language) == {day}]
     if language is None:
         return found
-    to_come = said_on is not None and said_on <= day < said_on + _YEAR
+    to_come = said_on is not None and dt.timedelta(0) <= day - said_on < _YEAR
     if language.is_unspaced:
         written = _WRITTEN_MONTH.finditer(text, *_span(words)) if to_come and not found else ()
         same = (match for match in written if (int(match[1]), int(match[2])) == (day.month, day.day))
@@ -308,13 +314,13 @@ def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> It
     """Yield where a day of a month is said by its ordinal, or as the last one."""
     found = ordinal_places(day.day, words, language)
     yield from (place for place in found if not _is_counted(place, words, language))
-    if (day + dt.timedelta(days=1)).month != day.month:
+    if day.day == calendar.monthrange(day.year, day.month)[1]:
         yield from language.find("last_day", words, 0, len(words) - 1)
 
 
 def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a day in the week after it is said is named by its weekday. "Next Friday" may be one of two."""
-    if not said_on < day <= said_on + _WEEK:
+    if not dt.timedelta(0) < day - said_on <= _WEEK:
         return []
     named = search(language.pattern(language.calendar("weekdays")[day.weekday()]), words, 0, len(words) - 1)
     unclear = {
@@ -323,10 +329,12 @@ def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], languag
     return [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
 
 
-def ordinal_places(number: int, words: Sequence[Word], language: Language) -> list[Found]:
-    """Return where the ordinal of a number is said."""
-    spelled = _spelled(language.name, number, ordinal=True)
-    written = language.pattern(f"{number} {ending}" for ending in language.words("ordinals"))
+def ordinal_places(number: float | Decimal, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where the ordinal of a whole number is said."""
+    if not 0 <= number <= _LARGEST_SPELLED or number != int(number):
+        return []
+    spelled = _spelled(language.name, int(number), ordinal=True)
+    written = language.pattern(f"{int(number)} {ending}" for ending in language.words("ordinals"))
     return [place for pattern in (spelled, written) if pattern for place in search(pattern, words, 0, len(words) - 1)]
 
 

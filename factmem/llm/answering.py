@@ -67,7 +67,12 @@ class ModelAnswer(BaseModel):
 
     An object is taken out of a wrapper: ``{"result": {…}}``, ``[{…}]``. An answer with an invalid item and no valid one
     in any list is refused, so that the model is asked again. One built without arguments has empty lists.
+
+    The context of a validation may hold ``last_try``: whether the model is not asked again.
     """
+
+    may_lose_all: ClassVar[bool] = False
+    """Whether the last try may leave no valid item: the flawed ones are dropped."""
 
     tolerated_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys that identify an answer as well, though this response model does not read them."""
@@ -80,7 +85,9 @@ class ModelAnswer(BaseModel):
         return in_shape(data, cls, tolerated=cls.tolerated_keys)
 
     @model_validator(mode="after")
-    def _check_something_is_left(self) -> Self:
+    def _check_something_is_left(self, info: ValidationInfo) -> Self:
+        if self.may_lose_all and (info.context or {}).get("last_try"):
+            return self
         lists = [value for _, value in self if isinstance(value, list)]
         flaws = [flaw for items in lists if isinstance(items, ValidItems) for item in items.dropped for flaw in item]
         if flaws and not any(lists):

@@ -326,7 +326,8 @@ class ModelExchange(Generic[AnswerT]):
             document = json_in(said if self._said is None else self._said)
         except NoJSONError as error:
             raise json.JSONDecodeError(str(error), "", 0) from None
-        found = self.answer.model_validate_json(json.dumps(document))
+        last_try = self.answers >= self.limits.tries
+        found = self.answer.model_validate_json(json.dumps(document), context={"last_try": last_try})
         self.found = found
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import datetime as dt
 import enum
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,8 @@ EMPLOYER: Final = Concept.single("employer", "Where the user works")
 AGE: Final = Concept.single("age", "The user's age in years", int)
 SMOKES: Final = Concept.single("smokes", "Whether the user smokes", bool)
 THEME: Final[Any] = Literal["dark", "light"]
+DOSE: Final = Concept.single("dose", "Dose of the drug in mg", float)
+VISIT: Final = Concept.single("visit", "When the user sees the doctor", dt.date)
 NOWHERE: Final = "a name, a number or a date that nobody said"
 
 
@@ -46,6 +50,30 @@ class Diet(enum.Enum):
 class Home:
     street: str
     city: str
+
+
+class Severity(enum.Enum):
+    MILD = "mild"
+    SEVERE = "severe"
+
+
+@dataclasses.dataclass(frozen=True)
+class Allergy:
+    to: str
+    severity: Severity = Severity.MILD
+    since: int = 2000
+    tags: list[str] = dataclasses.field(default_factory=list)
+
+
+@attrs.frozen
+class AttrsAllergy:
+    to: str
+    severity: Severity = Severity.MILD
+
+
+class PydanticAllergy(pydantic.BaseModel):
+    to: str
+    severity: Severity = Severity.MILD
 
 
 def doubted(askable: bool | None) -> Detection:
@@ -179,6 +207,19 @@ def test_another_sense_unit_or_part_is_not_plain(text: str, value: Any, concept:
         ("My twins start school.", 2, Concept.single("children", "How many children", int), True),
         ("I'm two years short of forty.", 38, AGE, True),
         ("I eat nothing that comes from animals.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet), True),
+        ("I take 400 mg of ibuprofen.", 800, DOSE, False),
+        ("I take 400 mg of ibuprofen.", 40.0, DOSE, False),
+        ("I take 400 mg of ibuprofen.", "800 mg", Concept.single("dose", "Dose of the drug"), False),
+        ("I take two pills of 200 mg.", 400, DOSE, True),
+        ("We need three dozen seats.", 36, Concept.single("seats", "How many seats they need", int), True),
+        ("My height is 1m74.", 174, Concept.single("height", "Height in centimetres", int), True),
+        ("I was born in 1990.", 36, AGE, False),
+        ("I see the doctor on 3 May 2026.", dt.date(2026, 5, 13), VISIT, False),
+        ("I see the doctor on 3 May.", dt.date(2026, 5, 3), VISIT, True),
+        ("I see the doctor at the end of May.", dt.date(2026, 5, 31), VISIT, True),
+        ("I see the doctor in 2 weeks.", dt.date(2026, 5, 13), VISIT, True),
+        ("I get up at 6:30.", dt.time(7, 45), Concept.single("wake_up", "When the user gets up", dt.time), False),
+        ("I get up at half past six.", dt.time(6, 30), Concept.single("wake_up", "When they get up", dt.time), True),
     ],
     ids=str,
 )
@@ -372,6 +413,78 @@ async def test_a_quote_that_occurs_twice_is_judged_where_it_holds() -> None:
     assert [item.doubt for item in found.candidates] == [None]
 
 
+@pytest.mark.parametrize(
+    ("value", "askable"),
+    [
+        ({"ibuprofen": 400}, None),
+        ({"oxycodone": 400}, True),
+        ({"Oxycodone": 400}, False),
+        ({"ibuprofen": 400, "Warfarin": 400}, False),
+        ({"ibuprofen": {"Barack Obama": 400}}, False),
+        ([{"Oxycodone": 400}], False),
+    ],
+    ids=str,
+)
+async def test_the_keys_of_a_map_have_to_be_said(value: Any, askable: bool | None) -> None:
+    text = "I take 400 mg of ibuprofen at night."
+    concept = Concept.single("doses", "Dose of each drug in mg", object)
+    found = await _read(text, DetectionRequest(concepts=[concept]), {"doses": [{"quote": text, "value": value}]})
+    assert [item.doubt and item.doubt.askable for item in found.candidates] == [askable]
+
+
+@pytest.mark.parametrize("kind", [Allergy, AttrsAllergy, PydanticAllergy])
+@pytest.mark.parametrize(
+    ("said", "severity", "askable"),
+    [
+        ("I have a severe allergy to nuts.", "mild", True),
+        ("I have a severe allergy to nuts.", "severe", None),
+        ("I have a mild allergy to nuts.", "mild", None),
+        ("I have an allergy to nuts.", None, None),
+        ("I have an allergy to nuts.", "mild", True),
+    ],
+)
+async def test_a_field_that_a_model_gave_has_to_be_said_even_if_it_is_the_default(
+    kind: type[Any], said: str, severity: str | None, askable: bool | None
+) -> None:
+    concept = Concept.multiple("allergy", "An allergy of the user", kind)
+    value = {"to": "nuts"} | ({} if severity is None else {"severity": severity})
+    item = {"quote": said.removesuffix("."), "values": [value]}
+    found = await _read(said, DetectionRequest(concepts=[concept]), {"allergy": [item]})
+    assert [item.doubt and item.doubt.askable for item in found.candidates] == [askable]
+
+
+async def test_a_default_that_a_model_gave_is_not_taken_for_its_invention() -> None:
+    said, concept = "I have an allergy to nuts.", Concept.multiple("allergy", "An allergy of the user", Allergy)
+    answer = {"allergy": [{"quote": said, "values": [{"to": "nuts", "since": 2000}, {"to": "nuts", "since": 1999}]}]}
+    found = await _read(said, DetectionRequest(concepts=[concept]), answer)
+    assert [item.doubt and item.doubt.askable for item in found.candidates] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type"),
+    [
+        (10**400, int),
+        (-(10**30), int),
+        ("1E+999999", Decimal),
+        ("1E-9999", Decimal),
+        (1e308, float),
+        (86_399_999_999_999, dt.timedelta),
+        ("9999-12-31", dt.date),
+        ("0001-01-01", dt.date),
+        ("9999-12-31T23:59:59-12:00", dt.datetime),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("said", ["My term has 1 end, tomorrow", "My term has no end", "My term had an end yesterday"])
+async def test_no_value_makes_a_reading_fail(said: str, value: Any, value_type: Any) -> None:
+    term = Concept.single("term", "When the term ends", value_type)
+    answer = {"city": [{"quote": "I live in Oslo", "value": "Oslo"}], "term": [{"quote": said, "value": value}]}
+    found = await _read(f"I live in Oslo. {said}.", DetectionRequest(concepts=[CITY, term]), answer)
+    city, other = found.candidates
+    assert city.doubt is None
+    assert other.doubt is not None
+
+
 async def test_bytes_are_answered_in_base64() -> None:
     code = Concept.single("code", "Their code", bytes)
     item = {"quote": "My code is blue.", "message": 2, "value": base64.b64encode(b"blue").decode()}
@@ -555,6 +668,22 @@ def test_a_day_said_in_part_is_the_next_one(text: str, value: dt.date, believed:
 )
 def test_somebody_is_named_with_a_relation_or_meant_by_a_pronoun(text: str, believed: bool) -> None:
     assert (judged(text, "Oslo", subject="Eva") is None) is believed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My boss is Eva.",
+        "Meine Chefin heißt Eva.",
+        "Ma cheffe s'appelle Eva.",
+        "Mi jefa se llama Eva.",
+        "Moja szefowa to Eva.",
+        "上司はEvaです。",
+    ],
+)
+def test_a_relative_or_a_superior_is_named_where_the_concept_is_about_them(text: str) -> None:
+    assert reason(text, "Eva", Concept.single("boss", "Boss of the user")) is None
+    assert reason(text, "Eva", Concept.single("name", "Name of the user")) is not None
 
 
 AISLE_OR_WINDOW: Final[Any] = Literal["window", "aisle"]

@@ -162,6 +162,14 @@ async def test_instructions_are_not_looked_for_where_only_concepts_or_other_topi
         assert "ask to forget" not in reading.prompts[0].instructions
 
 
+async def test_a_wish_to_forget_is_recognized_where_only_concepts_are_asked_for(read: Callable[..., Any]) -> None:
+    quoted = {"quote": "Forget how many seats I need", "message": 1, "keyword": "seats"}
+    reading = await read(["Forget how many seats I need"], DetectionRequest(concepts=[SEATS]), {"forget": [quoted]})
+    (wish,) = reading.detection.candidates
+    assert (wish.removed, wish.cleared, reading.detection.dropped) == (True, SEATS, {})
+    assert "asks to forget" in reading.prompts[0].instructions
+
+
 async def test_a_fact_that_is_asked_for_and_found_openly_too_is_there_once(read: Callable[..., Any]) -> None:
     item = {"quote": "12 seats", "message": 1, "value": 12}
     answer = {"seats": [item], "facts": [{**item, "keyword": "Seats"}]}

@@ -22,7 +22,7 @@ from factmem.abc.topics import MANAGED_TOPICS, Topic
 from factmem.details import Evidence, Origin
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of, worked_examples
-from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_value
+from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_json
 from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
@@ -30,7 +30,7 @@ from factmem.shapes import shape_of, words_for
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel, strategies
 from factmem.value_types import SCALARS
-from factmem.values import encode_value
+from factmem.values import decode_value, encode_value
 
 SEATS = Concept.single("seats", "How many seats are booked", int)
 HOBBY = Concept.multiple("hobby", "What they like to do")
@@ -308,7 +308,7 @@ TYPES: Sequence[Any] = (
 def test_a_value_that_is_answered_as_it_is_stored_reads_back(typed: tuple[Any, Any]) -> None:
     value_type, value = typed
     answered = json.loads(json.dumps(encode_value(value, value_type)))
-    assert read_value(answered, value_type) == value
+    assert decode_value(read_json(answered, value_type), value_type) == value
 
 
 @given(strategies.typed_values())
@@ -318,14 +318,14 @@ def test_a_value_passes_through_the_model_of_an_answer(typed: tuple[Any, Any]) -
     written = json.dumps({"thing": [{"quote": "x", "message": 1, "value": encode_value(value, value_type)}]})
     (finding,) = extractions_in(answer_model(question).model_validate_json(written), question)
     said: Any = finding.said
-    assert [read_value(data, value_type) for data in said.values] == [value]
+    assert [decode_value(read_json(data, value_type), value_type) for data in said.values] == [value]
 
 
 @pytest.mark.parametrize("value_type", TYPES, ids=str)
 def test_every_type_has_words_and_a_sample_that_is_a_value_of_it(value_type: Any) -> None:
     shape = shape_of(value_type)
     assert words_for(shape)
-    read_value(sample_of(shape)[0], value_type)
+    decode_value(read_json(sample_of(shape)[0], value_type), value_type)
     assert json.dumps(TypeAdapter(answer_type(value_type)).json_schema())
 
 
@@ -388,7 +388,7 @@ async def test_worked_examples_are_answers_that_the_detector_keeps(
     ],
 )
 def test_what_loses_nothing_is_read_leniently(answered: Any, value_type: Any, value: Any) -> None:
-    assert read_value(answered, value_type) == value
+    assert decode_value(read_json(answered, value_type), value_type) == value
 
 
 @pytest.mark.parametrize(
@@ -412,5 +412,5 @@ def test_what_loses_nothing_is_read_leniently(answered: Any, value_type: Any, va
 )
 def test_a_lossy_value_is_refused_without_being_shown(answered: Any, value_type: Any) -> None:
     with pytest.raises(InvalidDataError) as refused:
-        read_value(answered, value_type)
+        decode_value(read_json(answered, value_type), value_type)
     assert "1970" not in str(refused.value)

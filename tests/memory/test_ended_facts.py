@@ -71,6 +71,15 @@ class Talk:
         return [record.value for record in await self.memory.list_records(concepts=[concept])]
 
 
+async def test_a_wish_to_forget_is_obeyed_where_only_concepts_are_looked_for() -> None:
+    talk, request = Talk(), DetectionRequest(concepts=[EMPLOYER])
+    async with talk.memory as memory:
+        await talk.said(0, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        talk.found = over("employer", "Acme", "Forget that I work at Acme")
+        await memory.remember(Message(content="Forget that I work at Acme.", timestamp=day(1)), looking_for=request)
+        assert list(await memory.list_records()) == []
+
+
 @pytest.mark.parametrize(("facts", "ends", "allergen", "firm"), CASES["what is plainly over ends and its words stay"])
 async def test_what_is_plainly_over_ends_and_its_words_stay(
     facts: list[str], ends: list[str], allergen: str, firm: str

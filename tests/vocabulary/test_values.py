@@ -25,7 +25,7 @@ from factmem.abc import DetectionRequest
 from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of
-from factmem.detection.response_models import answer_type, read_value
+from factmem.detection.response_models import answer_type, read_json
 from factmem.errors import InvalidDataError
 from factmem.shapes import is_json, shape_of, type_of, words_for
 from factmem.structuring import value_converter
@@ -90,6 +90,17 @@ def test_a_value_survives_json(typed: tuple[Any, Any]) -> None:
 def test_a_time_in_an_hour_that_a_clock_change_repeats_is_kept(fold: int) -> None:
     moment = dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=fold)
     assert check_value(moment, dt.datetime).timestamp() == moment.timestamp()
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=14))),
+        dt.datetime.max.replace(tzinfo=dt.timezone(-dt.timedelta(hours=5))),
+    ],
+)
+def test_a_time_that_utc_cannot_express_is_kept(moment: dt.datetime) -> None:
+    assert check_value(moment, dt.datetime) == moment
 
 
 @given(strategies.json_values())
@@ -502,7 +513,8 @@ def test_a_type_that_is_added_to_the_table_is_known_everywhere(ratio: Scalar) ->
     assert decode_value("50%", fractions.Fraction) == half
     assert SingleFact(Concept.single("share", "A share", fractions.Fraction), half).value == half
     assert words_for("ratio") == "ratio, like 75%"
-    assert read_value(sample_of("ratio")[0], fractions.Fraction) == fractions.Fraction(3, 4)
+    answered = read_json(sample_of("ratio")[0], fractions.Fraction)
+    assert decode_value(answered, fractions.Fraction) == fractions.Fraction(3, 4)
     assert TypeAdapter(answer_type(fractions.Fraction)).json_schema()["description"] == "ratio, like 75%"
     assert parsed_value("50%", scalar_named("ratio")) == half
     assert "ratio" in typed_names()
