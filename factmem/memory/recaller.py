@@ -305,7 +305,7 @@ class Recaller(ReadingPart):
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Found:
-    """What a search has found.
+    """The outcome of a search.
 
     Attributes:
         matches: The matches, best first.

@@ -339,7 +339,7 @@ class Ranker:
 
     @functools.cached_property
     def seen(self) -> Seen:
-        """What the caller sees of the corpus."""
+        """The part of the corpus that the caller sees."""
         return self.corpus.seen(self.query.sight)
 
     @functools.cached_property

@@ -38,7 +38,7 @@ _WAITING = [
 ]
 
 _CHANGED: Final = {"row": np.intp, "state": np.uint8, "seq": np.int64, "recorded_at": np.int64}
-"""What is kept of changes of state in arrays."""
+"""Columns of the changes of state."""
 
 _CHANGE = 600
 """Typical bytes of a change of state; more than an erasure takes."""
