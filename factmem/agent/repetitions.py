@@ -153,7 +153,7 @@ class _Clause:
     _of: _Text
     span: Span
     terms: frozenset[str]
-    _opens: bool = attrs.field(kw_only=True)
+    opens: bool = attrs.field(kw_only=True)
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -161,7 +161,7 @@ class _Clause:
         if self._of.language.capitals:
             return frozenset()
         words = [found[0] for found in WORD.finditer(self._of.text, *self.span)]
-        inside = words[1:] if self._opens else words
+        inside = words[1:] if self.opens else words
         return frozenset(_term(folded(word)) for word in inside if word[0].isupper() or word[0].isdigit())
 
     @functools.cached_property

@@ -569,7 +569,11 @@ class Searches:
         if self.search.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
             self._allowed = await to_thread.run_sync(self._strongest, corpus)
         shares = [looks[number :: self.concurrency] for number in range(min(self.concurrency, len(looks)))]
-        work = [functools.partial(to_thread.run_sync, self._ranked, corpus, share) for share in shares]
+
+        async def ranked(share: Sequence[Look]) -> Results:
+            return await to_thread.run_sync(self._ranked, corpus, share)
+
+        work = [functools.partial(ranked, share) for share in shares]
         found: Results = {}
         for some in await bounded_gather(work, self.concurrency):
             found |= some

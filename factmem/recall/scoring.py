@@ -520,7 +520,8 @@ def closeness(
 
 def recency(age: Floats, half_life_days: float) -> Floats:
     """Return the recency of ages in seconds: 1 for now and for the future, halved each half-life."""
-    return np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
+    found: Any = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
+    return found
 
 
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:
@@ -536,4 +537,5 @@ def composite(similarity: Floats, recency: Floats, importance: Floats, settings:
 
 def outranked(score: Floats, newest: Floats) -> Floats:
     """Return the scores of overtaken statements, just below that of the one that overtakes them."""
-    return np.minimum(score, newest * (1 - _BELOW))
+    found: Any = np.minimum(score, newest * (1 - _BELOW))
+    return found

@@ -156,7 +156,7 @@ class Attacks:
         before = path.read_bytes()
         path.write_bytes(content)
         try:
-            count = opened(self.root, lock_timeout="5")._verified()
+            count = opened(self.root, lock_timeout="5")._scanned()
             verdict = Verdict.HARMLESS if count == self.sound["verify"] else Verdict.ACCEPTED
         except REFUSALS:
             verdict = Verdict.REFUSED
