@@ -213,7 +213,7 @@ class Linked:
         best = {match.record.id: match for match in found}
         kept = self.matches
         if not wanted.empty or wanted.strongest:
-            numbers = set(corpus.columns["record"][selected(corpus, sight, wanted).rows].tolist())
+            numbers = set(corpus.columns["record"][selected(corpus, sight, wanted)].tolist())
             kept = [match for match in kept if number_of_id(match.record.id) in numbers]
         for match in kept:
             if (known := best.get(match.record.id)) is None or match.score > known.score:
@@ -299,7 +299,7 @@ class _Links:
     @functools.cached_property
     def _concepts(self) -> list[str]:
         """The names of all concepts that the caller sees."""
-        rows = selected(self._corpus, self._asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword])).rows
+        rows = selected(self._corpus, self._asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword]))
         columns = self._corpus.columns
         return [spaced(columns.keywords.texts[number]) for number in columns.counted("keyword", rows)[0]]
 
@@ -343,14 +343,14 @@ class _Links:
         """Return the links of a subject that the caller sees."""
         columns = self._corpus.columns
         found = selected(self._corpus, self._asking.sight, RecallFilter(subject=subject))
-        found = found.at(((columns["signs"][found.rows] >> KINDS_FROM) & Kind.PERSON) != 0)
-        heads = columns["head"][found.rows]
+        found = found[((columns["signs"][found] >> KINDS_FROM) & Kind.PERSON) != 0]
+        heads = columns["head"][found]
         kinds, firsts = np.unique(heads, return_index=True)  # the facts of one concept at one place have one type
-        first = self._corpus.currents(found.at(firsts))
+        first = self._corpus.currents(found[firsts])
         linking = [
             kind for kind, one in zip(kinds, first, strict=True) if one and one.recorded.assertion.shape == _LINK
         ]
-        return [link for link in self._corpus.currents(found.at(np.isin(heads, linking))) if link is not None]
+        return [link for link in self._corpus.currents(found[np.isin(heads, linking)]) if link is not None]
 
     def _fit(self, path: _Path, link: Current) -> tuple[float, tuple[int, ...]]:
         """Return how well a link fits words that are not used yet, and these words; 0 for a link that does not."""

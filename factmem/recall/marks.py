@@ -148,7 +148,7 @@ class _Marks:
         """Return the record of a row, if there is one."""
         if row is None:
             return None
-        (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
+        (current,) = self.corpus.currents(np.array([row], np.intp))
         return None if current is None else hydrate(current, concepts)
 
     def later(self, rows: Sequence[int]) -> dict[int, int]:

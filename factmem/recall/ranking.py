@@ -24,9 +24,8 @@ from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
-from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, RowWeights, Seen
+from factmem.recall.index.corpus import Corpus, Rows, RowWeights, Seen
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
@@ -37,7 +36,6 @@ from factmem.short_work import may_wait
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
 _FEW: Final = 16
@@ -163,8 +161,6 @@ class Scored:
 
     Attributes:
         rows: The assertions, as rows of the columns.
-        counts: See `Layout`.
-        slots: The slots of their vectors; 0 for none.
         said_at: When each was said, in seconds since 1970.
         score: The composite; see `Ranker.search`.
         newest: Whether a statement that this one overtakes answers better, and raises its score.
@@ -172,8 +168,6 @@ class Scored:
     """
 
     rows: Rows
-    counts: Rows
-    slots: NDArray[np.int32]
     said_at: NDArray[np.float64]
     score: NDArray[np.float64]
     similarity: NDArray[np.float64]
@@ -219,8 +213,6 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     named = none if evidence.named is None else evidence.named > 0
     return Scored(
         rows=rows,
-        counts=corpus.layout.counts[rows].astype(np.intp),
-        slots=np.maximum(corpus.slots[rows], 0),
         said_at=said_at,
         score=scoring.composite(alike, recency, weights.importance, query.settings),
         similarity=alike,
@@ -411,8 +403,7 @@ class Ranker:
         """Read the best rows that a search has found; None if there are none."""
         corpus = self.corpus
         while best is not None:
-            found = CurrentRows(best.rows, best.rows, counts=best.counts)
-            read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
+            read = corpus.currents(best.rows, beside=() if beside is None else beside(best.rows))
             currents = [current for current in read if current is not None]
             if len(currents) == len(read):
                 return _in_order(best, currents, limit)
@@ -531,7 +522,7 @@ def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int,
 
 def _chosen(corpus: Corpus, pool: Scored, limit: int, diversity: float, *, whole: bool) -> Rows | None:
     """Choose from a pool; return None if a record outside it could gain more."""
-    vectors = corpus.vectors.take(pool.slots).astype(np.float64)
+    vectors = corpus.vectors.take(np.maximum(corpus.slots[pool.rows], 0)).astype(np.float64)
     talks = corpus.columns["talk"][pool.rows]
     overlap = np.zeros(len(pool.rows))
     left = np.ones(len(pool.rows), np.bool_)

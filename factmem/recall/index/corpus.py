@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import attrs
 import numpy as np
@@ -46,8 +46,12 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.source import Library
 
-    Rows = NDArray[np.intp]
-    Mask = NDArray[np.bool_]
+
+Rows: TypeAlias = "NDArray[np.intp]"
+"""Rows of the columns."""
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+"""Whether each of some rows has a property."""
 
 _KNOWN_TERMS: Final = 4096
 """Number of terms whose figures are cached, and of queries whose occurrences are."""
@@ -619,20 +623,15 @@ class Corpus:
         around &= self.layout.current
         return around
 
-    def at(self, rows: Rows) -> CurrentRows:
-        """Return some records, as the fold returns them."""
-        firsts, counts = (of[rows].astype(np.intp) for of in (self.layout.firsts, self.layout.counts))
-        return CurrentRows(rows, firsts, counts=counts)
-
-    def currents(self, records: CurrentRows, *, beside: Sequence[int] = ()) -> list[Current | None]:
+    def currents(self, records: Rows, *, beside: Sequence[int] = ()) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks; see `factmem.short_work`.
 
         Args:
-            records: Records of this corpus.
+            records: Rows of records of this corpus.
             beside: Other rows, to be read with them because they may be needed next.
         """
-        rows = records.rows.tolist()
-        several = (records.counts > 1).nonzero()[0].tolist()
+        rows = records.tolist()
+        several = (self.layout.counts[records] > 1).nonzero()[0].tolist()
         same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
         read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
         said = iter(read[len(rows) :])
@@ -642,9 +641,9 @@ class Corpus:
             for at, item in enumerate(read[: len(rows)])
         ]
 
-    def embeddings(self, records: CurrentRows) -> list[NDArray[np.float32] | None]:
+    def embeddings(self, records: Rows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
-        slots = np.maximum(self.slots[records.rows], 0)
+        slots = np.maximum(self.slots[records], 0)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 

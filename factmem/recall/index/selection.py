@@ -17,9 +17,9 @@ import numpy as np
 
 from factmem.abc.outlines import number_of_id
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
+from factmem.recall.index.column_fold import affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Mask, Rows
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
@@ -44,15 +44,12 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.source import Library
 
-    Rows = NDArray[np.intp]
-    Mask = NDArray[np.bool_]
 
-
-def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
+def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows:
     """Return the records that the caller sees and the filter keeps, in no order."""
     corpus = corpus.shown(sight)
     rows = kept_rows(corpus, sight, wanted)
-    return corpus.at(corpus.seen(sight).rows if rows is None else rows)
+    return corpus.seen(sight).rows if rows is None else rows
 
 
 def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None:
