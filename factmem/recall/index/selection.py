@@ -7,7 +7,6 @@ that are left.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -90,8 +89,8 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.SCOPE:
             if len(columns.scopes) > FEW:
                 may_wait()
-            scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            return np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
+            scopes = [condition.holds(columns.scope(number)) for number in range(len(columns.scopes))]
+            return np.array(scopes, np.bool_)[of["scope"]]
         case Facet.PLACE:
             held = _at_places(columns, of, condition.values)
         case Facet.SUBJECT:
@@ -119,11 +118,6 @@ def _at_places(columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterabl
         if tenant == columns.tenant and scope is not None and about is not None:
             mask |= (of["scope"] == scope) & (of["subject"] == about)
     return mask
-
-
-@functools.lru_cache(maxsize=16_384)
-def _parsed(text: str, tenant: str | None) -> MemoryScope:
-    return MemoryScope.parse(text).within(tenant)
 
 
 def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Mask:
@@ -213,7 +207,7 @@ def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
         among(subjects, own).tolist(),
         [name_in(columns.subjects.texts[subject]) for subject in subjects.tolist()],
         priorities.tolist(),
-        [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes.tolist()],
+        list(map(columns.scope, scopes.tolist())),
     )
     subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
     return Contenders(
