@@ -229,9 +229,7 @@ class Columns:
         """Return which subjects, by their numbers, are individuals."""
         return self._people["individual"]
 
-    def own_and_others(
-        self, viewer: str | None, *, capitalized: bool = False
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def own_and_others(self, viewer: str | None, *, capitalized: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which subjects, by their numbers, are a viewer's own, and which are other people.
 
         Everything, the user and what is called like the viewer are the viewer's own; individuals are people, and so is

@@ -214,7 +214,7 @@ class Seen:
     mask: Mask | None
     few: Rows | None
     counts: tuple[int, int, int]
-    averages: tuple[float, float, float]
+    averages: tuple[float, ...]
     subjects: Mask
     people: Mask
     concepts: Mask
@@ -378,14 +378,13 @@ class Corpus:
         return known
 
     def _seen_by(self, key: Hashable, heads: Mask) -> Seen:
-        layout = self.layout
+        columns, layout = self.columns, self.layout
         # A conversation lies in one place and has one owner, so that it is visible as a whole or not at all.
         mask = layout.current & heads[self.heads]
         rows = np.flatnonzero(mask)
         begins = rows[layout.session[rows] == rows]
         counts = (len(rows), len(rows), len(begins))
         sums = (self.lengths.own[rows], layout.exchanges[rows], layout.sessions[begins])
-        columns = self.columns
         subjects, people, concepts = (
             np.zeros(len(of), np.bool_) for of in (columns.subjects, columns.subjects, columns.concepts)
         )
@@ -395,15 +394,13 @@ class Corpus:
         concepts[columns.of_heads("concept")[shown]] = True
         if (statement := columns.concepts.find("")) is not None and statement < len(concepts):
             concepts[statement] = False
-        own, exchange, session = (
-            int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in zip(sums, counts, strict=True)
-        )
+        pairs = zip(sums, counts, strict=True)
         return Seen(
             key=key,
             mask=mask if len(rows) < len(mask) else None,
             few=rows if len(rows) * _FEW <= len(mask) else None,
             counts=counts,
-            averages=(own, exchange, session),
+            averages=tuple([int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in pairs]),
             subjects=subjects,
             people=people,
             concepts=concepts,

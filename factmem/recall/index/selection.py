@@ -62,7 +62,7 @@ def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None
     else:
         held = heads[corpus.heads]
         rows = np.flatnonzero(held if seen.mask is None else held & seen.mask)
-    rows = rows[_passing(corpus.columns, rows, wanted, corpus.documents)]
+    rows = _passing(corpus.columns, rows, wanted, corpus.documents)
     return _strongest(corpus, rows, sight.view) if wanted.strongest else rows
 
 
@@ -120,18 +120,15 @@ def _at_places(columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterabl
     return mask
 
 
-def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Mask:
-    """Return which rows of the columns pass the conditions that are not on tracks.
+def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Rows:
+    """Return the rows of the columns, of some, that pass the conditions that are not on tracks.
 
     Only a condition on texts reads documents, some at a time.
     """
-    keep = np.ones(len(rows), np.bool_)
     for condition in wanted.conditions:
-        left = keep.nonzero()[0]
-        held = _holds_of_rows(columns, rows[left], condition, documents)
-        if held is not None:
-            keep[left] = held
-    return keep
+        held = _holds_of_rows(columns, rows, condition, documents)
+        rows = rows if held is None else rows[held]
+    return rows
 
 
 _TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
@@ -269,7 +266,9 @@ def rows_of(columns: Columns, part: LogPart, documents: Library) -> NDArray[np.i
     if part.limited:
         rows = rows[(columns["signs"][rows] & LIMITED) != 0]
     if part.kept is not None:
-        rows = rows[_kept(columns, rows, part.kept, documents)]
+        heads = _heads_of(columns, part.kept)
+        rows = rows if heads is None else rows[heads[columns["head"][rows]]]
+        rows = _passing(columns, rows, part.kept, documents)
     if part.related:
         rows = affected(columns, rows)
     return rows if part.sight is None else rows[columns.visible_heads(part.sight)[columns["head"][rows]]]
@@ -289,11 +288,3 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     for others in named[1:]:
         rows = rows[among(rows, others)]
     return rows
-
-
-def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Library) -> Mask:
-    heads = _heads_of(columns, wanted)
-    keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
-    left = np.flatnonzero(keep)
-    keep[left] = _passing(columns, rows[left], wanted, documents)
-    return keep
