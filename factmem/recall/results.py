@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.abc.question_analyst import Complexity, Gap
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall.queries import Compared
 from factmem.recall.scoring import ANSWERS, confidence
@@ -179,25 +179,25 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
         compared: The records that the query was compared with.
         known: Whether the embedder knows the words of the query; if not, only those of the matches count.
     """
-    told = [match for match in matches[:FIRST_RESULTS] if not _asks(match.record)]
+    told: list[tuple[float, float, float, bool, bool]] = []
+    for match in matches[:FIRST_RESULTS]:
+        fact, parts = match.record.fact, match.parts
+        is_statement = fact.concept.keyword == STATEMENT.keyword
+        text = str(fact.values[0]) if is_statement else ""
+        if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
+            continue  # it was asked before, and answers nothing
+        told.append((parts.similarity, parts.lexical, parts.semantic, parts.other > 0, is_statement))
     if not told:
         return 0.0
-    parts = [match.parts for match in told]
-    by_words = not known or not any(of.semantic for of in parts)
-    meaning = [of.lexical if by_words else of.semantic for of in parts]
-    alike = [of.similarity if known else of.lexical for of in parts]
+    similarity, lexical, semantic, other, said = zip(*told, strict=True)
+    by_words = not known or not any(semantic)
+    meaning, held = (lexical, 1.0) if by_words else (semantic, compared.held)
+    alike = similarity if known else lexical
     fits = [
-        (match.parts.lexical + means) / 2 if match.record.is_statement else whole
-        for match, means, whole in zip(told, meaning, alike, strict=True)
+        (words + means) / 2 if is_statement else whole
+        for words, means, is_statement, whole in zip(lexical, meaning, said, alike, strict=True)
     ]
-    other, held = [of.other > 0 for of in parts], 1.0 if by_words else compared.held
     return confidence(similarity=alike, semantic=meaning, fits=fits, other=other, among=compared.records, held=held)
-
-
-def _asks(record: FactRecord[Any]) -> bool:
-    """Return whether a record is a question, which was asked before and answers nothing."""
-    text = str(record.value) if record.is_statement else ""
-    return text.rstrip().endswith(QUESTION_MARKS) and not tells(text)
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
