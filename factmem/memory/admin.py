@@ -87,9 +87,7 @@ class Admin(ReadingPart):
         anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, subjects=self._reader.subjects(subjects))
-        return await self._reader.of_visible(
-            wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth)
-        )
+        return await self._reader.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found, root, depth))
 
     async def audit(
         self,

@@ -16,8 +16,7 @@ import attrs
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.recall import MetadataCondition
-from factmem.recall.index.column_fold import CurrentRows
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Rows
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -164,7 +163,7 @@ class Listing:
         if self.page is not None and self.offset:
             raise InvalidDataError("give a page or an offset, not both", path="$.offset")
 
-    def of(self, corpus: Corpus, found: CurrentRows) -> tuple[CurrentRows, str | None]:
+    def of(self, corpus: Corpus, found: Rows) -> tuple[Rows, str | None]:
         """Return the rows of one page, and the token of the next page.
 
         A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile
@@ -180,18 +179,18 @@ class Listing:
         import numpy as np
 
         key, seqs = corpus.columns[_COLUMNS[self.order_by]], corpus.columns["seq"]
-        order = np.lexsort((seqs[found.rows], key[found.rows]))
-        rest = found.at(order[::-1] if self.descending else order)
+        order = np.lexsort((seqs[found], key[found]))
+        rest = found[order[::-1] if self.descending else order]
         if self.page is not None:
             last, seq = self._read(self.page)
             passed = operator.lt if self.descending else operator.gt
-            same = (key[rest.rows] == last) & passed(seqs[rest.rows], seq)
-            rest = rest.at(passed(key[rest.rows], last) | same)
+            same = (key[rest] == last) & passed(seqs[rest], seq)
+            rest = rest[passed(key[rest], last) | same]
         stop = None if self.limit is None else self.offset + self.limit
-        taken = rest.at(slice(self.offset, stop))
+        taken = rest[self.offset : stop]
         if stop is None or len(rest) <= stop or not len(taken):
             return taken, None
-        end = taken.rows[-1]
+        end = taken[-1]
         token = json.dumps([self.order_by.value, self.descending, key[end].item(), int(seqs[end])])
         return taken, base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
 

@@ -30,8 +30,7 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
 from factmem.recall import RecallFilter
-from factmem.recall.index.column_fold import CurrentRows
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Rows
 from factmem.recall.index.mirror import Glance
 from factmem.recall.index.names_in_query import people_terms, subject_of_text
 from factmem.recall.index.outline_codec import term_numbers
@@ -192,7 +191,7 @@ class Reader(Part):
     ) -> RecordPage:
         """See `Memory.list_records`."""
 
-        def listed(corpus: Corpus, found: CurrentRows) -> RecordPage:
+        def listed(corpus: Corpus, found: Rows) -> RecordPage:
             taken, next_page = listing.of(corpus, found)
             return RecordPage(hydrated(_in_full(corpus, taken), self._context.concepts), next_page=next_page)
 
@@ -209,7 +208,7 @@ class Reader(Part):
         anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=self.subjects(subjects))
-        return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
+        return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found, here))
 
     async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids.
@@ -228,9 +227,7 @@ class Reader(Part):
         """Return the current, visible records that pass a filter."""
         return await self.of_visible(wanted, _in_full, small=True)
 
-    async def of_visible(
-        self, wanted: RecallFilter, derive: Callable[[Corpus, CurrentRows], T], *, small: bool = False
-    ) -> T:
+    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, Rows], T], *, small: bool = False) -> T:
         """Derive something from the current, visible records that pass a filter.
 
         Args:
@@ -462,9 +459,9 @@ async def in_time(read: Callable[[], T], count: int) -> T:
     return read() if count <= _FEW else await to_thread.run_sync(read)
 
 
-def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:
+def _in_full(corpus: Corpus, found: Rows) -> list[Current]:
     """Return current records read from the store."""
-    if len(found.rows) > _FEW:
+    if len(found) > _FEW:
         may_wait()
     return [row for row in corpus.currents(found) if row is not None]
 

@@ -540,7 +540,7 @@ class Searches:
 
     def _in_use(self, corpus: Corpus, name: str) -> tuple[str, ...]:
         """Return the texts of a column, the most frequent first."""
-        counts = counted_texts(corpus.columns, name, selected(corpus, self.search.sight, self.search.wanted).rows)
+        counts = counted_texts(corpus.columns, name, selected(corpus, self.search.sight, self.search.wanted))
         ordered = sorted(counts, key=lambda text: (-counts[text], text))
         return tuple(text for text in ordered if text != STATEMENT.keyword)
 
@@ -601,7 +601,7 @@ class Searches:
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""
-        rows = selected(corpus, self.search.sight, self.search.wanted).rows
+        rows = selected(corpus, self.search.sight, self.search.wanted)
         return frozenset(corpus.columns["record"][rows].tolist())
 
 

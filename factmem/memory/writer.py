@@ -53,8 +53,7 @@ from factmem.observing import nested
 from factmem.providers.write_plans import check_writable
 from factmem.recall import RecallFilter
 from factmem.recall.embedders import embedded
-from factmem.recall.index.column_fold import CurrentRows
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Rows
 from factmem.recall.index.outline_codec import value_number
 from factmem.recall.index.selection import LogPart
 from factmem.recall.results import hydrate
@@ -465,9 +464,9 @@ class Writer(ReadingPart):
         there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(said.keyword,))
         single = said.fact_type is FactType.SINGLE
 
-        def rivals(corpus: Corpus, found: CurrentRows) -> list[Current | None]:
+        def rivals(corpus: Corpus, found: Rows) -> list[Current | None]:
             if not single:
-                found = found.at(corpus.columns["value"][found.rows] == value_number(said))
+                found = found[corpus.columns["value"][found] == value_number(said)]
             return corpus.currents(found)
 
         for row in await self._reader.of_visible(there, rivals):

@@ -282,9 +282,13 @@ class RecallFilter:
             return (scope.tenant, scope.segments) == (self.scope.tenant, self.scope.segments)
         return self.scope.contains(scope)
 
-    def keeps(self, recorded: Recorded) -> bool:
-        """Whether an assertion passes."""
-        return all(condition.holds(_FACETS[condition.facet](recorded)) for condition in self.conditions)
+    def keeps(self, recorded: Recorded, facets: Collection[Facet] | None = None) -> bool:
+        """Whether an assertion passes the conditions on some facets; None for all of them."""
+        return all(
+            condition.holds(_FACETS[condition.facet](recorded))
+            for condition in self.conditions
+            if facets is None or condition.facet in facets
+        )
 
 
 def _meets(groups: Sequence[Sequence[MetadataCondition]], metadata: Mapping[str, Json]) -> bool:

@@ -416,8 +416,7 @@ def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
         for item in answer.questions
         if isinstance(item, SubQuestion) and _is_question(item.text)
     ]
-    times = (of if isinstance(of, dt.datetime) and of.tzinfo else None for of in (answer.since, answer.until))
-    since, until = times
+    since, until = (of if isinstance(of, dt.datetime) and of.tzinfo else None for of in (answer.since, answer.until))
     return attrs.evolve(
         answer,
         questions=tuple(questions[: request.max_questions]),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from factmem.details import Origin
-from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.queries import Query
@@ -190,7 +189,7 @@ def sentence_of(record: FactRecord[object]) -> str:
     """Return the content of a record as a sentence of its own."""
     data = encode_value(record.value, record.concept.value_type)
     said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    if record.concept.keyword == STATEMENT.keyword:
+    if record.is_statement:
         return f"the assistant said: {said}" if record.details.origin is Origin.ASSISTANT else said
     about = "" if record.subject.key == MemorySubject.EVERYTHING.key else f"{record.subject}, "
     return f"{about}{record.concept.description or record.concept.keyword}: {said}"

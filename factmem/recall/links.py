@@ -213,7 +213,7 @@ class Linked:
         best = {match.record.id: match for match in found}
         kept = self.matches
         if not wanted.empty or wanted.strongest:
-            numbers = set(corpus.columns["record"][selected(corpus, sight, wanted).rows].tolist())
+            numbers = set(corpus.columns["record"][selected(corpus, sight, wanted)].tolist())
             kept = [match for match in kept if number_of_id(match.record.id) in numbers]
         for match in kept:
             if (known := best.get(match.record.id)) is None or match.score > known.score:
@@ -299,7 +299,7 @@ class _Links:
     @functools.cached_property
     def _concepts(self) -> list[str]:
         """The names of all concepts that the caller sees."""
-        rows = selected(self._corpus, self._asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword])).rows
+        rows = selected(self._corpus, self._asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword]))
         columns = self._corpus.columns
         return [spaced(columns.keywords.texts[number]) for number in columns.counted("keyword", rows)[0]]
 
@@ -343,20 +343,19 @@ class _Links:
         """Return the links of a subject that the caller sees."""
         columns = self._corpus.columns
         found = selected(self._corpus, self._asking.sight, RecallFilter(subject=subject))
-        found = found.at(((columns["signs"][found.rows] >> KINDS_FROM) & Kind.PERSON) != 0)
-        heads = columns["head"][found.rows]
+        found = found[((columns["signs"][found] >> KINDS_FROM) & Kind.PERSON) != 0]
+        heads = columns["head"][found]
         kinds, firsts = np.unique(heads, return_index=True)  # the facts of one concept at one place have one type
-        first = self._corpus.currents(found.at(firsts))
+        first = self._corpus.currents(found[firsts])
         linking = [
             kind for kind, one in zip(kinds, first, strict=True) if one and one.recorded.assertion.shape == _LINK
         ]
-        return [link for link in self._corpus.currents(found.at(np.isin(heads, linking))) if link is not None]
+        return [link for link in self._corpus.currents(found[np.isin(heads, linking)]) if link is not None]
 
     def _fit(self, path: _Path, link: Current) -> tuple[float, tuple[int, ...]]:
         """Return how well a link fits words that are not used yet, and these words; 0 for a link that does not."""
         best: tuple[float, tuple[int, ...]] = (0.0, ())
-        asked = self._phrases if path.taken else self._asking_for(link)
-        for phrase in asked:
+        for phrase in self._phrases if path.taken else self._asking_for(link):
             if path.taken.isdisjoint(phrase.words):
                 fit = self._likeness(phrase, _names(link)) * _direction(path, phrase)
                 best = max(best, (fit, phrase.words), key=lambda found: found[0])
@@ -401,10 +400,21 @@ class _Links:
         return Linked(matches=sorted(best.values(), key=lambda match: -match.score), damped=_damped(paths))
 
     def _matches(self, path: _Path, text: str) -> Iterator[RecallMatch]:
-        query = self._asking.query(text, self._vectors[text])
-        wanted = RecallFilter(subject=path.subject)
-        for match in Ranker.of(self._corpus, query, self._asking.concepts).ranked(wanted, _EACH)():
-            yield self._raised(match, path, query)
+        """Yield what a text finds of the subject reached, raised by how well the question fits it and the links."""
+        query, concepts = self._asking.query(text, self._vectors[text]), self._asking.concepts
+        left = [phrase for phrase in self._phrases if path.taken.isdisjoint(phrase.words)]
+        links: tuple[FactRecord[Any], ...] = tuple(hydrated(path.links, concepts))
+        for match in Ranker.of(self._corpus, query, concepts).ranked(RecallFilter(subject=path.subject), _EACH)():
+            names = _names_of(match.record.concept.keyword, match.record.concept.description)
+            fit = max((self._likeness(phrase, names) for phrase in left), default=0.0)
+            similarity = scoring.raised(scoring.raised(match.parts.similarity, fit, _RAISE), path.fit, _RAISE)
+            yield attrs.evolve(
+                match,
+                score=scoring.composite(similarity, match.parts.recency, match.parts.importance, query.settings),
+                parts=attrs.evolve(match.parts, similarity=similarity),
+                reasons=(*match.reasons, "linked"),
+                path=links,
+            )
 
     def _asked_again(self, path: _Path) -> str:
         """Return the question with the name of the subject reached in the place of the words that led there."""
@@ -413,20 +423,6 @@ class _Links:
         first = min(itertools.chain(*path.used))
         kept = [name if n == first else word.text for n, word in enumerate(self._words) if n == first or n not in taken]
         return " ".join(kept)
-
-    def _raised(self, match: RecallMatch, path: _Path, query: Query) -> RecallMatch:
-        names = _names_of(match.record.concept.keyword, match.record.concept.description)
-        left = [phrase for phrase in self._phrases if path.taken.isdisjoint(phrase.words)]
-        fit = max((self._likeness(phrase, names) for phrase in left), default=0.0)
-        similarity = scoring.raised(scoring.raised(match.parts.similarity, fit, _RAISE), path.fit, _RAISE)
-        links: tuple[FactRecord[Any], ...] = tuple(hydrated(path.links, self._asking.concepts))
-        return attrs.evolve(
-            match,
-            score=scoring.composite(similarity, match.parts.recency, match.parts.importance, query.settings),
-            parts=attrs.evolve(match.parts, similarity=similarity),
-            reasons=(*match.reasons, "linked"),
-            path=links,
-        )
 
 
 def _damped(paths: Iterable[_Path]) -> dict[str, float]:
@@ -442,9 +438,7 @@ def _direction(path: _Path, phrase: _Phrase) -> float:
     """Return the weight of a link's words: a word further from the name belongs to a later link."""
     if not path.used:
         return 1.0
-    here, before = (
-        min((abs(n - at) for n in path.name or (0,)), default=0) for at in (phrase.words[0], path.used[-1][0])
-    )
+    here, before = (min(abs(n - at) for n in path.name or (0,)) for at in (phrase.words[0], path.used[-1][0]))
     return _BACKWARDS if here < before else 1.0
 
 

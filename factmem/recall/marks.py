@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import numpy as np
 
 from factmem.details import Evidence
 from factmem.facts import STATEMENT, Concept
-from factmem.recall.conditions import RecallFilter
+from factmem.recall.conditions import Facet, RecallFilter
 from factmem.recall.index.column_fold import of_one_record, takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _Message: TypeAlias = tuple[str, str]
+
+_OF_PLACES: Final = (Facet.SCOPE, Facet.SUBJECT, Facet.PLACE)
+"""Conditions of a filter that bound what is read for marks."""
 
 
 def marked(
@@ -60,8 +63,8 @@ def marked(
     rows = _rows(marks.corpus, [match.record for match in matches])
     if not (marks.newest(rows) or marks.retired_near(rows)):
         return list(matches)
-    records = zip(rows.tolist(), (match.record for match in matches), strict=True)
-    said = {row: record.evidence for row, record in records if row >= 0 and _is_statement(record)}
+    found = zip(rows.tolist(), [match.record for match in matches], strict=True)
+    said = {row: of.evidence for row, of in found if row >= 0 and of.is_statement and isinstance(of.value, str)}
     drawn, later = marks.drawn(said), marks.later([*said])
     marked = [*matches]
     for place, row in enumerate(rows.tolist()):
@@ -70,10 +73,6 @@ def marked(
             newer = later.get(row) if changed is None else changed
             marked[place] = attrs.evolve(marked[place], newer=marks.shown(newer, concepts), retracted=retracted)
     return marked
-
-
-def _is_statement(record: FactRecord[Any]) -> bool:
-    return record.concept.keyword == STATEMENT.keyword and isinstance(record.value, str)
 
 
 def rows_of_marks(corpus: Corpus, rows: NDArray[np.intp], *, sight: Sight, wanted: RecallFilter) -> list[int]:
@@ -148,7 +147,7 @@ class _Marks:
         """Return the record of a row, if there is one."""
         if row is None:
             return None
-        (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
+        (current,) = self.corpus.currents(np.array([row], np.intp))
         return None if current is None else hydrate(current, concepts)
 
     def later(self, rows: Sequence[int]) -> dict[int, int]:
@@ -196,8 +195,7 @@ class _Marks:
 
     def retired_near(self, rows: NDArray[np.intp]) -> list[int]:
         """Return the rows that are no longer current, from about the same messages as some others."""
-        columns = self.corpus.columns
-        retired = self.corpus.retired
+        columns, retired = self.corpus.columns, self.corpus.retired
         if not len(retired) or not len(rows):
             return []
         near = np.isin(columns["conversation"][retired], columns["conversation"][rows])
@@ -252,20 +250,7 @@ class _Marks:
         return {row: item for row, item in read if item is not None and self._sees(item)}
 
     def _sees(self, item: Recorded) -> bool:
-        return self.sight.sees(item.assertion) and self._places.keeps(item)
-
-    @functools.cached_property
-    def _places(self) -> RecallFilter:
-        """The part of the filter about places, which bounds all reads."""
-        wanted = self.wanted
-        return RecallFilter(
-            scope=wanted.scope,
-            exact=wanted.exact,
-            subject=wanted.subject,
-            subjects=wanted.subjects,
-            places=wanted.places,
-            within=wanted.within,
-        )
+        return self.sight.sees(item.assertion) and self.wanted.keeps(item, _OF_PLACES)
 
 
 def _found(item: Recorded) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from factmem.recall import scoring
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, Occurrences, Seen
+from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
@@ -39,7 +39,6 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
 _MOST_VIEWERS: Final = 16

@@ -24,9 +24,8 @@ from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
-from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import among
-from factmem.recall.index.corpus import Corpus, RowWeights, Seen
+from factmem.recall.index.corpus import Corpus, Rows, RowWeights, Seen
 from factmem.recall.index.overtaking import Overtaken, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
@@ -37,7 +36,6 @@ from factmem.short_work import may_wait
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
 _FEW: Final = 16
@@ -163,8 +161,6 @@ class Scored:
 
     Attributes:
         rows: The assertions, as rows of the columns.
-        counts: See `Layout`.
-        slots: The slots of their vectors; 0 for none.
         said_at: When each was said, in seconds since 1970.
         score: The composite; see `Ranker.search`.
         newest: Whether a statement that this one overtakes answers better, and raises its score.
@@ -172,8 +168,6 @@ class Scored:
     """
 
     rows: Rows
-    counts: Rows
-    slots: NDArray[np.int32]
     said_at: NDArray[np.float64]
     score: NDArray[np.float64]
     similarity: NDArray[np.float64]
@@ -219,8 +213,6 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     named = none if evidence.named is None else evidence.named > 0
     return Scored(
         rows=rows,
-        counts=corpus.layout.counts[rows].astype(np.intp),
-        slots=np.maximum(corpus.slots[rows], 0),
         said_at=said_at,
         score=scoring.composite(alike, recency, weights.importance, query.settings),
         similarity=alike,
@@ -375,21 +367,20 @@ class Ranker:
         Returns:
             A function that returns the results, best first.
         """
-        corpus, diversity = self.corpus, self.query.settings.diversity
+        diversity = self.query.settings.diversity
         if limit > _FEW_RESULTS or diversity:
             may_wait()
-        beside = beside if corpus.documents.far else None
-        keep = kept_rows(corpus, self.query.sight, wanted)
-        first = None if diversity else self._best(keep, limit, min_score)
-
-        def read(limit: int, best: Scored | None) -> _Ranking | None:
-            return self._read(keep, limit, min_score, best, beside)
+        beside = beside if self.corpus.documents.far else None
+        keep, first = kept_rows(self.corpus, self.query.sight, wanted), _POOL * limit if diversity else limit
+        best = self._best(keep, first, min_score)
 
         def matches() -> list[RecallMatch]:
-            if diversity:
-                ranking = _diverse(corpus, lambda size: read(size, self._best(keep, size, min_score)), limit, diversity)
-            else:
-                ranking = read(limit, first)
+            ranking, size = self._read(keep, first, min_score, best, beside), first
+            while ranking is not None and diversity:
+                if (chosen := self._diverse(ranking.scored, limit, whole=len(ranking.currents) < size)) is not None:
+                    return _matches(ranking.at(chosen), self.concepts)
+                size *= _POOL
+                ranking = self._read(keep, size, min_score, self._best(keep, size, min_score), beside)
             return [] if ranking is None else _matches(ranking, self.concepts)
 
         return matches
@@ -411,8 +402,7 @@ class Ranker:
         """Read the best rows that a search has found; None if there are none."""
         corpus = self.corpus
         while best is not None:
-            found = CurrentRows(best.rows, best.rows, counts=best.counts)
-            read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
+            read = corpus.currents(best.rows, beside=() if beside is None else beside(best.rows))
             currents = [current for current in read if current is not None]
             if len(currents) == len(read):
                 return _in_order(best, currents, limit)
@@ -421,6 +411,38 @@ class Ranker:
             keep = left[~among(left, best.rows[[current is None for current in read]])]
             best = self._best(keep, limit, min_score)
         return None
+
+    def _diverse(self, pool: Scored, limit: int, *, whole: bool) -> Rows | None:
+        """Choose diverse results from a pool of the best; return None if a record outside it could gain more.
+
+        Each is chosen for its gain over those before. This is maximal marginal relevance (Carbonell and Goldstein,
+        1998) as a factor, so that a gain stays between 0 and the score: ``gain = score · (1 - d · overlap)``, with the
+        `RecallSettings.diversity` as ``d`` and the largest ``overlap = ½ · cos + ½ · [same conversation]`` with a
+        result before it. Records outside the pool gain at most the least score in it. While that could matter, the pool
+        grows, so that the choice is that of the whole store.
+
+        Args:
+            pool: The best records, best first.
+            limit: The number of results.
+            whole: Whether there are no records outside the pool.
+        """
+        corpus, diversity = self.corpus, self.query.settings.diversity
+        vectors = corpus.vectors.take(np.maximum(corpus.slots[pool.rows], 0)).astype(np.float64)
+        talks = corpus.columns["talk"][pool.rows]
+        overlap = np.zeros(len(pool.rows))
+        left = np.ones(len(pool.rows), np.bool_)
+        chosen: list[int] = []
+        for _ in range(min(limit, len(pool.rows))):
+            gains = np.where(left, pool.score * (1 - diversity * overlap), -1)
+            best = int(np.argmax(gains))
+            if not whole and gains[best] < pool.score[-1]:
+                return None
+            chosen.append(best)
+            left[best] = False
+            cosines = np.maximum(np.einsum("ij,j->i", vectors, vectors[best]), 0)
+            same = (talks == talks[best]) & (talks > 0)
+            np.maximum(overlap, (cosines + same) / 2, out=overlap)
+        return np.array(chosen, np.intp)
 
     def search(self, keep: Rows | None, limit: int) -> Scored | None:
         """Return the best rows and all that equal the last of them, in no order; None if there are none.
@@ -504,46 +526,3 @@ def _reasons(*held: bool) -> tuple[str, ...]:
     """Return the reasons that hold, of those in the order of `RecallMatch.reasons`."""
     names = ("lexical", "semantic", "named", "dated", "recent", "important", "newest")
     return tuple(name for name, holds in zip(names, held, strict=True) if holds)
-
-
-def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int, diversity: float) -> _Ranking | None:
-    """Return diverse results, each chosen for its gain over those before; None if there are none.
-
-    This is maximal marginal relevance (Carbonell and Goldstein, 1998) as a factor, so that a gain stays between 0 and
-    the score: ``gain = score · (1 - d · overlap)``, with the largest ``overlap = ½ · cos + ½ · [same conversation]``
-    with a result before it. Records outside the pool of the best gain at most the least score in it. While that could
-    matter, the pool grows, so that the choice is that of the whole store.
-
-    Args:
-        corpus: The corpus.
-        best: Returns the best results up to a number.
-        limit: The number of results.
-        diversity: ``d``, from 0 to 1.
-    """
-    size = _POOL * limit
-    while (pool := best(size)) is not None:
-        chosen = _chosen(corpus, pool.scored, limit, diversity, whole=len(pool.currents) < size)
-        if chosen is not None:
-            return pool.at(chosen)
-        size *= _POOL
-    return None
-
-
-def _chosen(corpus: Corpus, pool: Scored, limit: int, diversity: float, *, whole: bool) -> Rows | None:
-    """Choose from a pool; return None if a record outside it could gain more."""
-    vectors = corpus.vectors.take(pool.slots).astype(np.float64)
-    talks = corpus.columns["talk"][pool.rows]
-    overlap = np.zeros(len(pool.rows))
-    left = np.ones(len(pool.rows), np.bool_)
-    chosen: list[int] = []
-    for _ in range(min(limit, len(pool.rows))):
-        gains = np.where(left, pool.score * (1 - diversity * overlap), -1)
-        best = int(np.argmax(gains))
-        if not whole and gains[best] < pool.score[-1]:
-            return None
-        chosen.append(best)
-        left[best] = False
-        cosines = np.maximum(np.einsum("ij,j->i", vectors, vectors[best]), 0)
-        same = (talks == talks[best]) & (talks > 0)
-        np.maximum(overlap, (cosines + same) / 2, out=overlap)
-    return np.array(chosen, np.intp)

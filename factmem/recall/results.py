@@ -179,32 +179,24 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
         compared: The records that the query was compared with.
         known: Whether the embedder knows the words of the query; if not, only those of the matches count.
     """
-    similarity: list[float] = []
-    lexical: list[float] = []
-    semantic: list[float] = []
-    said: list[bool] = []
-    other: list[bool] = []
+    told: list[tuple[float, float, float, bool, bool]] = []
     for match in matches[:FIRST_RESULTS]:
         fact, parts = match.record.fact, match.parts
         is_statement = fact.concept.keyword == STATEMENT.keyword
         text = str(fact.values[0]) if is_statement else ""
         if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
             continue  # it was asked before, and answers nothing
-        similarity.append(parts.similarity)
-        lexical.append(parts.lexical)
-        semantic.append(parts.semantic)
-        said.append(is_statement)
-        other.append(parts.other > 0)
-    if not similarity:
+        told.append((parts.similarity, parts.lexical, parts.semantic, parts.other > 0, is_statement))
+    if not told:
         return 0.0
+    similarity, lexical, semantic, other, said = zip(*told, strict=True)
     by_words = not known or not any(semantic)
-    meaning = lexical if by_words else semantic
+    meaning, held = (lexical, 1.0) if by_words else (semantic, compared.held)
     alike = similarity if known else lexical
     fits = [
         (words + means) / 2 if is_statement else whole
         for words, means, is_statement, whole in zip(lexical, meaning, said, alike, strict=True)
     ]
-    held = 1.0 if by_words else compared.held
     return confidence(similarity=alike, semantic=meaning, fits=fits, other=other, among=compared.records, held=held)
 
 

@@ -12,14 +12,13 @@ from factmem.facts import FactType
 from factmem.fold import Current
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.columns import among
+from factmem.recall.index.corpus import Rows
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 from factmem.views import View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Rows = NDArray[np.intp]
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -33,7 +33,7 @@ async def memory() -> AsyncIterator[Memory]:
 def vectors_in(corpus: Corpus) -> list[list[float] | None]:
     """Return the embeddings of all records, in another order than that of the rows."""
     found = selected(corpus, Sight(), RecallFilter())
-    backwards = found.at(np.argsort(found.rows)[::-1])
+    backwards = np.sort(found)[::-1]
     return [None if vector is None else vector.tolist() for vector in corpus.embeddings(backwards)]
 
 

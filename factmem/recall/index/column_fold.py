@@ -34,17 +34,10 @@ class CurrentRows:
     firsts: NDArray[np.intp]
     counts: NDArray[np.intp] = attrs.field(kw_only=True)
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @classmethod
     def none(cls) -> CurrentRows:
         """Return no records."""
         return cls(_NOTHING, _NOTHING, counts=_NOTHING)
-
-    def at(self, which: NDArray[Any] | slice) -> CurrentRows:
-        """Return some of the records, by a mask or by positions."""
-        return CurrentRows(self.rows[which], self.firsts[which], counts=self.counts[which])
 
 
 def takes_part(states: Any, flags: Any) -> Any:

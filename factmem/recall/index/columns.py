@@ -81,6 +81,7 @@ _HEAD_TYPES: Final = {
     "owner": np.int32,
     "priority": np.int64,
 }
+_PEOPLE: Final = ("individual", "relative", "capitalized")
 _KEYS: Final = ("id", "record", "fold", "stands", "talk")
 _TAGS: Final = ("categories", "topics", "sources", "cited")
 _SPARE: Final = 32
@@ -154,7 +155,7 @@ class Columns:
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, Finder] = {name: Finder() for name in _KEYS}
         self._reached: dict[Hashable, NDArray[np.bool_]] = {}
-        self._individuals = self._capitalized = self._relatives = np.empty(0, np.bool_)
+        self._people = Growing(dict.fromkeys(_PEOPLE, np.bool_))
         self._called: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -197,7 +198,7 @@ class Columns:
 
     def scope(self, number: int) -> MemoryScope:
         """Return a scope by its number, anchored at the tenant."""
-        return MemoryScope.parse(self.scopes.texts[number]).within(self.tenant)
+        return _scope(self.scopes.texts[number], self.tenant)
 
     def owner_of(self, viewer: str | None) -> int:
         """Return the number of a viewer as an owner; viewers without facts of their own share that of the public."""
@@ -226,23 +227,9 @@ class Columns:
 
     def individuals(self) -> NDArray[np.bool_]:
         """Return which subjects, by their numbers, are individuals."""
-        known, size = self._individuals, len(self.subjects)
-        if len(known) < size:
-            texts = self.subjects.texts[len(known) : size]
-            names = [text.partition(_INDIVIDUAL)[2] for text in texts]
-            for number, name in enumerate(names, start=len(known)):
-                if name:
-                    self._called.setdefault(name, []).append(number)
-            capitals = [text[:1].isupper() for text in texts]
-            self._capitalized = np.concatenate([self._capitalized[: len(known)], np.array(capitals, np.bool_)])
-            relatives = [is_relative(text.partition(_INDIVIDUAL)[0]) for text in texts]
-            self._relatives = np.concatenate([self._relatives[: len(known)], np.array(relatives, np.bool_)])
-            self._individuals = known = np.concatenate([known, np.array(names) != ""])
-        return known
+        return self._people["individual"]
 
-    def own_and_others(
-        self, viewer: str | None, *, capitalized: bool = False
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def own_and_others(self, viewer: str | None, *, capitalized: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which subjects, by their numbers, are a viewer's own, and which are other people.
 
         Everything, the user and what is called like the viewer are the viewer's own; individuals are people, and so is
@@ -252,13 +239,13 @@ class Columns:
             viewer: The viewer.
             capitalized: Whether a capitalized name is a person's, too.
         """
-        people = self.individuals()
-        people = people | self._relatives[: len(people)]
+        individuals, relatives, capital = self._people.together(*_PEOPLE)
+        people = individuals | relatives | capital if capitalized else individuals | relatives
         names = (MemorySubject.EVERYTHING.name, Origin.USER.value, *([viewer] if viewer else ()))
         numbers = [*self.numbers_of((name, None) for name in names), *self._called.get(viewer or "", ())]
         own = np.zeros(len(people), np.bool_)
         own[[number for number in numbers if number < len(own)]] = True  # others append meanwhile
-        return own, (people | self._capitalized[: len(own)] if capitalized else people) & ~own
+        return own, people & ~own
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
         """Return which scopes lie in a view; each is tested once."""
@@ -345,18 +332,34 @@ class Columns:
         numbers = self.heads.numbers(heads)
         new = [read_head(text) for text in self.heads.texts[before:]]
         if new:
+            subjects = [self.subjects.number(subject_text(head.subject, head.individual)) for head in new]
+            persons = [self.subjects.number(_person_text(head)) for head in new]
+            self._add_people()
             self._of_heads.append(
                 track=[self.tracks.number(_track_text(head)) for head in new],
                 place=[self.places.number(_place_text(head)) for head in new],
                 scope=[self.scopes.number(head.scope) for head in new],
-                subject=[self.subjects.number(subject_text(head.subject, head.individual)) for head in new],
-                person=[self.subjects.number(_person_text(head)) for head in new],
+                subject=subjects,
+                person=persons,
                 keyword=[self.keywords.number(head.keyword) for head in new],
                 concept=[self.concepts.number(concept_text(head.keyword, head.description)) for head in new],
                 owner=[self.owners.number(head.owner or "") for head in new],
                 priority=[head.priority for head in new],
             )
         return numbers
+
+    def _add_people(self) -> None:
+        """Note which of the new subjects are people."""
+        first = self._people.length
+        named = [text.partition(_INDIVIDUAL)[::2] for text in self.subjects.texts[first:]]
+        for number, (_, individual) in enumerate(named, start=first):
+            if individual:
+                self._called.setdefault(individual, []).append(number)
+        self._people.append(
+            individual=[individual != "" for _, individual in named],
+            relative=[is_relative(name) for name, _ in named],
+            capitalized=[name[:1].isupper() for name, _ in named],
+        )
 
     def _numbered_labels(self, labels: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.labels)
@@ -411,6 +414,11 @@ class Columns:
             "stands": track ^ np.where(several, values, none),
             "talk": np.where(conversations > 0, (conversations.astype(np.uint64) << np.uint64(32)) | place, none),
         }
+
+
+@functools.lru_cache(maxsize=16_384)
+def _scope(text: str, tenant: str | None) -> MemoryScope:
+    return MemoryScope.parse(text).within(tenant)
 
 
 def subject_text(name: str, individual: str | None) -> str:

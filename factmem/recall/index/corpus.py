@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import attrs
 import numpy as np
@@ -46,8 +46,12 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.source import Library
 
-    Rows = NDArray[np.intp]
-    Mask = NDArray[np.bool_]
+
+Rows: TypeAlias = "NDArray[np.intp]"
+"""Rows of the columns."""
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+"""Whether each of some rows has a property."""
 
 _KNOWN_TERMS: Final = 4096
 """Number of terms whose figures are cached, and of queries whose occurrences are."""
@@ -210,7 +214,7 @@ class Seen:
     mask: Mask | None
     few: Rows | None
     counts: tuple[int, int, int]
-    averages: tuple[float, float, float]
+    averages: tuple[float, ...]
     subjects: Mask
     people: Mask
     concepts: Mask
@@ -374,14 +378,13 @@ class Corpus:
         return known
 
     def _seen_by(self, key: Hashable, heads: Mask) -> Seen:
-        layout = self.layout
+        columns, layout = self.columns, self.layout
         # A conversation lies in one place and has one owner, so that it is visible as a whole or not at all.
         mask = layout.current & heads[self.heads]
         rows = np.flatnonzero(mask)
         begins = rows[layout.session[rows] == rows]
         counts = (len(rows), len(rows), len(begins))
         sums = (self.lengths.own[rows], layout.exchanges[rows], layout.sessions[begins])
-        columns = self.columns
         subjects, people, concepts = (
             np.zeros(len(of), np.bool_) for of in (columns.subjects, columns.subjects, columns.concepts)
         )
@@ -391,15 +394,13 @@ class Corpus:
         concepts[columns.of_heads("concept")[shown]] = True
         if (statement := columns.concepts.find("")) is not None and statement < len(concepts):
             concepts[statement] = False
-        own, exchange, session = (
-            int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in zip(sums, counts, strict=True)
-        )
+        pairs = zip(sums, counts, strict=True)
         return Seen(
             key=key,
             mask=mask if len(rows) < len(mask) else None,
             few=rows if len(rows) * _FEW <= len(mask) else None,
             counts=counts,
-            averages=(own, exchange, session),
+            averages=tuple([int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in pairs]),
             subjects=subjects,
             people=people,
             concepts=concepts,
@@ -619,20 +620,15 @@ class Corpus:
         around &= self.layout.current
         return around
 
-    def at(self, rows: Rows) -> CurrentRows:
-        """Return some records, as the fold returns them."""
-        firsts, counts = (of[rows].astype(np.intp) for of in (self.layout.firsts, self.layout.counts))
-        return CurrentRows(rows, firsts, counts=counts)
-
-    def currents(self, records: CurrentRows, *, beside: Sequence[int] = ()) -> list[Current | None]:
+    def currents(self, records: Rows, *, beside: Sequence[int] = ()) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks; see `factmem.short_work`.
 
         Args:
-            records: Records of this corpus.
+            records: Rows of records of this corpus.
             beside: Other rows, to be read with them because they may be needed next.
         """
-        rows = records.rows.tolist()
-        several = (records.counts > 1).nonzero()[0].tolist()
+        rows = records.tolist()
+        several = (self.layout.counts[records] > 1).nonzero()[0].tolist()
         same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
         read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
         said = iter(read[len(rows) :])
@@ -642,9 +638,9 @@ class Corpus:
             for at, item in enumerate(read[: len(rows)])
         ]
 
-    def embeddings(self, records: CurrentRows) -> list[NDArray[np.float32] | None]:
+    def embeddings(self, records: Rows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
-        slots = np.maximum(self.slots[records.rows], 0)
+        slots = np.maximum(self.slots[records], 0)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 

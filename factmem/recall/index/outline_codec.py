@@ -139,9 +139,8 @@ def outlines_of(said: Sequence[Assertion]) -> list[Outline]:
 
 def _outlines_of(said: Sequence[Assertion]) -> Iterator[Outline]:
     texts, terms = list(map(indexed_text, said)), list(map(indexed_terms, said))
-    flags, values, tails = list(map(_flags, said)), list(map(value_number, said)), list(map(_tail, said))
-    tells, signs = list(map(_tells, said, texts)), list(map(_signs, said, texts))
-    bodies = map(_body, said, values, flags, tells, signs, map(_matter, said, terms), tails)
+    tails, tells, signs = list(map(_tail, said)), list(map(_tells, said, texts)), list(map(_signs, said, texts))
+    bodies = map(_body, said, tells, signs, map(_matter, said, terms), tails)
     for it, own, body, tail in zip(said, terms, bodies, tails, strict=True):
         numbers = term_numbers([*own, *_topics(it.keyword, it.description)])
         yield Outline(
@@ -151,7 +150,7 @@ def _outlines_of(said: Sequence[Assertion]) -> Iterator[Outline]:
         )
 
 
-def _body(said: Assertion, value: int, flags: int, tells: int, signs: int, matter: Sequence[int], tail: bytes) -> bytes:
+def _body(said: Assertion, tells: int, signs: int, matter: Sequence[int], tail: bytes) -> bytes:
     details = said.details
     evidence = details.evidence[0] if details.evidence else None
     return BODY.pack(
@@ -160,8 +159,8 @@ def _body(said: Assertion, value: int, flags: int, tells: int, signs: int, matte
         details.importance,
         _bounded(evidence.position if evidence else None),
         _bounded(evidence.start if evidence else None),
-        value,
-        flags,
+        value_number(said),
+        _flags(said),
         STATES.index(said.state),
         tells,
         signs,

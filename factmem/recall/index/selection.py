@@ -7,7 +7,6 @@ that are left.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -17,9 +16,9 @@ import numpy as np
 
 from factmem.abc.outlines import number_of_id
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
+from factmem.recall.index.column_fold import affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Mask, Rows
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
@@ -44,15 +43,12 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.source import Library
 
-    Rows = NDArray[np.intp]
-    Mask = NDArray[np.bool_]
 
-
-def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
+def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows:
     """Return the records that the caller sees and the filter keeps, in no order."""
     corpus = corpus.shown(sight)
     rows = kept_rows(corpus, sight, wanted)
-    return corpus.at(corpus.seen(sight).rows if rows is None else rows)
+    return corpus.seen(sight).rows if rows is None else rows
 
 
 def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None:
@@ -66,7 +62,7 @@ def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None
     else:
         held = heads[corpus.heads]
         rows = np.flatnonzero(held if seen.mask is None else held & seen.mask)
-    rows = rows[_passing(corpus.columns, rows, wanted, corpus.documents)]
+    rows = _passing(corpus.columns, rows, wanted, corpus.documents)
     return _strongest(corpus, rows, sight.view) if wanted.strongest else rows
 
 
@@ -93,8 +89,8 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.SCOPE:
             if len(columns.scopes) > FEW:
                 may_wait()
-            scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            return np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
+            scopes = [condition.holds(columns.scope(number)) for number in range(len(columns.scopes))]
+            return np.array(scopes, np.bool_)[of["scope"]]
         case Facet.PLACE:
             held = _at_places(columns, of, condition.values)
         case Facet.SUBJECT:
@@ -124,23 +120,15 @@ def _at_places(columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterabl
     return mask
 
 
-@functools.lru_cache(maxsize=16_384)
-def _parsed(text: str, tenant: str | None) -> MemoryScope:
-    return MemoryScope.parse(text).within(tenant)
-
-
-def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Mask:
-    """Return which rows of the columns pass the conditions that are not on tracks.
+def _passing(columns: Columns, rows: Rows, wanted: RecallFilter, documents: Library) -> Rows:
+    """Return the rows of the columns, of some, that pass the conditions that are not on tracks.
 
     Only a condition on texts reads documents, some at a time.
     """
-    keep = np.ones(len(rows), np.bool_)
     for condition in wanted.conditions:
-        left = keep.nonzero()[0]
-        held = _holds_of_rows(columns, rows[left], condition, documents)
-        if held is not None:
-            keep[left] = held
-    return keep
+        held = _holds_of_rows(columns, rows, condition, documents)
+        rows = rows if held is None else rows[held]
+    return rows
 
 
 _TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
@@ -216,7 +204,7 @@ def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
         among(subjects, own).tolist(),
         [name_in(columns.subjects.texts[subject]) for subject in subjects.tolist()],
         priorities.tolist(),
-        [_parsed(columns.scopes.texts[scope], columns.tenant) for scope in scopes.tolist()],
+        list(map(columns.scope, scopes.tolist())),
     )
     subject, flags = columns.of_rows("subject", rows), columns["flags"][rows]
     return Contenders(
@@ -278,7 +266,9 @@ def rows_of(columns: Columns, part: LogPart, documents: Library) -> NDArray[np.i
     if part.limited:
         rows = rows[(columns["signs"][rows] & LIMITED) != 0]
     if part.kept is not None:
-        rows = rows[_kept(columns, rows, part.kept, documents)]
+        heads = _heads_of(columns, part.kept)
+        rows = rows if heads is None else rows[heads[columns["head"][rows]]]
+        rows = _passing(columns, rows, part.kept, documents)
     if part.related:
         rows = affected(columns, rows)
     return rows if part.sight is None else rows[columns.visible_heads(part.sight)[columns["head"][rows]]]
@@ -298,11 +288,3 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     for others in named[1:]:
         rows = rows[among(rows, others)]
     return rows
-
-
-def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Library) -> Mask:
-    heads = _heads_of(columns, wanted)
-    keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
-    left = np.flatnonzero(keep)
-    keep[left] = _passing(columns, rows[left], wanted, documents)
-    return keep

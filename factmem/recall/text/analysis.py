@@ -97,7 +97,7 @@ def analyse(text: str) -> list[str]:
 
 @functools.lru_cache(1_024)
 def terms_of(text: str) -> tuple[str, ...]:
-    """Return what `analyse` does, once for the steps of a write that take the same text."""
+    """Return what `analyse` does, once for the steps of a write that take the same text, and for names."""
     return tuple(analyse(text))
 
 
@@ -128,11 +128,10 @@ def _characters(run: str) -> Iterable[str]:
 
 
 def forget_words() -> None:
-    """Clear the caches of stems, texts, keywords and names, so that no erased word outlives in them."""
+    """Clear the caches of stems, texts, names and keywords, so that no erased word outlives in them."""
     forget_stems()
     terms_of.cache_clear()
     spaced.cache_clear()
-    _terms_of_name.cache_clear()
 
 
 def indexed_text(said: Assertion) -> str:
@@ -156,23 +155,18 @@ def indexed_terms(said: Assertion) -> list[str]:
         evidence = said.details.evidence
         role = (evidence[0].role if evidence else None) or said.details.origin.value
         speaker = said.speaker or f"{role} {said.place.subject.individual_name or ''}"
-        return [*_terms_of_name(speaker), *terms_of(indexed_text(said))]
-    terms = [*_terms_of_name(said.description or spaced(said.keyword)), *analyse(plain(said.data))]
+        return [*terms_of(speaker), *terms_of(indexed_text(said))]
+    terms = [*terms_of(said.description or spaced(said.keyword)), *analyse(plain(said.data))]
     subject = said.place.subject
     if subject.individual_name is not None:
-        terms = [*_terms_of_name(subject.individual_name), *terms]
+        terms = [*terms_of(subject.individual_name), *terms]
     elif subject.name != MemorySubject.EVERYTHING.name:
-        terms = [*_terms_of_name(spaced(subject.name)), *terms]
-    more = [*_terms_of_name(spaced(said.keyword))]
+        terms = [*terms_of(spaced(subject.name)), *terms]
+    more = [*terms_of(spaced(said.keyword))]
     if said.details.evidence:
         more += analyse(said.details.evidence[0].quote)
     known = set(terms)
     return terms + [term for term in dict.fromkeys(more) if term not in known]
-
-
-@functools.lru_cache(maxsize=1024)
-def _terms_of_name(name: str) -> tuple[str, ...]:
-    return tuple(analyse(name))
 
 
 def plain(data: Any) -> str:

@@ -254,15 +254,11 @@ def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
 
 def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
     """Return three months, by the seasons of the north."""
-    lead = match.groupdict().get("lead") or ""
-    if match["season"] in _SEASONS_AND_WORDS and (
-        _AFTER_WORD.match(match.string, match.end())
-        or (
-            lead in _NOT_LEADING_SEASON
-            and not _SEASON_BEFORE.search(match.string, max(0, match.start() - 30), match.start())
-        )
-    ):
-        return None
+    if match["season"] in _SEASONS_AND_WORDS:
+        not_led = match.groupdict().get("lead") in _NOT_LEADING_SEASON
+        is_verb = not_led and not _just_before(_SEASON_BEFORE, match.string, match.start())
+        if is_verb or _AFTER_WORD.match(match.string, match.end()):
+            return None
     return _in_year(match, now)
 
 
@@ -413,9 +409,8 @@ def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
 
 def _lasting(match: re.Match[str]) -> bool:
     """Return whether a match reads like "it may last years" rather than like a month."""
-    return match["month"] in _ALSO_WORDS and match.string.startswith(
-        (" last", " this", " previous"), match.end("month")
-    )
+    follows = (" last", " this", " previous")
+    return match["month"] in _ALSO_WORDS and match.string.startswith(follows, match.end("month"))
 
 
 def _days(first: dt.date, count: int, now: dt.datetime) -> Span:
