@@ -202,7 +202,7 @@ class Assertion:
         # Names are the same only if they are equal; values are if their canonical bytes are.
         message = f"[[{', '.join(map(_written, evidence[0].message))}]]" if evidence else "[]"
         identity = (
-            _written_track(self.track),
+            written_track(self.track),
             f'"{value.hex()}"',
             _written(self.removed),
             f'"{self.timestamp.isoformat()}"',
@@ -223,7 +223,8 @@ _PARTS: Final = {None: "null", False: "false", True: "true"}
 
 
 @functools.lru_cache(maxsize=1024)
-def _written_track(track: tuple[object, ...]) -> str:
+def written_track(track: tuple[object, ...]) -> str:
+    """Return the key of a track as a part of a fingerprint."""
     return json.dumps(track)[1:-1]
 
 

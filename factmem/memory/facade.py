@@ -1219,7 +1219,7 @@ async def recall_each(
     Args:
         memory: The memory, or a view of it.
         query: The query, in words.
-        several: The filters, each with the maximum number of its results.
+        several: The filters, each with the maximum number of its results; at least one.
         min_score: See `Memory.recall`, as the others.
         strongest: Whether only the strongest typed facts are returned.
         settings: Weights instead of the memory's.

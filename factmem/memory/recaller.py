@@ -245,6 +245,7 @@ class Recaller(ReadingPart):
 
     def other(self, search: Search, filters: Filters, limit: int) -> Search:
         """Return a search like another one, with other filters and another limit."""
+        check_whole(limit, "limit", least=1)
         wanted = self._reader.wanted(filters, strongest=search.wanted.strongest)
         self._reader.look_in(wanted)
         return attrs.evolve(search, wanted=wanted, sight=self._context.sight_of(wanted), limit=limit)

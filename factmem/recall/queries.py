@@ -213,7 +213,7 @@ class AskedAbout:
         kin: The occurrences of words for the relatives whom the query asks about, and for others; None if it asks about
             none.
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
-        so: Whether it asks of whom something is so, or is not so; None if neither.
+        so: Whether it asks of whom something is so, without a word that denies: False does not answer it.
     """
 
     names: Mapping[int, int]
@@ -223,7 +223,7 @@ class AskedAbout:
     mentions: NDArray[np.bool_] | None
     kin: tuple[Hits, Hits, Hits] | None
     anybody: bool
-    so: bool | None
+    so: bool
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> AskedAbout:
@@ -254,7 +254,7 @@ class AskedAbout:
             mentions=asking.mentions(strangers),
             kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
             anybody=query.asks_whom and not people,
-            so=not query.negated if query.asks_whom else None,
+            so=query.asks_whom and not query.negated,
         )
 
     def at(
@@ -271,9 +271,8 @@ class AskedAbout:
         asked, named, other = self.facts[0][heads], self.facts[1][heads], self.facts[2][heads]
         if self.anybody:
             other = other & (corpus.kinds[of] & Kind.PERSON != 0)
-        if self.so is not None:
-            denies = corpus.denies[of]
-            other = other | (denies if self.so else ~denies & (corpus.kinds[of] & Kind.TRUTH != 0))
+        if self.so:
+            other = other | corpus.denies[of]
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), strange if self.anybody else other | strange

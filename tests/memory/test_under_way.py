@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import anyio
@@ -11,6 +10,7 @@ import pytest
 
 from factmem import AgentMemoryProvider, Background, Conversation, InMemoryProvider, Memory, Message
 from factmem.abc import Detection, DetectionRequest, Detector
+from factmem.memory.background import Worker
 from factmem.testing import HashEmbedder
 from tests.memory.telling import until
 
@@ -118,21 +118,23 @@ async def test_what_another_process_has_read_meanwhile_is_not_asked_about_again(
     assert [(outcome.failure, len(outcome)) for outcome in outcomes] == [(None, 1)] * 3
 
 
-async def many_left(provider: AgentMemoryProvider, count: int) -> None:
-    """Submit words, and close the memory before they are read."""
+async def left_unread(provider: AgentMemoryProvider, count: int) -> None:
+    """Submit words, and leave the memory by an error before they are read."""
     async with reading(provider, Slow()) as memory:
         await memory.remember_many([talk(number) for number in range(count)])
         raise KeyError
 
 
-async def test_what_resumes_a_backlog_together_divides_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    provider, count = InMemoryProvider(), 200
+async def test_what_is_resumed_is_read_from_a_random_place_on_so_that_processes_divide_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider, orders = InMemoryProvider(), list[list[str]]()
     with pytest.raises(KeyError):
-        await many_left(provider, count)
-    detector, starts = Slow(free=2 * count), itertools.cycle((0, count // 2))
-    monkeypatch.setattr("factmem.memory.inbox.randrange", lambda stop: next(starts))
-    async with reading(provider, detector) as one, reading(provider, detector) as other:
-        submissions = [await memory.inbox.resume() for memory in (one, other)]
-        for submission in submissions:
-            assert len(await submission.wait()) == count
-    assert count <= detector.asked < 1.5 * count
+        await left_unread(provider, 9)
+    monkeypatch.setattr(Worker, "submit", lambda worker, reader, units, *_: orders.append([it.job.id for it in units]))
+    for start in (0, 4):
+        monkeypatch.setattr("factmem.memory.inbox.randrange", lambda stop, start=start: start)
+        async with reading(provider, Slow()) as memory:
+            await memory.inbox.resume()
+    assert len(orders[0]) == 9
+    assert orders[-1] == [*orders[0][4:], *orders[0][:4]]

@@ -33,7 +33,7 @@ from factmem.recall.text.signs import (
     terms_of_relation,
 )
 from factmem.recall.text.updates import Matter, matter_of
-from factmem.records import Assertion, AssertionState, Place
+from factmem.records import Assertion, AssertionState, Place, written_track
 from factmem.sentences import forget_texts, points_back, tells_of_change
 
 OUTLINE_VERSION: Final = 19
@@ -250,6 +250,7 @@ def drop_known_words() -> None:
     _topics.cache_clear()
     _speaker.cache_clear()
     kinds_of_concept.cache_clear()
+    written_track.cache_clear()
     forget_words()
     forget_texts()
 

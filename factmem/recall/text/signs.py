@@ -1,15 +1,13 @@
 """Signs by which a record fits a query: read from English texts by patterns, linear in their length.
 
 A query may ask for a kind of value, such as a number or a person, or for the assistant's own words. A record may hold
-a value of that kind, or end with a question. `factmem.recall.scoring` weighs
-them.
+a value of that kind, or end with a question. `factmem.recall.scoring` weighs them.
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-import itertools
 import re
 from collections.abc import Collection, Mapping
 from typing import Final, assert_never
@@ -48,6 +46,7 @@ _SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _NOT: Final = frozenset(_TABLE["not"].split())
+_JOINING: Final = frozenset(_TABLE["joining"].split())
 _WHO: Final = lazy_pattern(_TABLE["who"])
 _NOT_NOW: Final = {name: lazy_pattern(pattern) for name, pattern in _TABLE["not_now"].items()}
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -106,8 +105,11 @@ def relation(word: str) -> str:
 
 
 def is_relative(name: str) -> bool:
-    """Return whether the name of a subject is a word for a relative, a friend or the like: "boss", "Mutter"."""
-    return name.lower() in PEOPLE
+    """Return whether the name of a subject is an English word for a relative, a friend or the like, such as "boss".
+
+    Words of other languages are left out, since many mean something else in English: "chef", "patron", "prima".
+    """
+    return name.lower() in _TABLE["people"]
 
 
 def widened(relation: str) -> str:
@@ -148,19 +150,23 @@ def people_asked(query: str) -> list[str]:
 
     A role, such as a teacher, is somebody else where it does something. Capitalized words are a name unless they are an
     abbreviation, the speaker asks in the first person, or the language writes nouns so. The words that ask of whom
-    something holds stand for nobody: "which of my friends". Where somebody is named or is the speaker's, other
-    relations are what is asked of them: "Who is Zoe's husband?", "Does my sister have children?".
+    something holds stand for nobody: "which of my friends". Beside a name, a relation of the speaker's ("my sister")
+    and what is joined to these ("and her brother"), other relations stand for nobody but for what is asked: "Who is
+    Zoe's husband?", "Does my sister have children?".
     """
     look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
     doing = _DOING.search(look)
     acts = "" if doing is None else doing[1].lower()
     people = [word for word in words if (related := relation(word)) and (related not in _ROLES or word == acts)]
-    own = {word for before, word in itertools.pairwise(words) if before in _MINE}
-    whose = [word for word in people if word in own]
-    if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
-        whose += _names(look)
-    return whose or people
+    named = _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals
+    names = _names(look) if named else []
+    whose = {name.split()[-1].lower() for name in names}
+    for at, word in enumerate(words):
+        joined = any(words[end] in _JOINING and words[end - 1] in whose for end in (at - 1, at - 2) if end > 0)
+        if word in people and (joined or (at > 0 and words[at - 1] in _MINE)):
+            whose.add(word)
+    return [word for word in people if word in whose or not whose] + names
 
 
 def _names(query: str) -> list[str]:
@@ -208,7 +214,7 @@ def asks_whom(query: str) -> bool:
 
 
 def negated(query: str) -> bool:
-    """Return whether a query denies something: "Who is not vegetarian?"."""
+    """Return whether a query holds a word that may deny something, in any language: "Who is not vegetarian?"."""
     words = [word[0].lower().replace("’", "'") for word in _WORD.finditer(query[:_LONGEST_LOOK])]
     return any(word in _NOT or word.endswith("n't") for word in words)
 
