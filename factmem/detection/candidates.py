@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import collections
-import functools
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -198,30 +197,22 @@ class _Check:
         start, end = evidence.start or 0, evidence.end or 0
         if (known := self._cited.get((said.position, start, end, label))) is not None:
             return known
-        before = self._before(excerpt)
+        talk = [item.utterance for item in self.window.excerpts]
+        before = [other for other in talk[::-1] if other.position < said.position]
+        after = (other for other in talk if other.position > said.position)
+        same = (other.text for other in after if (other.origin, other.speaker) == (said.origin, said.speaker))
         self._cited[said.position, start, end, label] = made = Citation(
             text=said.readable,
             quote=(start, end),
-            asked=before[0].utterance.text if before and before[0].utterance.origin.trusted else "",
-            earlier=tuple(other.utterance.text for other in before),
-            later=self._later(excerpt),
+            asked=before[0].text if before and before[0].origin.trusted else "",
+            earlier=tuple(other.text for other in before),
+            later=next(same, ""),
             names=frozenset(word.text for word in words_of(label.replace("_", " "))),
             own=said.origin is Origin.USER,
             of_another=self._is_of_another(said, self.task.subjects[label]),
             said_on=said.timestamp.date(),
         )
         return made
-
-    def _before(self, excerpt: Excerpt) -> list[Excerpt]:
-        """Return the messages before one, the latest first."""
-        at = next((at for at, other in enumerate(self.window.excerpts) if other is excerpt), 0)
-        return [item for item in self.window.excerpts[:at][::-1] if item.utterance is not excerpt.utterance]
-
-    def _later(self, excerpt: Excerpt) -> str:
-        """Return the next message of the one who said a message; empty if there is none."""
-        said = excerpt.utterance
-        later = (item.utterance for item in self.window.excerpts if item.utterance.position > said.position)
-        return next((other.text for other in later if (other.origin, other.speaker) == (said.origin, said.speaker)), "")
 
     def _meaning(self, finding: Extraction, citation: Citation, dropped: _Drops) -> _Meaning:
         match finding.said:
@@ -282,15 +273,11 @@ class _Check:
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
-        if len(self._speakers) < 2 or said.origin is not Origin.USER or said.speaker is None:
+        talk = (item.utterance for item in self.window.excerpts)
+        speakers = {other.speaker for other in talk if other.origin is Origin.USER} - {None}
+        if len(speakers) < 2 or said.origin is not Origin.USER or said.speaker is None:
             return False
         return subject.individual_name is not None and not _is_called(subject, said.speaker)
-
-    @functools.cached_property
-    def _speakers(self) -> Set[str | None]:
-        """The names of those who speak as users."""
-        talk = (item.utterance for item in self.window.excerpts)
-        return {other.speaker for other in talk if other.origin is Origin.USER} - {None}
 
     def _label(self, finding: Extraction, said: Utterance) -> str:
         """Return the label of a finding's subject; if it names none, that of the speaker, or the first one."""

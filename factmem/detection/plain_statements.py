@@ -106,16 +106,14 @@ class Topic:
         offered = frozenset(word.text for choice in choices for word in words_of(choice) if not word.is_mark)
         return cls((found | subjects) - light, subjects, language, frozenset(units), offered)
 
-    def has(self, word: str) -> bool:
-        """Return whether a word is one of the topic, in any inflection that English has."""
-        if word in self.words:
-            return True
+    def _has_stem(self, word: str) -> bool:
+        """Return whether a word is an English inflection of one of the topic."""
         stem = stemmer()(word) if word.isascii() else ""
         return stem in self._stems or (len(stem) > _LONGEST_ROOT and stem[:_LONGEST_ROOT] in self._stems)
 
     def places(self, words: Sequence[Word], first: int, last: int) -> set[int]:
-        """Return the positions of the topic's words among others, in English or in the language."""
-        own = {at for at in range(max(0, first), min(last + 1, len(words))) if self.has(words[at].text)}
+        """Return the positions of the topic's words among others: in any English inflection, or in the language."""
+        own = {at for at in range(max(0, first), min(last + 1, len(words))) if self._has_stem(words[at].text)}
         return own | self.named(words, first, last)
 
     def named(self, words: Sequence[Word], first: int, last: int) -> set[int]:
@@ -291,13 +289,10 @@ class Reading:
     def clause(self, place: Found, sentence: Found | None = None) -> Found:
         """Return the clause of a place in its sentence: between pauses, or words that begin another clause."""
         sentence = sentence or self.passage.sentence(*place)
-        breaks = self._breaks(sentence)
+        breaks = self.entries("breaks", *sentence)
         before = (at for at in range(place[0] - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
         behind = (at for at in range(place[1] + 1, sentence[1] + 1) if self._parts(at, breaks))
         return next(before, sentence[0] - 1) + 1, next(behind, sentence[1] + 1) - 1
-
-    def _breaks(self, sentence: Found) -> set[int]:
-        return self.entries("breaks", *sentence)
 
     def _parts(self, at: int, breaks: Collection[int], *, before: bool = False) -> bool:
         # The particles that part clauses in an unspaced script also stand within them, before what they are about.
@@ -459,7 +454,7 @@ class Reading:
 
     def _continues_list(self, place: Found, clause: Found, sentence: Found) -> bool:
         """Return whether a value continues the list of an earlier clause: "I grow figs, plums and *pears*"."""
-        breaks, joins = self._breaks(sentence), self.entries("joins", *sentence)
+        breaks, joins = (self.entries(name, *sentence) for name in ("breaks", "joins"))
         last = clause[0] - 1
         while last > sentence[0] and (self.words[last].text in _COMMAS or last in joins):
             borders = (at for at in range(last - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
@@ -512,7 +507,7 @@ class Reading:
         near = next(pauses, sentence[1])
         if self.cues("joke", sentence[0], near, inner):
             yield CUES["joke"]
-        contrasts = self.entries("contrast", sentence[0], place[0] - 1) & self._breaks(sentence)
+        contrasts = self.entries("contrast", sentence[0], place[0] - 1) & self.entries("breaks", *sentence)
         last = clause[1] if self._goes_on(clause, sentence) else near
         if self.cues("said", max(contrasts, default=sentence[0]), last, inner):
             yield CUES["said"]
@@ -673,15 +668,10 @@ class Reading:
         if self.words[place[0]].is_name and not self.language.table.get("nouns_large"):
             if text.islower() and not self._is_first(place[0]):
                 return "said as a name"
-            if self._is_of_longer_name(place):
+            around = [at for at in (place[0] - 1, place[1] + 1) if 0 <= at < len(self.words) and self.words[at].is_name]
+            if any(not (self._is_first(at) or self.words[at].text in self.topic.subjects) for at in around):
                 return "said as a part of a longer name"
         return self._reason_of_next(place, self.clause(place))
-
-    def _is_of_longer_name(self, place: Found) -> bool:
-        """Return whether a name stands right before or behind a place, with only a space between."""
-        before, behind = place[0] - 1, place[1] + 1
-        beside = [at for at in (before, behind) if 0 <= at < len(self.words) and self.words[at].is_name]
-        return any(not (self._is_first(at) or self.words[at].text in self.topic.subjects) for at in beside)
 
     def reason_of_topic(self, place: Found, *, choice: bool) -> str | None:
         """Return why a day, or one of several choices, is not plainly that of what the concept is about.

@@ -18,7 +18,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -178,26 +178,23 @@ _CHECKS: Final[Mapping[str, Callable[[str, str | None], bool]]] = {
 }
 
 
-def _rule(data: Mapping[str, Any], hints: Sequence[str], parts: Mapping[str, str]) -> SecretRule:
-    announced, token = "announced" in data, data.get("token", "").replace("~", "[A-Za-z0-9_-]")
-    pattern = rf"(?<![A-Za-z0-9])(?:{token})" if token else filled(data.get("pattern") or data["begin"], parts)
-    return SecretRule(
-        kind=data["kind"],
-        hints=hints,
-        pattern=lazy_pattern(pattern, re.IGNORECASE if announced else re.ASCII if token else 0),
-        end=lazy_pattern(data["end"]) if "end" in data else None,
-        check=_CHECKS[data["check"]] if "check" in data else None,
-        announced=announced,
-        long=bool(token),
-    )
-
-
 def _rules() -> Iterator[SecretRule]:
     data = table("detection/secrets")
+    parts = data["parts"]
     hints: Sequence[str] = ()
     for rule in data["rules"]:
         hints = rule.get("hints", hints)
-        yield _rule(rule, hints, data["parts"])
+        announced, token = "announced" in rule, rule.get("token", "").replace("~", "[A-Za-z0-9_-]")
+        pattern = rf"(?<![A-Za-z0-9])(?:{token})" if token else filled(rule.get("pattern") or rule["begin"], parts)
+        yield SecretRule(
+            kind=rule["kind"],
+            hints=hints,
+            pattern=lazy_pattern(pattern, re.IGNORECASE if announced else re.ASCII if token else 0),
+            end=lazy_pattern(rule["end"]) if "end" in rule else None,
+            check=_CHECKS[rule["check"]] if "check" in rule else None,
+            announced=announced,
+            long=bool(token),
+        )
 
 
 RULES: Final[tuple[SecretRule, ...]] = tuple(_rules())

@@ -440,15 +440,11 @@ def _findings_in(item: Any, *, fits: Callable[[object], bool], several: bool) ->
     expected, other = ("values", "value") if several else ("value", "values")
     if isinstance(item, str | int | float):
         item = {expected: item}
-    key = (
-        next((key for key in (expected, other) if item.get(key) is not None), None)
-        if isinstance(item, Mapping)
-        else None
-    )
-    if key is None:
+    keys = [key for key in (expected, other) if isinstance(item, Mapping) and item.get(key) is not None]
+    if not keys:
         yield item
         return
-    said = item[key]
+    key, said = keys[0], item[keys[0]]
     is_one = not isinstance(said, list) or ((key == "value" or not any(map(fits, said))) and fits(said))
     values = [said] if is_one else said
     rest = {name: part for name, part in item.items() if name not in (expected, other)}

@@ -78,21 +78,17 @@ def overtakes(newer: str, older: str) -> bool:
     They are if nearly all words with content of the shorter are in the other, or if both say how to address the user
     and the older one nothing else. Instructions that differ in their subject, if only by a word, stand side by side.
     """
-    new, old = _content(newer), _content(older)
-    if len(old) <= _OF_ADDRESS and _said(newer).addresses and _said(older).only_addresses:
+    new, old = _said(newer), _said(older)
+    of_new, of_old = (set(content_words(said.sentence, said.language)) for said in (new, old))
+    if len(of_old) <= _OF_ADDRESS and new.addresses and old.only_addresses:
         return True
-    fewer = min(len(new), len(old))
-    return fewer > 1 and len(new & old) >= _SAME_WORDS * fewer
+    fewer = min(len(of_new), len(of_old))
+    return fewer > 1 and len(of_new & of_old) >= _SAME_WORDS * fewer
 
 
 def _said(text: str) -> _Said:
     lowered = folded(text)
     return _Said(lowered, language_of(lowered))
-
-
-def _content(text: str) -> frozenset[str]:
-    lowered = folded(text)
-    return frozenset(content_words(lowered, language_of(lowered)))
 
 
 _LEADS: Final = ("please", "first", "corrects", "requests", "nominal", "lasting", "forbids", "wishes")

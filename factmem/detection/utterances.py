@@ -269,22 +269,20 @@ def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance,
     clean = redact_conversation(conversation)
     conversation_id = clean.id or _id_of_content(clean)
     return tuple(
-        [
-            Utterance(
-                text=message.content,
-                origin=message.origin,
-                role=message.role,
-                speaker=message.name,
-                timestamp=message.timestamp or _time_at(clean, position, now),
-                conversation_id=conversation_id,
-                message_id=message.id or str(position),
-                position=position,
-                treatment=message.treatment,
-                medium=message.medium,
-            )
-            for position, message in enumerate(clean.messages)
-            if message.detectable and says_something(message.content)
-        ]
+        Utterance(
+            text=message.content,
+            origin=message.origin,
+            role=message.role,
+            speaker=message.name,
+            timestamp=message.timestamp or _time_at(clean, position, now),
+            conversation_id=conversation_id,
+            message_id=message.id or str(position),
+            position=position,
+            treatment=message.treatment,
+            medium=message.medium,
+        )
+        for position, message in enumerate(clean.messages)
+        if message.detectable and says_something(message.content)
     )
 
 
@@ -294,14 +292,7 @@ def _time_at(conversation: Conversation, position: int, now: dt.datetime) -> dt.
     return now - (len(conversation.messages) - position) * _CLOCK_STEP
 
 
-_written: Final = json.JSONEncoder(ensure_ascii=False).encode
-
-
 def _id_of_content(conversation: Conversation) -> str:
-    said = [[it.id, it.role, it.name, it.content, _isoformat(it.timestamp)] for it in conversation.messages]
-    content = _written([_isoformat(conversation.started_at), said])
+    said = [[it.id, it.role, it.name, it.content, it.timestamp] for it in conversation.messages]
+    content = json.dumps([conversation.started_at, said], ensure_ascii=False, default=dt.datetime.isoformat)
     return f"content:{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
-
-
-def _isoformat(moment: dt.datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

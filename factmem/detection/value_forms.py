@@ -159,12 +159,8 @@ def behind_place(pattern: re.Pattern[str], at: int, words: Sequence[Word]) -> in
 
 def _next(words: Sequence[Word], at: int, step: int) -> int | None:
     """Return the position of the next word, or of the one before; marks do not count."""
-    at += step
-    while 0 <= at < len(words):
-        if not words[at].is_mark:
-            return at
-        at += step
-    return None
+    positions = range(at + 1, len(words)) if step > 0 else range(at - 1, -1, -1)
+    return next((place for place in positions if not words[place].is_mark), None)
 
 
 def is_amount(word: Word, language: Language) -> bool:
