@@ -31,7 +31,6 @@ from factmem.recall.scoring import Calibration
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole, listed
-from factmem.values import Json
 from factmem.views import UNCONFINED
 
 T = TypeVar("T")
@@ -281,7 +280,7 @@ class Admin(ReadingPart):
         self,
         keyword: Concept[Any, Any] | str,
         concept: Concept[T, Any],
-        function: Callable[[Json], T] | None = None,
+        function: Callable[[Any], T] | None = None,
         *,
         all_users: bool = False,
         dry_run: bool = False,
