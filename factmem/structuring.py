@@ -65,7 +65,9 @@ def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str,
     if isinstance(error, cattrs.IterableValidationError | cattrs.ClassValidationError):
         with_notes, without = error.group_exceptions()
         for inner, note in with_notes:
-            step = f".{note.name}" if isinstance(note, cattrs.AttributeValidationNote) else f"[{note.index}]"
+            if isinstance(note, cattrs.AttributeValidationNote):
+                return explain_structure_error(inner, f"{path}.{note.name}")
+            step = f"[{note.index}]" if isinstance(note.index, int) else ".*"  # a key is a part of the value
             return explain_structure_error(inner, path + step)
         return explain_structure_error(without[0], path)
     if isinstance(error, _PartError):

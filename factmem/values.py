@@ -122,7 +122,7 @@ def _parts(value: Any, read_back: Any) -> Iterator[tuple[str, object, object]]:
                 yield f"[{index}]", part, other
         case Mapping():
             for key in value.keys() & read_back.keys():
-                yield f".{key}", value[key], read_back[key]
+                yield ".*", value[key], read_back[key]  # the key is a part of the value
         case _:
             for field in fields_of(type(value)) or ():
                 yield f".{field.name}", getattr(value, field.name), getattr(read_back, field.name)
