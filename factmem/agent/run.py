@@ -20,7 +20,7 @@ from factmem.agent.rendering import (
     rendered,
     rendered_block,
 )
-from factmem.agent.search import SAVE_MEMORY, Search, query_of
+from factmem.agent.search import SAVE_MEMORY, BlockSearch, query_of
 from factmem.details import Origin, Treatment
 from factmem.errors import (
     CapabilityError,
@@ -374,7 +374,7 @@ class MemoryRun:
             named = await _named_in(self, view, query)
             keys = {subject.key for subject in named}
             subjects = tuple(it for it in (self.user, *self.config.subjects) if it.key not in keys)
-        search = Search(view=view, config=self.config, query=query, subjects=subjects, named=named)
+        search = BlockSearch(view=view, config=self.config, query=query, subjects=subjects, named=named)
         current = {(conversation_id(self.identity, history), message.id) for message in history}
         told = {message.content.strip() for message in history}
         found = await search.found(concepts, spare=len(current))

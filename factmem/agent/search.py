@@ -35,8 +35,8 @@ _MOST_OF_ASSISTANT: Final = 10
 
 
 @attrs.frozen(kw_only=True)
-class Search:
-    """A search for the best records.
+class BlockSearch:
+    """A search for the best records of a block.
 
     Attributes:
         view: The view of the run, without quarantined records.

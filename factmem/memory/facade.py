@@ -653,7 +653,7 @@ class Memory:
         search = await self._recaller.search(
             query, filters, limit=limit, min_score=min_score, strongest=strongest, settings=settings
         )
-        searches = [search, *(self._recaller.other(search, filters, limit) for filters, limit in others)]
+        searches = [search, *(self._recaller.with_filters(search, filters, limit) for filters, limit in others)]
         return await self._recaller.recall_each(searches)
 
     @overload

@@ -102,7 +102,7 @@ class Recaller(ReadingPart):
         """Return what each of some searches finds for one text, which is embedded, weighed and reranked once.
 
         Args:
-            searches: Searches for the text with different filters and limits; see `other`.
+            searches: Searches for the text with different filters and limits; see `with_filters`.
         """
         found = await self._shallowly(searches, strict=False)
         self._count(found)
@@ -184,18 +184,18 @@ class Recaller(ReadingPart):
         """Return what searches with different filters find, and the best of all for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
 
-        def asked_by(corpus: Corpus, search: Search) -> _Asked:
+        def ranking_for(corpus: Corpus, search: Search) -> _SharedRanking:
             whole = search.whole_query(corpus, search.text, happened, vectors)
             asking = self._asking(corpus, search, embedded=vectors.get(search.text) is not None)
             ranker = Ranker.of(corpus, whole, search.concepts)
-            return _Asked(ranker=ranker, linked=followed(corpus, asking), search=search, top=top)
+            return _SharedRanking(ranker=ranker, linked=followed(corpus, asking), search=search, top=top)
 
         def begin(corpus: Corpus) -> Callable[[], list[_Found]]:
-            asked: list[_Asked] = []
+            rankings: list[_SharedRanking] = []
             for search in searches:
-                alike = next((it for it in asked if it.search.sight == search.sight), None)
-                asked.append(alike or asked_by(corpus, search))
-            begun = [of.begin(search) for of, search in zip(asked, searches, strict=True)]
+                alike = next((it for it in rankings if it.search.sight == search.sight), None)
+                rankings.append(alike or ranking_for(corpus, search))
+            begun = [ranking.begin(search) for ranking, search in zip(rankings, searches, strict=True)]
             return lambda: [finish() for finish in begun]
 
         return await self._reader.found_in_corpus(begin, embedded=embedded, small=True)
@@ -243,7 +243,7 @@ class Recaller(ReadingPart):
         ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
         return ordered
 
-    def other(self, search: Search, filters: Filters, limit: int) -> Search:
+    def with_filters(self, search: Search, filters: Filters, limit: int) -> Search:
         """Return a search like another one, with other filters and another limit."""
         check_whole(limit, "limit", least=1)
         wanted = self._reader.wanted(filters, strongest=search.wanted.strongest)
@@ -342,8 +342,8 @@ class _Reranked:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class _Asked:
-    """A query in a corpus, for searches that may see the same.
+class _SharedRanking:
+    """The ranking of a query in a corpus, which searches share that may see the same.
 
     Attributes:
         ranker: The ranker of the query.

@@ -13,6 +13,7 @@ import pytest
 
 from factmem import AgentMemoryProvider, Concept, Evidence, FactDetails, Memory, SingleFact
 from factmem.recall.index import tenant_log
+from factmem.records import written_track
 from tests.forgetting.stores import DenseEmbedder, likes, word
 
 _NOT_OURS: Final = (
@@ -103,6 +104,15 @@ async def test_words_of_what_was_never_held_are_forgotten_with_another_process(
         monkeypatch.setattr(tenant_log, "drop_known_words", lambda: dropped.append("all"))
         assert await memory.recall("tea") == []
     assert dropped
+
+
+async def test_no_name_of_an_erased_individual_is_kept_for_fingerprints(provider: AgentMemoryProvider) -> None:
+    memory = Memory(provider, embedder=DenseEmbedder())
+    await memory.save(likes(word("value")), subject="user:ann")
+    assert written_track.cache_info().currsize
+    await memory.recall("anything")
+    await memory.admin.reset()
+    assert written_track.cache_info().currsize == 0
 
 
 async def test_words_of_what_is_kept_are_still_found(provider: AgentMemoryProvider) -> None:
