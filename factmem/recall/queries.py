@@ -26,6 +26,7 @@ from factmem.recall.text.signs import (
     asks_for_own,
     asks_for_present,
     asks_whom,
+    asks_whose,
     capitalized,
     content_terms,
     kinds_asked,
@@ -59,6 +60,7 @@ class Query:
         kinds: The kinds of values that would answer it.
         people: The terms that stand for somebody else than the speaker; see `people_terms`.
         asks_whom: Whether it asks of whom something holds.
+        asks_whose: Whether it asks of whom somebody is the boss, the wife or the like, so that a name in it is a value.
         negated: Whether it denies something.
         asks_for_own: Whether it asks for what is the speaker's alone.
         asks_for_present: Whether it asks for what is, and not for what was.
@@ -77,6 +79,7 @@ class Query:
     kinds: Kind = Kind.NONE
     people: Mapping[int, int] = attrs.field(factory=dict)
     asks_whom: bool = False
+    asks_whose: bool = False
     negated: bool = False
     asks_for_own: bool = False
     asks_for_present: bool = False
@@ -115,6 +118,7 @@ def read_query(text: str) -> dict[str, Any]:
         "kinds": kinds_asked(text),
         "people": people_terms(text),
         "asks_whom": asks_whom(text),
+        "asks_whose": asks_whose(text),
         "negated": negated(text),
         "asks_for_own": asks_for_own(text),
         "asks_for_present": asks_for_present(text),
@@ -213,6 +217,7 @@ class AskedAbout:
         kin: The occurrences of words for the relatives whom the query asks about, and for others; None if it asks about
             none.
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
+        whose: Whether the subject answers it even then.
         so: Whether it asks of whom something is so, without a word that denies: False does not answer it.
     """
 
@@ -223,6 +228,7 @@ class AskedAbout:
     mentions: NDArray[np.bool_] | None
     kin: tuple[Hits, Hits, Hits] | None
     anybody: bool
+    whose: bool
     so: bool
 
     @classmethod
@@ -233,7 +239,7 @@ class AskedAbout:
         than the viewer are, or about any individual where there is no viewer and some fact is about none; of whatever
         else, such as a project, those of which the viewer has one of the same keyword. Where the speaker asks for their
         own, a subject with a capitalized name counts as an individual, and without a viewer the only one is the
-        speaker. The name in a fact such as `first_name` is the viewer's own.
+        speaker. The name in a fact such as `first_name` is the viewer's own, and "Whose boss is Dan?" names nobody.
 
         Args:
             corpus: The corpus.
@@ -241,7 +247,8 @@ class AskedAbout:
             seen: What its caller sees of it.
             found: The occurrences of the terms.
         """
-        people, names = corpus.named([term.number for term in query.terms], query.people, seen)
+        terms = [] if query.asks_whose else [term.number for term in query.terms]
+        people, names = corpus.named(terms, query.people, seen)
         asking = _Asking(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
         facts = asking.concepts() if len(seen.facts) else None
         strangers = asking.strangers()
@@ -253,7 +260,8 @@ class AskedAbout:
             strange=asking.facts & ~asking.holding(strangers) if strangers and facts else None,
             mentions=asking.mentions(strangers),
             kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
-            anybody=query.asks_whom and not people,
+            anybody=query.asks_whose or (query.asks_whom and not people),
+            whose=query.asks_whose,
             so=query.asks_whom and not query.negated,
         )
 
@@ -270,7 +278,7 @@ class AskedAbout:
             return lead, None, None, None
         asked, named, other = self.facts[0][heads], self.facts[1][heads], self.facts[2][heads]
         if self.anybody:
-            other = other & (corpus.kinds[of] & Kind.PERSON != 0)
+            other = other & (corpus.kinds[of] & (Kind.NONE if self.whose else Kind.PERSON) != 0)
         if self.so:
             other = other | corpus.denies[of]
         if self.strange is not None:

@@ -139,6 +139,26 @@ async def test_who_is_asks_for_those_of_whom_it_is_so(query: str, first: set[str
     assert not of_bob.answers
 
 
+@pytest.mark.parametrize(
+    ("query", "subject", "boss"),
+    [
+        ("Whose boss is Dan?", "Ann", "Dan"),
+        ("Wessen Chef ist Dan?", "Ann", "Dan"),
+        ("Who is Dan's boss?", "Dan", "Zoe"),
+    ],
+)
+async def test_whose_boss_somebody_is_asks_for_those_of_whom_they_are_the_boss(
+    query: str, subject: str, boss: str
+) -> None:
+    reports_to = Concept.single("boss", "Whom the person reports to")
+    async with Memory("memory:", viewer="Me") as memory:
+        for name, of_name in (("Ann", "Dan"), ("Ben", "Carla"), ("Dan", "Zoe")):
+            await memory.save(SingleFact(reports_to, of_name), subject=PERSON.individual(name))
+        await memory.save(SingleFact(reports_to, "Carla"))
+        (best,) = await memory.recall(query, limit=1)
+    assert (best.record.subject.individual_name, best.record.value) == (subject, boss)
+
+
 async def test_a_subject_called_boss_is_another_person_than_the_viewer() -> None:
     allergy = Concept.single("allergy", "Food that the person is allergic to")
     async with Memory("memory:", viewer="Ann") as memory:

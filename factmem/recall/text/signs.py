@@ -48,6 +48,7 @@ _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _NOT: Final = frozenset(_TABLE["not"].split())
 _JOINING: Final = frozenset(_TABLE["joining"].split())
 _WHO: Final = lazy_pattern(_TABLE["who"])
+_WHOSE: Final = lazy_pattern(_TABLE["whose"])
 _NOT_NOW: Final = {name: lazy_pattern(pattern) for name, pattern in _TABLE["not_now"].items()}
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
@@ -152,8 +153,10 @@ def people_asked(query: str) -> list[str]:
     abbreviation, the speaker asks in the first person, or the language writes nouns so. The words that ask of whom
     something holds stand for nobody: "which of my friends". Beside a name, a relation of the speaker's ("my sister")
     and what is joined to these ("and her brother"), other relations stand for nobody but for what is asked: "Who is
-    Zoe's husband?", "Does my sister have children?".
+    Zoe's husband?", "Does my sister have children?". "Whose boss is Dan?" asks about nobody that it names.
     """
+    if asks_whose(query):
+        return []
     look, _ = _without_who(query)
     words = [found[0].lower() for found in _WORD.finditer(look)]
     doing = _DOING.search(look)
@@ -211,6 +214,11 @@ def asks_whom(query: str) -> bool:
     """Return whether a query asks of whom something holds: "Who is allergic to nuts?", but not "Who is my dentist?"."""
     rest, found = _without_who(query)
     return bool(found) and _FIRST_PERSON.isdisjoint([word[0].lower() for word in _WORD.finditer(rest)])
+
+
+def asks_whose(query: str) -> bool:
+    """Return whether a query asks of whom somebody is the boss or the like: "Whose boss is Dan?" names no boss."""
+    return _WHOSE.search(query[:_LONGEST_LOOK]) is not None
 
 
 def negated(query: str) -> bool:
