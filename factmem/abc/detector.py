@@ -261,7 +261,8 @@ class Candidate:
         removed: Whether the fact removes its values. For a statement, the text is the request to forget.
         ended: Whether the values were true and are no longer, from the fact's timestamp on. Unlike those of a removed
             fact, their words stay.
-        cleared: Concept whose every value ended, or is to be forgotten, if any; the fact is a statement of these words.
+        cleared: Concept whose values ended, or are to be forgotten, if any. The fact holds the words that say so: a
+            statement of them means every value, a fact of the concept's keyword those whose fields the words are.
         quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
             detector is configured otherwise.
         doubt: Reason for not believing the fact at once, although its origin is trusted; None if it is plainly said.

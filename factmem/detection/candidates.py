@@ -11,6 +11,7 @@ import attrs
 from factmem.abc import Candidate, Detection
 from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.class_fields import fields_of
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.evidence import doubt_of, doubt_of_request, is_said, speaks_of_forgetting
 from factmem.detection.extractions import Described, Extraction, Forgotten, Sentence, Targeted, says_nothing
@@ -113,7 +114,7 @@ class _Meaning:
         values: the values, by the doubt about them.
         removed: whether the values are to be forgotten.
         ended: whether the values are true no longer.
-        cleared: the concept whose every value is meant.
+        cleared: the concept whose every value is meant, or every one that the words name.
     """
 
     concept: Concept[Any, Any]
@@ -263,13 +264,20 @@ class _Check:
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
     def _ended(self, value: Json, concept: Concept[Any, Any], citation: Citation, dropped: _Drops) -> _Meaning:
-        """Return the value that ended; with a doubt, every value of the concept if none is named."""
+        """Return the value that ended; with a doubt, every value of the concept if none is named.
+
+        The words of a field name values of a class: which ones is decided where these are known.
+        """
         if value is None:
             unnamed = Doubt("not named", askable=True)
             return _Meaning(STATEMENT, {unnamed: [citation.quoted]}, ended=True, cleared=concept)
+        named = None
+        has_fields = fields_of(bare_type(concept.value_type)) is not None
+        if has_fields and isinstance(value, str) and not _valid([value], concept, citation.quoted):
+            named, concept = concept, attrs.evolve(concept, value_type=str)
         values = _values([value], concept, citation.quoted, dropped)
         doubts = {doubt_of(it, concept, citation, given=given, ended=True): [it] for it, given in values}
-        return _Meaning(concept, doubts, ended=True)
+        return _Meaning(concept, doubts, ended=True, cleared=named)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""

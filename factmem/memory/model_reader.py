@@ -17,6 +17,7 @@ from factmem.abc.analyst import Analysis, AnalysisRequest
 from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.class_fields import fields_of
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.details import Evidence, FactDetails, Origin, Treatment
 from factmem.detection import OriginPolicy
@@ -344,27 +345,41 @@ _IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
 def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     """Return an end of each known value that a candidate means.
 
-    If it names no value, it means all of them; only the last one of a SINGLE. A value that is known in other words is
-    meant with a doubt. One that is not known may be stated by other words that are read at the same time.
+    If it names no value, it means all of them; only the last one of a SINGLE. The words of a field mean each value that
+    has it. A value that is known in other words is meant with a doubt. One that is not known may be stated by other
+    words that are read at the same time.
     """
     values = [(fact.concept, value) for fact in known for value in fact.values]
-    if end.cleared is not None:
+    if end.cleared is not None and end.fact.concept == STATEMENT:
         meant, doubt = values if end.cleared.fact_type is FactType.MULTIPLE else values[-1:], end.doubt
     else:
         wanted = _terms(end.fact.values[0])
-        meant, doubt = [it for it in values if _terms(it[1]) == wanted][-1:], end.doubt
+        meant, doubt = [it for it in values if _is_named(it[1], wanted)], end.doubt
         if not meant:
             meant = [it for it in values if _terms(it[1]) <= wanted or wanted <= _terms(it[1])]
             doubt = doubt or _IN_OTHER_WORDS
         if not meant:
-            return [end]
+            return [end] if end.cleared is None else []
     facts = (concept.fact([value], timestamp=end.fact.timestamp) for concept, value in meant)
     return [attrs.evolve(end, fact=fact, cleared=None, doubt=doubt) for fact in facts]
 
 
+def _is_named(value: object, words: frozenset[str]) -> bool:
+    """Return whether words are those of a value, or of fields of it."""
+    named = [of for of in map(_terms, _parts(value)) if of <= words]
+    return words == frozenset().union(*named)
+
+
 def _terms(value: object) -> frozenset[str]:
     """Return the words of a value."""
-    return frozenset(word.text for word in words_of(str(value)) if not word.is_mark)
+    parts = map(str, _parts(value))
+    return frozenset(word.text for part in parts for word in words_of(part) if not word.is_mark)
+
+
+def _parts(value: object) -> list[object]:
+    """Return the fields of a value of a class; another value alone."""
+    fields = fields_of(type(value))
+    return [value] if fields is None else [getattr(value, field.name) for field in fields]
 
 
 def _removals(

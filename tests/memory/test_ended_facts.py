@@ -232,3 +232,33 @@ async def test_requested_concepts_end_too() -> None:
             said = Message(content=text, id=text, timestamp=day(number))
             await talk.memory.remember(said, looking_for=request)
         assert await talk.values(EMPLOYER) == []
+
+
+@attrs.frozen
+class Medicine:
+    """A drug with its dose."""
+
+    drug: str
+    milligrams: int
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "left"),
+    [
+        ("I no longer take ibuprofen.", "ibuprofen", ["Metformin"]),
+        ("I no longer take metformin.", "metformin", ["Ibuprofen", "Ibuprofen"]),
+        ("I no longer take aspirin.", "aspirin", ["Ibuprofen", "Ibuprofen", "Metformin"]),
+    ],
+)
+async def test_the_words_of_a_field_name_each_value_of_a_class_that_ended(
+    text: str, value: str, left: list[str]
+) -> None:
+    medication = Concept.multiple("medication", "Drugs that the user takes", Medicine)
+    model = ScriptedModel(lambda prompt, answer: over("medication", value, text))
+    async with Memory("memory:", model=model, clock=lambda: LATER, concepts=[medication]) as memory:
+        doses = [Medicine("Ibuprofen", 200), Medicine("Ibuprofen", 400), Medicine("Metformin", 500)]
+        await memory.save(medication.fact(doses, timestamp=NOON))
+        outcome = await memory.remember(Message(content=text, timestamp=day(1)))
+        current = await memory.list_records(concepts=[medication])
+    assert sorted(record.value.drug for record in current) == left
+    assert outcome.dropped == ({DropReason.NOT_CURRENT: 1} if value == "aspirin" else {})
