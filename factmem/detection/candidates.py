@@ -252,9 +252,10 @@ class _Check:
         if concept is None and not self.task.instructions:
             raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         if concept is not None and forgotten.value is not None:
-            for value, given in _valid([forgotten.value], concept, citation.quoted):
-                if is_said(value, concept, citation, given):
-                    return _Meaning(concept, {doubt_of_request(citation): [value]}, removed=True)
+            named = _named_in_words(forgotten.value, concept, citation)
+            for value, given in _valid([forgotten.value], named, citation.quoted):
+                if is_said(value, named, citation, given):
+                    return _Meaning(named, {doubt_of_request(citation): [value]}, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
         if says_nothing(words) or not is_said(words, STATEMENT, citation):
@@ -264,20 +265,14 @@ class _Check:
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
     def _ended(self, value: Json, concept: Concept[Any, Any], citation: Citation, dropped: _Drops) -> _Meaning:
-        """Return the value that ended; with a doubt, every value of the concept if none is named.
-
-        The words of a field name values of a class: which ones is decided where these are known.
-        """
+        """Return the value that ended; with a doubt, every value of the concept if none is named."""
         if value is None:
             unnamed = Doubt("not named", askable=True)
             return _Meaning(STATEMENT, {unnamed: [citation.quoted]}, ended=True, cleared=concept)
-        named = None
-        has_fields = fields_of(bare_type(concept.value_type)) is not None
-        if has_fields and isinstance(value, str) and not _valid([value], concept, citation.quoted):
-            named, concept = concept, attrs.evolve(concept, value_type=str)
-        values = _values([value], concept, citation.quoted, dropped)
-        doubts = {doubt_of(it, concept, citation, given=given, ended=True): [it] for it, given in values}
-        return _Meaning(concept, doubts, ended=True, cleared=named)
+        named = _named_in_words(value, concept, citation)
+        values = _values([value], named, citation.quoted, dropped)
+        doubts = {doubt_of(it, named, citation, given=given, ended=True): [it] for it, given in values}
+        return _Meaning(named, doubts, ended=True, cleared=None if named is concept else concept)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
@@ -317,6 +312,16 @@ def _is_called(subject: MemorySubject, name: str) -> bool:
     """Return whether a name has a word of the name of an individual."""
     own, others = (words_of(text.replace("_", " ")) for text in (subject.individual_name or "", name))
     return not {word.text for word in own}.isdisjoint(word.text for word in others)
+
+
+def _named_in_words(value: Json, concept: Concept[Any, Any], citation: Citation) -> Concept[Any, Any]:
+    """Return the concept by which a value that is over, or to be forgotten, is read: that of texts for a field's words.
+
+    The words of a field name values of a class: which ones is decided where these are known.
+    """
+    has_fields = fields_of(bare_type(concept.value_type)) is not None
+    in_words = has_fields and isinstance(value, str) and not _valid([value], concept, citation.quoted)
+    return attrs.evolve(concept, value_type=str) if in_words else concept
 
 
 def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[tuple[Any, Json]]:

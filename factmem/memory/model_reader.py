@@ -202,11 +202,11 @@ class ModelReader(WritingPart):
     ) -> Iterator[Candidate]:
         """Yield candidates, with an end of each known value in the place of one that means it; see `_ends_of`.
 
-        Known are the current values of the unit's owner at its place, and those that its own words state before. Ends
-        that name no value, and mean none, are counted.
+        A wish to forget a value is treated like an end. Known are the current values of the unit's owner at its place,
+        and those that its own words state before. Ends that name no value, and mean none, are counted.
         """
         for item in found:
-            if not item.ended:
+            if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
                 yield item
                 continue
             keyword = (item.cleared or item.fact.concept).keyword
@@ -347,7 +347,7 @@ def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
 
     If it names no value, it means all of them; only the last one of a SINGLE. The words of a field mean each value that
     has it. A value that is known in other words is meant with a doubt. One that is not known may be stated by other
-    words that are read at the same time.
+    words that are read at the same time. A wish to forget what is not known in these words goes by all that it says.
     """
     values = [(fact.concept, value) for fact in known for value in fact.values]
     if end.cleared is not None and end.fact.concept == STATEMENT:
@@ -355,6 +355,9 @@ def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     else:
         wanted = _terms(end.fact.values[0])
         meant, doubt = [it for it in values if _is_named(it[1], wanted)], end.doubt
+        if not meant and end.removed:
+            wish = STATEMENT.fact([end.details.evidence[0].quote], timestamp=end.fact.timestamp)
+            return [attrs.evolve(end, fact=wish, cleared=None)]
         if not meant:
             meant = [it for it in values if _terms(it[1]) <= wanted or wanted <= _terms(it[1])]
             doubt = doubt or _IN_OTHER_WORDS
