@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -29,6 +29,7 @@ from factmem.facts import STATEMENT, Concept, Fact, FactType
 from factmem.fold import Current
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
+from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.taint import REPEATS
@@ -37,7 +38,7 @@ from factmem.memory.writer import WritingPart
 from factmem.observing import nested
 from factmem.recall import RecallFilter
 from factmem.recall.results import hydrate
-from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of, shown_record
 from factmem.scopes import MemoryScope
 
 INFERRED: Final = ("scope", "categories", "importance")
@@ -55,11 +56,13 @@ class ReadUnit:
         unit: The words.
         candidates: Assertions that were found, without their embeddings.
         dropped: Number of findings that are not used, by reason.
+        refused: Values in quarantine that the user asks to forget.
     """
 
     unit: Unit
     candidates: tuple[CandidateAssertion, ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    refused: tuple[Recorded, ...] = ()
 
 
 class ModelReader(WritingPart):
@@ -123,6 +126,7 @@ class ModelReader(WritingPart):
         cited = [message_of(candidate.details) for candidate in detection.candidates]
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
         found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+        refused = await self._refused(found, unit)
         found = list(self._with_ends_known(found, unit, here, dropped))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
@@ -139,7 +143,8 @@ class ModelReader(WritingPart):
             quotes = [quote for details in kept for quote in details.evidence]
             standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
             said += map(CandidateAssertion, standing)
-        return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
+        counted = dict(+(dropped + unconfirmed))
+        return ReadUnit(unit=unit, candidates=tuple(said), dropped=counted, refused=refused)
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
         """Yield the user's standing instructions in the words of a unit, which outlast the words."""
@@ -197,6 +202,18 @@ class ModelReader(WritingPart):
             for said in assertions_of(fact, place, details, removed=removed)
         )
 
+    async def _refused(self, found: Iterable[Candidate], unit: Unit) -> tuple[Recorded, ...]:
+        """Return the values in quarantine that the user plainly asks to forget."""
+        wishes = [item for item in found if item.removed and item.doubt is None and not item.quarantined]
+        waiting = await quarantined(self._of_everybody) if wishes else ()
+        return tuple(
+            entry
+            for entry, state in waiting
+            if state is AssertionState.QUARANTINED
+            for fact in [shown_record(entry, self._context.concepts).fact]
+            if any(_is_about(wish, entry.assertion, unit) and _means(wish, fact) for wish in wishes)
+        )
+
     def _with_ends_known(
         self, found: Sequence[Candidate], unit: Unit, here: Sequence[Current], dropped: Counter[DropReason]
     ) -> Iterator[Candidate]:
@@ -209,17 +226,15 @@ class ModelReader(WritingPart):
             if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
                 yield item
                 continue
-            keyword = (item.cleared or item.fact.concept).keyword
-            place = Place(item.subject or unit.place.subject, unit.place.scope).key
             known = [
                 hydrate(row, self._context.concepts).fact
-                for row, said in ((row, row.recorded.assertion) for row in here)
-                if (said.keyword, said.place.key, said.details.owner) == (keyword, place, unit.given.owner)
+                for row in here
+                if _is_about(item, row.recorded.assertion, unit)
             ]
             known += [
                 other.fact
                 for other in found
-                if (other.fact.concept.keyword, other.subject) == (keyword, item.subject)
+                if (other.fact.concept.keyword, other.subject) == (_keyword(item), item.subject)
                 and _place_of(other) < _place_of(item)
                 and not (other.ended or other.removed)
             ]
@@ -340,6 +355,23 @@ def _doubted(treatment: Treatment) -> Treatment:
 
 
 _IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
+
+
+def _keyword(candidate: Candidate) -> str:
+    """Return the keyword of the concept that a candidate means."""
+    return (candidate.cleared or candidate.fact.concept).keyword
+
+
+def _is_about(candidate: Candidate, said: Assertion, unit: Unit) -> bool:
+    """Return whether an assertion is of the concept, the place and the owner that a candidate of a unit means."""
+    place = Place(candidate.subject or unit.place.subject, unit.place.scope).key
+    meant = _keyword(candidate), place, unit.given.owner
+    return (said.keyword, said.place.key, said.details.owner) == meant
+
+
+def _means(wish: Candidate, fact: Fact[Any]) -> bool:
+    """Return whether a wish to forget means a value of a typed fact."""
+    return any(end.fact.concept != STATEMENT for end in _ends_of(wish, [fact]))
 
 
 def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:

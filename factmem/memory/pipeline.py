@@ -299,7 +299,8 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
 
 def _without_wishes(read: ReadUnit) -> ReadUnit:
     """Return a unit with its wishes to forget counted as dropped."""
-    return _counted(read, DropReason.NOT_APPROVED, sum(item.removal and item.counts for item in read.candidates))
+    wishes = sum(item.removal and item.counts for item in read.candidates)
+    return attrs.evolve(_counted(read, DropReason.NOT_APPROVED, wishes), refused=())
 
 
 def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
@@ -574,6 +575,17 @@ class Pipeline(WritingPart):
         undone = [
             it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
         ]
+        refusals = [
+            StateRequest.of(
+                recorded,
+                state=AssertionState.RETRACTED,
+                reason=ASKED_TO_BE_FORGOTTEN,
+                expected=AssertionState.QUARANTINED,
+            )
+            for item in found
+            for recorded in item.refused
+        ]
+        undone += refusals
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
@@ -583,6 +595,7 @@ class Pipeline(WritingPart):
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
+            *refusals,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)

@@ -56,6 +56,8 @@ class Talk:
         self.memory = Memory("memory:", model=model, clock=lambda: LATER, concepts=[ALLERGIES, EMPLOYER])
 
     def _answer(self, prompt: Any, answer: Any) -> dict[str, Any]:
+        if "known" in answer.model_fields:
+            return {}
         if "claims" not in answer.model_fields:
             return self.found
         self.claims.append(prompt.content)
@@ -96,6 +98,18 @@ async def test_a_wish_to_forget_a_former_value_leaves_the_present_one() -> None:
         await talk.said(2, "I work at Globex.", told("employer", "Globex", "I work at Globex"))
         await talk.said(3, wish, over("employer", "Acme", wish))
         assert await talk.values(EMPLOYER) == ["Globex"]
+
+
+@pytest.mark.parametrize("value", ["nuts", None])
+async def test_a_wish_to_forget_takes_what_waits_in_quarantine_with_its_words(value: str | None) -> None:
+    talk, wish = Talk(), "Forget my allergies to nuts."
+    async with talk.memory as memory:
+        await talk.said(1, "Maybe I am allergic to nuts.", told("allergies", "nuts", "Maybe I am allergic to nuts"))
+        await talk.said(2, "Maybe I work at Acme.", told("employer", "Acme", "Maybe I work at Acme"))
+        assert {record.value for record in await memory.inbox.quarantine.list()} == {"nuts", "Acme"}
+        await talk.said(3, wish, over("allergies", value, wish))
+        assert [record.value for record in await memory.inbox.quarantine.list()] == ["Acme"]
+        assert [record.value for record in await memory.list_records()] == ["Maybe I work at Acme."]
 
 
 @pytest.mark.parametrize(("facts", "ends", "allergen", "firm"), CASES["what is plainly over ends and its words stay"])
