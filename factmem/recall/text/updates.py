@@ -2,8 +2,8 @@
 
 A statement has a matter. Another of the same matter overtakes it:
 
-- *held*: one sentence of what has one value at a time, the same up to the value: "My boss is Ann.", "My boss is Ben.",
-  "My gate is B12.", "My gate is C7.";
+- *held*: one sentence of what has one value at a time, the same but for the value: "My boss is Ann.", "My boss is
+  Ben."; "My gate is B12.", "My gate is C7."; but not "I report to Ann for the shop.", "I report to Ben for the till.";
 - *counted*: the same sentence but for numbers, units and days: "I weigh 82 kilos.", "I weigh 76 kilos.".
 
 The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.". When
@@ -61,7 +61,7 @@ _BEFORE_AMOUNTS: Final = (*_PREDICATES, "amounts")
 """Lists of words of which one stands before an amount, in a language that has any of them."""
 
 _FIGURE: Final = lazy_pattern(r"[\d#]")
-_FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
+_FIGURES: Final = lazy_pattern(r"(?<![^\W\d_])\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _CODE: Final = lazy_pattern(r"(?<![^\W_])(?:[^\W_]++-)?(?=[^\W\d_]*+\d)[^\W_]++(?:[.,:/-][^\W_]++)*")
 """A figure or a code as it is written: "9:30", "plum42", "AB-1234"."""
 
@@ -79,7 +79,7 @@ class Matter(Generic[Term]):
     """The matter of a statement, as words or as numbers of words.
 
     Attributes:
-        held: Key of the sentence up to its value; None for none.
+        held: Key of the sentence but for its value; None for none.
         counted: Key of the sentence without its numbers; None for none.
         content: Words with content of a single sentence, in order, without numbers; none if it also says something else
             than its value, which must not be hidden.
@@ -254,7 +254,7 @@ def _counted(sentence: str, language: Language) -> str | None:
 def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None, bool]:
     """Return what a sentence says of what has one value at a time, `Matter.value`, and whether it says more.
 
-    The first is the sentence up to the value, and the form of the value.
+    The first is the sentence up to the value, the form of the value, and its circumstance.
     """
     nothing = None, None, False
     if not language.may_hold(sentence, *_PREDICATES):
@@ -278,7 +278,8 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
             return nothing  # "I dream of living in Rome.", "I almost moved to Rome."
         if written[0].islower():
             return nothing  # "We moved to a bigger office."
-        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))]), first, more
+        behind = _circumstance(sentence[end:], language)
+        return " ".join([kind, *(["self"] if mine else map(stemmer(), who)), *behind]), first, more
     if language.finds("changes", sentence):
         return nothing
     spaced = not language.unspaced
@@ -292,8 +293,8 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
         return nothing  # "She is tall."
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
         return nothing  # "My sister is Eva."
-    key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
-    return key, first, more
+    behind = said[-1:] if kind == "shared" else [] if "#" in form else _circumstance(sentence[end:], language)
+    return " ".join([kind, *map(stemmer(), words), form, *behind]), first, more
 
 
 def _form(text: str, sentence: str, start: int, language: Language) -> str:
@@ -313,6 +314,21 @@ def _form(text: str, sentence: str, start: int, language: Language) -> str:
             return " ".join([*found, "A" if written[0].isupper() else "a"])
         found.append(word[0])
     return " ".join(found)
+
+
+def _circumstance(rest: str, language: Language) -> list[str]:
+    """Return the terms behind a value in its clause, from a light word on: "Ann for the shop".
+
+    Two values may hold at a time, each in its own circumstance.
+    """
+    ends = [found.start() for found in (language.finds("joins", rest), _PAUSE.search(rest)) if found]
+    clause = rest[: min(ends, default=len(rest))]
+    words = list(WORD.finditer(clause))
+    light = [word[0] in STOP_WORDS or word[0] in language.everyday for word in words]
+    value = light.index(False) if False in light else len(light)
+    if language.unspaced or True not in light[value:]:
+        return []
+    return list(_content(clause[words[light.index(True, value)].start() :], language))
 
 
 def _first_of(value: str, language: Language) -> str | None:
