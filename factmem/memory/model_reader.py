@@ -385,12 +385,13 @@ def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     if end.cleared is not None and end.fact.concept == STATEMENT:
         meant, doubt = values if end.cleared.fact_type is FactType.MULTIPLE else values[-1:], end.doubt
     else:
-        wanted = _terms(end.fact.values[0])
-        meant, doubt = [it for it in values if _is_named(it[1], wanted)], end.doubt
+        named = end.fact.values[0]
+        wanted = _terms(named)
+        meant, doubt = [it for it in values if it[1] == named or _is_named(it[1], wanted)], end.doubt
         if not meant and end.removed:
             wish = STATEMENT.fact([end.details.evidence[0].quote], timestamp=end.fact.timestamp)
             return [attrs.evolve(end, fact=wish, cleared=None)]
-        if not meant:
+        if not meant and wanted:
             meant = [it for it in values if _terms(it[1]) <= wanted or wanted <= _terms(it[1])]
             doubt = doubt or _IN_OTHER_WORDS
         if not meant:
@@ -402,7 +403,7 @@ def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
 def _is_named(value: object, words: frozenset[str]) -> bool:
     """Return whether words are those of a value, or of fields of it."""
     named = [of for of in map(_terms, _parts(value)) if of <= words]
-    return words == frozenset().union(*named)
+    return bool(words) and words == frozenset().union(*named)
 
 
 def _terms(value: object) -> frozenset[str]:

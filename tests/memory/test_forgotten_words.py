@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, FactDetails, InMemoryProvider, Memory, Origin, SingleFact
+from factmem import (
+    AgentMemoryProvider,
+    Concept,
+    FactDetails,
+    InMemoryProvider,
+    Memory,
+    MultipleFacts,
+    Origin,
+    SingleFact,
+)
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.capabilities import Receipt, Statement
 from factmem.abc.detector import Conversation, Message
@@ -57,6 +66,25 @@ async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: M
     await memory.forget(seats.id)
     await memory.remember(said)
     assert not_none(await memory.load(SEATS)).value == 40
+
+
+@pytest.mark.parametrize("removed", [True, False])
+async def test_a_value_without_words_ends_and_is_forgotten_alone(removed: bool) -> None:
+    liked = Concept.multiple("liked", "dishes that are liked")
+
+    class Reading:
+        """A detector that finds the end of each dish in a message."""
+
+        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+            (said,) = utterances(conversation, dt.datetime.now(dt.UTC))
+            details = FactDetails(evidence=(said.cite(0, len(said.text)),), origin=said.origin)
+            fact = liked.fact([said.text[-1]], timestamp=said.timestamp)
+            return Detection(candidates=[Candidate(fact=fact, details=details, removed=removed, ended=not removed)])
+
+    async with Memory("memory:", concepts=[liked], detector=Reading(), embedder=HashEmbedder()) as memory:
+        await memory.save(MultipleFacts(liked, ["🍕", "🍣"]))
+        await memory.remember(Message(content="No more 🍕"))
+        assert [record.value for record in await memory.list_records(concepts=[liked])] == ["🍣"]
 
 
 async def test_what_corrects_words_that_are_to_be_forgotten_goes_with_them(memory: Memory, clock: FakeClock) -> None:
