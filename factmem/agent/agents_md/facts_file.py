@@ -290,7 +290,7 @@ class AgentsMdFacts:
         )
 
     async def _write(self, file: _File, page: Page) -> None:
-        text = written_into(file.text, file.block, page)
+        text = await to_thread.run_sync(written_into, file.text, file.block, page)
         if text == file.text:
             return
         before = file.content
