@@ -15,6 +15,7 @@ Line = tuple[str, tuple[int, int], int]
 
 _TAG: Final = re.compile(r"<(?P<closes>/?)(?P<name>[a-z][a-z0-9-]*)", re.IGNORECASE)
 _HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
+_ROWS: Final = ("table", "tr")
 _CELLS: Final = ("td", "th")
 _HIDDEN: Final = ("script", "style")
 
@@ -39,6 +40,8 @@ def html_lines(source: str) -> Iterator[Line]:
             hidden = not closes
         elif name in _CELLS:
             cells.append([])
+        elif name in _begin_lines() and len(cells) > 1 and name not in _ROWS:  # within a cell
+            cells[-1].append(" ")
         elif name in _begin_lines():
             if words := _joined(cells):
                 yield words, (start, line + 1), level

@@ -105,7 +105,7 @@ Run `make deploy <br>` on<br/>Tuesdays.
 
 </details>
 
-<table><tr><th>Stage</th><th>Owner</th></tr><tr><td>Staging</td><td>bob</td></tr></table>
+<table><tr><th>Stage</th><th>Owner</th></tr><tr><td>Sta<b>g</b>ing</td><td><p>bob</p>ann<br>eve</td></tr></table>Yes.
 
 <script>
   track("a < b");
@@ -126,7 +126,7 @@ def test_html_is_passages_without_its_tags() -> None:
         ("Shop & till: The API listens on port 9090, see the guide.\nAsk ann.", 5),
         ("Shop & till: How to deploy", 11),
         ("Shop & till: Run make deploy <br> on Tuesdays.", 13),
-        ("Shop & till: Stage | Owner\nStaging | bob", 17),
+        ("Shop & till: Stage | Owner\nStaging | bob ann eve\nYes.", 17),
         ("Shop & till: An item.", 24),
         ("Shop & till: Never run migrations on Friday.", 26),
         ("Shop & till > Later: Unclosed <b", 28),
