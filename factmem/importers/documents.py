@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from factmem.details import Evidence, Origin
 from factmem.detection.redaction import redact
 from factmem.detection.statements import statement_spans
 from factmem.importers.contract import Entry, ImportOptions
+from factmem.importers.html_text import Line, breaks_line, html_lines
 from factmem.importers.rows import Fields, Row
 from factmem.importers.sources import Source
 from factmem.memory.audit import AuditAction
@@ -30,6 +31,7 @@ from factmem.values import Json
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+    from markdown_it.tree import SyntaxTreeNode
 
 MARKDOWN: Final = (".md", ".markdown")
 PLAIN_TEXT: Final = (".txt", ".text")
@@ -45,7 +47,7 @@ _GONE: Final = "it is not in the document any more"
 
 @attrs.frozen(kw_only=True)
 class DocumentPassage:
-    """One paragraph, list item, table or code block of a document.
+    """One paragraph, list item, table, block of HTML or of code of a document, or a part of a long one.
 
     Attributes:
         text: Its words without the marks of Markdown.
@@ -265,26 +267,67 @@ def _paragraphs(text: str) -> Iterator[_Block]:
 
 
 def blocks(text: str, *, code: bool = True) -> Iterator[_Block]:
-    """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations and, if wanted, code."""
+    """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations, HTML and, if wanted, code.
+
+    Long tables and HTML are several blocks; each of a table begins with its header.
+    """
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
     headings: dict[int, str] = {}
     skipped = _front_matter(text)
-    skipped_types = {"html_block", "hr", *(() if code else ("fence", "code_block"))}
+    skipped_types = ("hr", *(() if code else ("fence", "code_block")))
     tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(text))
     lists = ("bullet_list", "ordered_list")
     for node in itertools.chain.from_iterable(top.children if top.type in lists else [top] for top in tree.children):
-        if node.map is None or node.map[0] < skipped:
+        if node.map is None or node.map[0] < skipped or node.type in skipped_types:
             continue
-        words = _words(node.to_tokens())
-        if node.type == "heading":
-            level = int(node.tag[1:])
-            headings = {above: title for above, title in headings.items() if above < level}
-            if words:
+        for words, lines, level in _parts(node, node.map):
+            if level:
+                headings = {above: title for above, title in headings.items() if above < level}
+            if level and words:
                 headings[level] = words
-        elif words and node.type not in skipped_types:
-            yield words, node.map, tuple(headings.values())
+            elif words:
+                yield words, lines, tuple(headings.values())
+
+
+def _parts(node: SyntaxTreeNode, lines: tuple[int, int]) -> Iterator[Line]:
+    """Yield the parts of a block that become passages or headings."""
+    first, _ = lines
+    match node.type:
+        case "html_block":
+            yield from _packed(
+                [
+                    (words, (first + start, first + end), level)
+                    for words, (start, end), level in html_lines(node.content)
+                ]
+            )
+        case "table":
+            head, *body = [_words(row.to_tokens()) for part in node.children for row in part.children]
+            rows = [(words, (line, line + 1), 0) for line, words in enumerate(body, first + 2)]
+            yield from _packed([(head, (first, first + 2), 0), *rows], header=[head])
+        case "heading":
+            yield _words(node.to_tokens()), lines, int(node.tag[1:])
+        case _:
+            yield _words(node.to_tokens()), lines, 0
+
+
+def _packed(rows: Iterable[Line], header: Sequence[str] = ()) -> Iterator[Line]:
+    """Join neighbouring rows as long as they fit into a passage; each one begins with the header."""
+    said, first, last = list[str](), 0, 0
+    for words, (start, end), level in rows:
+        if len(said) > len(header) and (level or len("\n".join((*said, words))) > _MOST_CHARS):
+            yield "\n".join(said), (first, last), 0
+            said = []
+        if level:
+            yield words, (start, end), level
+            continue
+        if not said:
+            said, first = [*header] if last else [], start
+        said.append(words)
+        last = end
+    if said:
+        yield "\n".join(said), (first, last), 0
 
 
 def _words(block: Sequence[Token]) -> str:
@@ -295,17 +338,25 @@ def _words(block: Sequence[Token]) -> str:
             lines.append([])
         if token.type in ("fence", "code_block"):
             lines.append([token.content.rstrip()])
+        elif token.type == "html_block":
+            lines += [[words] for words, _, _ in html_lines(token.content)]
         elif token.type == "inline":
             lines[-1].append(_inline(token.children or []))
     return "\n".join(" | ".join(filter(None, line)) for line in lines if any(line))
 
 
 def _inline(tokens: Sequence[Token]) -> str:
-    said = (
-        " " if token.type in ("softbreak", "hardbreak") else "" if token.type == "html_inline" else token.content
-        for token in tokens
-    )
-    return "".join(said).strip()
+    return "".join(map(_shown, tokens)).strip()
+
+
+def _shown(token: Token) -> str:
+    match token.type:
+        case "softbreak" | "hardbreak":
+            return " "
+        case "html_inline":
+            return " " if breaks_line(token.content) else ""
+        case _:
+            return token.content
 
 
 def _front_matter(text: str) -> int:

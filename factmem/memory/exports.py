@@ -146,7 +146,7 @@ class _Import(WritingPart):
         """Return the result, and log what waits of a file."""
         if self.waiting and self.from_file:
             _log.warning(
-                "%d imported assertions wait in quarantine and are not recalled: accept them%s",
+                "quarantine keeps %d of the imported assertions out of recall: accept them%s",
                 len(self.waiting),
                 "" if self.trust else ", or import the file again with trust=True if it is your own",
             )

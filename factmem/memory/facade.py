@@ -30,6 +30,7 @@ from factmem.errors import (
     FactMemError,
     IncompleteProfileError,
     InvalidDataError,
+    OutOfViewError,
     ProviderClosedError,
 )
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
@@ -1176,6 +1177,26 @@ class Memory:
 def zone_of(memory: Memory) -> dt.tzinfo:
     """Return the time zone of a memory's clock, in which its days begin."""
     return memory._context.clock().tzinfo or dt.UTC
+
+
+def homes_of(memory: Memory, scope: MemoryScope | str | None) -> Sequence[MemoryScope]:
+    """Return the scopes that facts can be added to: the one that a write goes to, or else those of a view of several.
+
+    Args:
+        memory: The memory, or a view of it.
+        scope: The scope of the write; the default one if None.
+
+    Raises:
+        OutOfViewError: The scope lies outside of the view.
+    """
+    context = memory._context
+    try:
+        homes = [context.target(scope)]
+    except OutOfViewError:
+        if scope is not None:
+            raise
+        homes = [home for home in context.view.scopes if not home.is_branch]
+    return [home.within(None) for home in homes]
 
 
 def keeps_log(memory: Memory) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,6 +22,7 @@ from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.sources import AgentsMdText, Limits
 from factmem.details import Origin
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
+from factmem.memory.filters import RecordPage
 from factmem.records import AssertionState
 from tests.agent.facts_in_file import (
     FAIR,
@@ -363,18 +366,53 @@ async def test_writing_never_loses_edits(facts: AgentsMdFacts, file: Path) -> No
     assert "Oslo" in read(file)
 
 
-async def test_a_file_written_meanwhile_is_not_overwritten(
+async def test_a_file_written_meanwhile_is_read_again(
     facts: AgentsMdFacts, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await facts.sync()
+    edit(file, ("Rome", "Oslo"))
+    sync_file, others = os.fsync, iter(["- I like jam."])
 
     def interfering(handle: int) -> None:
-        put(file, "theirs")
+        for bullet in others:
+            edit(file, ("- I like tea.", f"{bullet}\r\n- I like tea."))
+        sync_file(handle)
+
+    monkeypatch.setattr(os, "fsync", interfering)
+    assert await changed(facts) == ["+statement=I like jam.", "~city=Oslo"]
+    assert [word in read(file) for word in ("Oslo", "jam", "Rome")] == [True, True, False]
+
+
+async def test_a_file_that_others_keep_writing_is_not_overwritten(
+    facts: AgentsMdFacts, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = itertools.count()
+
+    def interfering(handle: int) -> None:
+        put(file, f"theirs {next(numbers)}")
 
     monkeypatch.setattr(os, "fsync", interfering)
     with pytest.raises(StateConflictError, match="wrote this file meanwhile"):
         await facts.sync()
-    assert read(file) == "theirs"
+    assert read(file) == f"theirs {next(numbers) - 1}"
     assert beside(file) == ["AGENTS.md"]
+
+
+async def test_several_agents_sync_one_file_at_once(memory: Memory, file: Path) -> None:
+    await of(memory, file).sync()
+    put(file, without("dog", read(file)))
+    edit(file, ("Rome", "Oslo"), ("- I like tea.", "- I like jam.\r\n- I like tea."))
+    made: list[str] = []
+
+    async def sync() -> None:
+        made.extend(await changed(of(memory, file)))
+
+    async with anyio.create_task_group() as agents:
+        for _ in range(4):
+            agents.start_soon(sync)
+    assert {"+statement=I like jam.", "-pets=dog", "~city=Oslo"} <= set(made)
+    assert await changed(of(memory, file)) == []
+    assert [read(file).count(word) for word in ("Oslo", "jam", "Rome", "dog")] == [1, 1, 0, 0]
 
 
 async def test_a_write_that_fails_leaves_the_file_and_nothing_else(
@@ -465,7 +503,7 @@ async def test_an_agent_that_edits_the_file_changes_nothing_that_the_user_said(m
     whole = read(file)
     for before, after in (("Rome", "EVILTOWN"), ("- **city**: Rome", "- x"), ("- I like tea.", "- I hate tea.")):
         edit(file, (before, after))
-        with pytest.raises(InvalidDataError, match="only the user's own words"):
+        with pytest.raises(InvalidDataError, match=r"AGENTS\.md: this changes what the user said"):
             await facts.sync()
         put(file, whole)
     edit(file, ("- I like tea.", "- I like tea.\n- Bring a coat."))
@@ -497,14 +535,39 @@ async def test_private_facts_stay_private_and_others_stay_out(memory: Memory, fi
 
 async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file: Path) -> None:
     await memory.save(SingleFact(CITY, "Bonn"), subject=USER, scope="/product/other")
-    view = memory.scope(FAIR)
-    await of(view, file, scope=None).write()
+    facts = of(memory.scope(FAIR), file, scope=None)
+    await facts.write()
     assert "Bonn" not in read(file)
-    edit(file, ("### user\r\n", "### user\r\n\r\n- outside\r\n"))
+    edit(file, ("- I like tea.", "- I like tea.\r\n\r\n### user\r\n\r\n- outside"), ("Rome", "Oslo"))
+    with pytest.raises(InvalidDataError, match=r"AGENTS\.md: line 16: nothing is kept under this heading"):
+        await facts.sync()
+    assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["Bonn", "Rome"]
     with pytest.raises(OutOfViewError):
-        await of(view, file, scope=None).sync()
-    with pytest.raises(OutOfViewError):
-        await of(view, file, scope="/product/other").write()
+        await of(memory.scope(FAIR), file, scope="/product/other").write()
+
+
+async def test_a_bullet_in_a_view_of_one_scope_goes_there(memory: Memory, tmp_path: Path) -> None:
+    facts = of(memory.scope("/product/new"), tmp_path / "a.md", scope=None)
+    await facts.sync()
+    edit(tmp_path / "a.md", ("### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"))
+    (change,) = await facts.sync()
+    assert (change.record.value, str(change.record.scope)) == ("I like jam.", "/product/new")
+
+
+async def test_a_page_of_several_scopes_takes_bullets_for_each(memory: Memory, tmp_path: Path) -> None:
+    facts = of(memory.view(scopes=[FAIR, "/product/new"]), tmp_path / "a.md", scope=None)
+    await facts.sync()
+    edit(tmp_path / "a.md", ("- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."))
+    (change,) = await facts.sync()
+    assert (change.record.value, str(change.record.scope)) == ("I like jam.", "/product/new")
+
+
+async def test_a_page_of_a_branch_without_facts_takes_no_bullet(memory: Memory, tmp_path: Path) -> None:
+    facts = of(memory.scope("/feature"), tmp_path / "a.md", scope=None)
+    await facts.sync()
+    edit(tmp_path / "a.md", ("## What is known\n", "## What is known\n\n- I like jam.\n"))
+    with pytest.raises(InvalidDataError, match="line 4: nothing is kept here"):
+        await facts.sync()
 
 
 async def test_small_talk_stays_out_and_what_was_written_here_stays(
@@ -531,6 +594,35 @@ async def test_facts_over_the_limit_are_not_shown_and_not_retracted(memory: Memo
     assert "_4 more are too long, too many, flagged or small talk, and not shown here._" in read(file)
     assert await changed(facts) == []
     assert len(await memory.list_records()) == 6
+
+
+async def test_older_facts_are_shown_below_much_small_talk(memory: Memory, file: Path) -> None:
+    for word in ("Thanks!", "Hello", "OK", "Great", "Hi there", "Bye"):
+        await memory.remember(Message(content=word), subject=USER, scope=FAIR)
+    await of(memory, file, limit=3).sync()
+    assert "_8 more are too long" in read(file)
+    assert [word in read(file) for word in ("I like tea.", "dog", "cat", "seats", "Rome")] == [
+        *[True] * 3,
+        False,
+        False,
+    ]
+
+
+async def test_a_sync_without_edits_reads_no_more_records_than_it_shows(
+    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await memory.save(MultipleFacts(PETS, tuple(f"cat {number}" for number in range(100))), subject=USER, scope=FAIR)
+    facts, read_whole, counts = of(memory, file, limit=5), Memory.list_records, list[int]()
+
+    async def counted(self: Memory, **asked: Any) -> RecordPage:
+        found = await read_whole(self, **asked)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(Memory, "list_records", counted)
+    await facts.sync()
+    assert await changed(facts) == []
+    assert counts == [10, 10]
 
 
 async def test_a_forged_index_reaches_nothing_that_is_not_shown(

@@ -89,9 +89,101 @@ def test_markdown_is_passages_below_their_headings() -> None:
     ]
 
 
+README = """<h1 align="center">
+  <img src="logo.png" alt="Logo"> Shop &amp; till
+</h1>
+
+<p align="center">
+  The API listens on <b>port 9090</b>, see <a href="https://shop.example/secret">the
+  guide</a>.<br>Ask ann.
+</p>
+
+<details>
+<summary>How to deploy</summary>
+
+Run `make deploy <br>` on<br/>Tuesdays.
+
+</details>
+
+<table><tr><th>Stage</th><th>Owner</th></tr><tr><td>Sta<b>g</b>ing</td><td><p>bob</p>ann<br>eve</td></tr></table>Yes.
+
+<script>
+  track("a < b");
+</script>
+<style>p { color: red }</style>
+
+- <div>An item.</div>
+
+<div class="warning">
+Never run migrations on Friday.<!-- said ann -->
+<h3>Later</h3>
+Unclosed <b
+"""
+
+
+def test_html_is_passages_without_its_tags() -> None:
+    assert [(passage.statement, passage.line) for passage in passages_in(README, markdown=True)] == [
+        ("Shop & till: The API listens on port 9090, see the guide.\nAsk ann.", 5),
+        ("Shop & till: How to deploy", 11),
+        ("Shop & till: Run make deploy <br> on Tuesdays.", 13),
+        ("Shop & till: Stage | Owner\nStaging | bob ann eve\nYes.", 17),
+        ("Shop & till: An item.", 24),
+        ("Shop & till: Never run migrations on Friday.", 26),
+        ("Shop & till > Later: Unclosed <b", 28),
+    ]
+
+
+def test_parts_of_a_long_table_begin_with_its_header() -> None:
+    rows = [f"| service{number} | {8000 + number} |" for number in range(200)]
+    text = "\n".join(["# Ports", "", "| name | port |", "|------|------|", *rows, "", "The end."])
+    *parts, end = passages_in(text, markdown=True)
+    assert len(parts) > 1
+    assert all(part.text.startswith("name | port\nservice") and len(part.text) <= 2_000 for part in parts)
+    assert [row for part in parts for row in part.text.split("\n")[1:]] == [row.strip("| ") for row in rows]
+    assert [part.quote.split("\n")[-1] for part in parts][-1] == rows[-1]
+    assert parts[1].quote.split("\n")[0].strip("| ") == parts[1].text.split("\n")[1]
+    assert end.statement == "Ports: The end."
+
+
+def test_long_html_is_split_between_its_lines() -> None:
+    lines = [f"<li>Rule {number} of the <b>house</b></li>" for number in range(300)]
+    first, *others = passages_in("<ul>\n" + "\n".join(lines) + "\n</ul>\n", markdown=True)
+    assert others
+    assert all(len(part.text) <= 2_000 and "<" not in part.text for part in (first, *others))
+    said = [row for part in (first, *others) for row in part.text.split("\n")]
+    assert said == [f"Rule {number} of the house" for number in range(300)]
+    assert lines[299] in others[-1].quote
+    assert lines[299] not in first.quote
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", ["<a ", "<a b='", "</a ", "<!", "<!-- ", "<td>", "<p>x", "&#", "<script>", "<?"])
+def test_damaged_html_takes_linear_time(piece: str) -> None:
+    """The parser of the standard library takes minutes for some of these."""
+    list(passages_in("<div>\n" + piece * 20_000, markdown=True))
+
+
 @given(
     text=st.lists(
-        st.sampled_from(["# A", "## B", "word. ", "x" * 3000, "- item", "  - in", "> said", "```", "| a | b |", "---"])
+        st.sampled_from(
+            [
+                "# A",
+                "## B",
+                "word. ",
+                "x" * 3000,
+                "- item",
+                "  - in",
+                "> said",
+                "```",
+                "| a | b |",
+                "---",
+                "<p>",
+                "</p> <td>so",
+                "<h2>C</h2>",
+                "<script>",
+                "</script>",
+            ]
+        )
         | st.text(max_size=30),
         max_size=20,
     ).map("\n".join),

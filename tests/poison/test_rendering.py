@@ -298,7 +298,7 @@ async def test_an_import_reports_its_quarantined_facts(caplog: pytest.LogCapture
         receipt = await other.admin.import_(io.StringIO(file.getvalue()))
         assert receipt == ImportReceipt(imported=2, quarantined=2)
         (warning,) = caplog.messages
-        assert "2 imported assertions wait in quarantine" in warning
+        assert "quarantine keeps 2 of the imported assertions out of recall" in warning
         await other.inbox.quarantine.accept(*[record.id for record in await other.inbox.quarantine.list()])
         again = await other.admin.import_(io.StringIO(file.getvalue()))
         assert again == ImportReceipt(imported=0, quarantined=0)

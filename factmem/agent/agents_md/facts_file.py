@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -17,13 +18,14 @@ from factmem.abc import system_clock
 from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import Span, scanned
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
-from factmem.agent.agents_md.page import Edits, Page, applied, bullets_in, page_of, reconciled
+from factmem.agent.agents_md.page import Bullet, Edits, Page, applied, bullets_in, page_of, reconciled, unmatched
 from factmem.agent.rendering import belongs_in_file
 from factmem.changes import Change
 from factmem.details import Origin
-from factmem.errors import CodecError, InvalidDataError, StateConflictError
+from factmem.errors import CodecError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept
-from factmem.memory.facade import Memory
+from factmem.memory.facade import Memory, homes_of
+from factmem.memory.filters import RecordPage
 from factmem.records import FactRecord, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -38,6 +40,9 @@ _ANY_MARKER: Final = re.compile(r"^[ \t]*<!-- factmem:(?:begin|end)\b", re.MULTI
 _OPENING: Final = (
     "<!-- factmem:begin: facts are kept here. Edit, add and remove bullets; anything else in here is lost -->"
 )
+
+_ATTEMPTS: Final = 10
+"""Number of times that a file is read which others keep writing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,16 +117,23 @@ def written_into(text: str, block: Block | None, page: Page) -> str:
     return made + newline * 2 + text if is_hidden else below
 
 
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in errors about its edits."""
+    try:
+        yield
+    except (InvalidDataError, StateConflictError) as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
 @attrs.frozen
-class _State:
-    """The current file, and the current records."""
+class _File:
+    """The file as it was read."""
 
     path: Path
     content: Content | None
     text: str = attrs.field(repr=False)
     block: Block | None
-    records: dict[str, FactRecord[Any]] = attrs.field(repr=False)
-    page: Page
 
 
 @attrs.frozen
@@ -139,7 +151,8 @@ class AgentsMdFacts:
         memory: The memory, or a view that limits the facts shown and changed.
         path: Path of the file; ``~`` is expanded. A missing file is created.
         subjects: Subjects of the facts; bullets before any heading are about the first one.
-        scope: Scope of the facts, including its subtree, and of added facts (default: all of the memory).
+        scope: Scope of the facts, including its subtree, and of added facts (default: all that the memory shows; added
+            facts go to a view's own scope, or else to ``MemoryScope.CROSS_PRODUCT``).
         concepts: Concepts that a new bullet may name, beside those in use.
         origin: Origin of the file's text. Anybody who can write the file can add to it, so it is unknown by default:
             additions and edits are quarantined, and retractions are refused. ``Origin.USER`` is for a file that only
@@ -172,19 +185,30 @@ class AgentsMdFacts:
     async def sync(self) -> tuple[Change, ...]:
         """Apply the file's edits to memory, then update the block; return the changes in memory.
 
+        If somebody else changes the file or its records in the meantime, it is read again, a few times.
+
         Raises:
             InvalidDataError: An edit changes or removes what the file's origin may not.
-            StateConflictError: An edited record has changed in memory too, and nothing was done. Or the file was
-                written in the meantime: it stays as it is, and the edits read before are in memory.
+            StateConflictError: An edited record has changed in memory too, and nothing was done. Or others keep
+                writing the file: it stays as it is, and the edits read before are in memory.
             InvalidDataError: The block cannot be parsed; the message names the line.
+            OutOfViewError: The scope or a subject lies outside of the memory's view.
             CodecError: The file is not UTF-8, or the markers of the block are damaged.
             MemoryFileError: The file cannot be read or written.
         """
-        state = await self._state()
-        changes = await self._applied(state)
-        if changes:
-            state = attrs.evolve(state, **await self._known())
-        await self._write(state)
+        changes: tuple[Change, ...] = ()
+        for attempt in range(1, _ATTEMPTS + 1):
+            file, page = await self._read(), await self._page()
+            edits = await self._edits(file, page)
+            try:
+                if edits:
+                    changes += await self._applied(file, edits)
+                    page = await self._page()
+                await self._write(file, page)
+                break
+            except (RecordNotFoundError, StateConflictError):  # another sync changed the records or the file
+                if attempt == _ATTEMPTS:
+                    raise
         return changes
 
     async def read_back(self) -> tuple[Change, ...]:
@@ -192,7 +216,8 @@ class AgentsMdFacts:
 
         Edits that were applied before change nothing.
         """
-        return await self._applied(await self._state())
+        file, page = await self._read(), await self._page()
+        return await self._applied(file, await self._edits(file, page))
 
     async def write(self) -> None:
         """Write the current facts into the block; see `sync`.
@@ -200,63 +225,76 @@ class AgentsMdFacts:
         Raises:
             StateConflictError: The block has edits that were not read back, which would be lost.
         """
-        state = await self._state()
-        if await to_thread.run_sync(self._edits, state):
-            raise StateConflictError(f"{state.path}: facts were edited here: read them back first, or sync")
-        await self._write(state)
+        file, page = await self._read(), await self._page()
+        if await self._edits(file, page):
+            raise StateConflictError(f"{file.path}: facts were edited here: read them back first, or sync")
+        await self._write(file, page)
 
-    async def _state(self) -> _State:
+    async def _read(self) -> _File:
         path = expanded(self.path)
         content = await to_thread.run_sync(lambda: read_file(path, follow_links=self.follow_links))
         text = "" if content is None else decoded(content.data, str(path))
-        block = await to_thread.run_sync(block_in, text, str(path))
-        return _State(path, content, text, block, **await self._known())
+        return _File(path, content, text, await to_thread.run_sync(block_in, text, str(path)))
 
-    async def _known(self) -> dict[str, Any]:
-        known = await self.memory.view(reviewed=True).list_records(scope=self.scope, subjects=self.subjects)
-        scope = MemoryScope.parse(self.scope) if isinstance(self.scope, str) else self.scope
-        homes = [Place(subject, scope or MemoryScope.CROSS_PRODUCT) for subject in self.subjects]
+    async def _records(self, limit: int | None = None) -> RecordPage:
+        return await self.memory.view(reviewed=True).list_records(limit=limit, scope=self.scope, subjects=self.subjects)
 
-        def shown() -> Page:
-            records = list(filter(belongs_in_file, known))
-            return page_of(records, homes, limit=self.limit, more=len(known) - len(records))
+    async def _page(self) -> Page:
+        """Return the page of the current facts. Of many facts, only the newest are read, if those are enough."""
+        reviewed = self.memory.view(reviewed=True)
+        known = await reviewed.admin.info(self.scope, subjects=self.subjects)
+        scopes = dict.fromkeys((*homes_of(self.memory, self.scope), *known.scopes))
+        homes = [Place(subject, scope) for scope in scopes for subject in self.subjects]
 
-        page = await to_thread.run_sync(shown)
-        return {"records": {record.id: record for record in known}, "page": page}
+        def page_with(records: RecordPage) -> Page:
+            shown = list(filter(belongs_in_file, records))
+            return page_of(shown, homes, limit=self.limit, more=max(known.records, len(records)) - len(shown))
 
-    async def _applied(self, state: _State) -> tuple[Change, ...]:
-        edits = await to_thread.run_sync(self._edits, state)
-        return await applied(
-            self.memory,
-            edits,
-            origin=self.origin,
-            source=str(state.path),
-            private=self.private,
-            clock=self.clock,
+        newest = await self._records(2 * self.limit)
+        page = await to_thread.run_sync(page_with, newest)
+        if newest.next_page is None or len(page.shown) == self.limit:
+            return page
+        return await to_thread.run_sync(page_with, await self._records())
+
+    async def _applied(self, file: _File, edits: Edits) -> tuple[Change, ...]:
+        with _named(file.path):
+            return await applied(
+                self.memory,
+                edits,
+                origin=self.origin,
+                source=str(file.path),
+                private=self.private,
+                clock=self.clock,
+            )
+
+    async def _edits(self, file: _File, page: Page) -> Edits:
+        block = file.block
+        if block is None:
+            return Edits()
+        first_line = file.text.count("\n", 0, block.start) + 1
+        with _named(file.path):
+            bullets = await to_thread.run_sync(lambda: bullets_in(block.text, page.places, first_line=first_line))
+            if not any(unmatched(block.shown, bullets)):
+                return Edits()
+            return await to_thread.run_sync(self._compared, block, bullets, page, await self._records())
+
+    def _compared(
+        self, block: Block, bullets: Sequence[Bullet], page: Page, records: Iterable[FactRecord[Any]]
+    ) -> Edits:
+        return reconciled(
+            block.shown,
+            bullets,
+            page=page,
+            records={record.id: record for record in records},
+            concepts={concept.keyword: concept for concept in self.concepts},
         )
 
-    def _edits(self, state: _State) -> Edits:
-        if state.block is None:
-            return Edits()
-        concepts = {concept.keyword: concept for concept in self.concepts}
-        first_line = state.text.count("\n", 0, state.block.start) + 1
-        try:
-            return reconciled(
-                state.block.shown,
-                bullets_in(state.block.text, state.page.places, first_line=first_line),
-                page=state.page,
-                records=state.records,
-                concepts=concepts,
-            )
-        except (InvalidDataError, StateConflictError) as error:
-            raise type(error)(f"{state.path}: {error}") from None
-
-    async def _write(self, state: _State) -> None:
-        text = written_into(state.text, state.block, state.page)
-        if text == state.text:
+    async def _write(self, file: _File, page: Page) -> None:
+        text = await to_thread.run_sync(written_into, file.text, file.block, page)
+        if text == file.text:
             return
-        before = state.content
+        before = file.content
         data = text.encode()
         if before is not None and before.data.startswith(codecs.BOM_UTF8):
             data = codecs.BOM_UTF8 + data
-        await to_thread.run_sync(lambda: replace_file(state.path, data, before, follow_links=self.follow_links))
+        await to_thread.run_sync(lambda: replace_file(file.path, data, before, follow_links=self.follow_links))

@@ -283,7 +283,7 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
     Raises:
         InvalidDataError: A line is neither a bullet nor one of these headings. The message names the line.
     """
-    heading, found = next(iter(places)), list[Bullet]()
+    heading, found = next(iter(places), ""), list[Bullet]()
     skipped = 0
     for number, line in enumerate(re.split(r"\r\n?|\n", visible(text)), start=first_line):
         if not line.strip():
@@ -295,7 +295,7 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
         if head := _HEADING.fullmatch(line):
             heading = _known_heading(head["text"].strip(), places, number)
         elif new := _BULLET.fullmatch(line):
-            found.append(Bullet(heading=heading, text=new["text"], line=number))
+            found.append(Bullet(heading=_known_heading(heading, places, number), text=new["text"], line=number))
         elif _BLANK_BULLET.fullmatch(line):
             raise InvalidDataError(f"line {number}: the bullet is blank: write what to remember, or take it out")
         elif line[0] in " \t" and found and found[-1].heading == heading:
@@ -309,7 +309,8 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
 def _known_heading(heading: str, places: Mapping[str, Place], line: int) -> str:
     if heading not in places:
         known = ", ".join(f"'### {place}'" for place in places)
-        raise InvalidDataError(f"line {line}: nothing is kept under this heading; there are {known}")
+        where = f"under this heading; there are {known}" if places else "here: name a scope for what is added"
+        raise InvalidDataError(f"line {line}: nothing is kept {where}")
     return heading
 
 
@@ -456,7 +457,7 @@ class _Reconciliation:
         self.headings = {place.key: heading for heading, place in page.places.items()}
 
     def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
-        touched, fresh = _unmatched(shown, bullets)
+        touched, fresh = unmatched(shown, bullets)
         groups: dict[tuple[str, str], _Group] = defaultdict(_Group)
         for id, digest in dict.fromkeys(touched):
             if (record := self.records.get(id)) is not None:
@@ -480,7 +481,7 @@ class _Reconciliation:
         return Edits(revised=tuple(revised), retracted=tuple(gone), added=tuple(added))
 
     def _heading(self, record: FactRecord[Any]) -> str:
-        return self.headings[record.place.key]
+        return self.headings.get(record.place.key, "")
 
     def _unchanged(self, old: _Old) -> FactRecord[Any]:
         """Return a record, after checking that it is unchanged since it was rendered."""
@@ -533,7 +534,7 @@ def _likeness(old: _Old, new: _New) -> float:
     return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _unmatched(
+def unmatched(
     shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]
 ) -> tuple[list[tuple[str, str]], list[Bullet]]:
     """Return the records and the bullets that are left once unchanged bullets are matched."""
