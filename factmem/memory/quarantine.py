@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
+import attrs
+
 from factmem.changes import Change, ChangeKind
 from factmem.errors import RecordNotFoundError
 from factmem.fold import never_accepted, states_of
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.operations import observed
-from factmem.memory.reader import Reader
+from factmem.memory.reader import Reader, in_time
 from factmem.memory.writer import WritingPart
-from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart, shown_record
 
@@ -39,7 +40,7 @@ class Quarantine(WritingPart):
         """
         state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
         self._context.check_present()
-        entries = await quarantined(self._reader, self._reader.wanted(filters))
+        entries = await quarantined(self._reader, LogPart(kept=self._reader.wanted(filters)))
         return tuple(self._record(entry, found) for entry, found in entries if found is state)
 
     async def count(self) -> int:
@@ -93,7 +94,7 @@ class Quarantine(WritingPart):
     async def _decide(self, ids: Sequence[str], state: AssertionState, reason: str | None) -> tuple[Change, ...]:
         self._context.check_present()
         wanted = ids_of(ids)
-        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody)}
+        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody, LogPart(ids=wanted))}
         if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
         chosen, believed = [entries[id] for id in wanted], state is AssertionState.ACTIVE
@@ -115,12 +116,16 @@ class Quarantine(WritingPart):
         return as_kept_apart(entry, state, self._context.concepts)
 
 
-async def quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
-    """Return the visible assertions that were never accepted and pass a filter, with their states, as recorded."""
-    log = await reader.log(LogPart(apart=True, kept=wanted))
-    states, apart = states_of(log), never_accepted(log)
-    return [
-        (entry, states[entry.id])
-        for entry in log
-        if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
-    ]
+async def quarantined(reader: Reader, part: LogPart) -> list[tuple[Recorded, AssertionState]]:
+    """Return the visible assertions of a part of the log that were never accepted, with their states, as recorded."""
+    log = await reader.log(attrs.evolve(part, apart=True))
+
+    def found() -> list[tuple[Recorded, AssertionState]]:
+        states, apart = states_of(log), never_accepted(log)
+        return [
+            (entry, states[entry.id])
+            for entry in log
+            if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
+        ]
+
+    return await in_time(found, len(log))

@@ -18,7 +18,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, SingleFact, open_provider
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, Message, SingleFact, open_provider
 from factmem.abc.capabilities import KeepsLog
 from factmem.errors import EmbedderMismatchError, StoreUnavailableError
 from factmem.recall import queries, ranking
@@ -74,6 +74,20 @@ async def test_an_update_reads_no_records_of_other_values(provider: Counting) ->
         provider.counts.clear()
         await memory.update(record.record.id, value="a new value")
     assert provider.counts["assertions"] <= 5
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject", "forget"])
+async def test_a_decision_about_one_entry_of_the_quarantine_reads_no_others(provider: Counting, decision: str) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([Message(content=f"Door {number} is red.", role="tool") for number in range(200)])
+        waiting = [record.id for record in await memory.inbox.quarantine.list()]
+        assert len(waiting) == 200
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        decide = memory.forget if decision == "forget" else getattr(memory.inbox.quarantine, decision)
+        provider.counts.clear()
+        await decide(waiting[7])
+        assert 0 < provider.counts["assertions"] <= 5
+        assert await memory.inbox.quarantine.count() == 199
 
 
 def test_rows_that_score_alike_and_lie_together_are_not_all_candidates() -> None:
