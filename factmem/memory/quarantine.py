@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Unpack
 
 import attrs
@@ -10,9 +10,9 @@ import attrs
 from factmem.changes import Change, ChangeKind
 from factmem.errors import RecordNotFoundError
 from factmem.fold import never_accepted, states_of
-from factmem.memory.filters import Filters, ids_of
+from factmem.memory.filters import Filters, RecordPage, ids_of
 from factmem.memory.operations import observed
-from factmem.memory.reader import Reader, in_time
+from factmem.memory.reader import LogListing, Reader, in_time
 from factmem.memory.writer import WritingPart
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart, shown_record
@@ -26,22 +26,42 @@ class Quarantine(WritingPart):
     valid only inside the quarantine.
     """
 
-    async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
-        """Return the quarantined assertions, in the order recorded.
+    async def list(
+        self,
+        *,
+        rejected: bool = False,
+        limit: int | None = None,
+        page: str | None = None,
+        descending: bool = False,
+        **filters: Unpack[Filters],
+    ) -> RecordPage:
+        """Return the quarantined assertions, in the order recorded, all of them or page by page.
 
-        Each has its evidence, its origin and a `FactRecord.quarantine_reason`.
+        Each has its evidence, its origin and a `FactRecord.quarantine_reason`. Entries that are decided about between
+        two pages do not shift the pages.
 
         Args:
             rejected: Return the rejected ones instead.
-            filters: Conditions on the assertions; see `Filters`.
+            limit: Maximum number of assertions.
+            page: `RecordPage.next_page` of the page before; None for the first page.
+            descending: Newest first.
+            filters: Conditions on the assertions; see `Filters`. Use the same ones for every page.
 
         Raises:
-            InvalidDataError: A condition cannot be met.
+            InvalidDataError: A condition cannot be met, the limit is below 1, or there is no such page.
         """
         state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        listing = LogListing(limit=limit, page=page, descending=descending)
         self._context.check_present()
-        entries = await quarantined(self._reader, LogPart(kept=self._reader.wanted(filters)))
-        return tuple(self._record(entry, found) for entry, found in entries if found is state)
+        part = LogPart(apart=True, states=[state], kept=self._reader.wanted(filters))
+
+        async def records(numbers: Collection[int]) -> Sequence[FactRecord[Any]]:
+            entries = await quarantined(self._reader, attrs.evolve(part, seqs=numbers))
+            return await in_time(lambda: [self._record(*entry) for entry in entries], len(entries))
+
+        actions, _ = await self._reader.actions(part, None, None)
+        found, next_page = await listing.of(set(actions.values()), records, lambda record: record.revision)
+        return RecordPage(found, next_page=next_page)
 
     async def count(self) -> int:
         """Return the number of statements that wait to be accepted or rejected, of those that the view shows, quickly.

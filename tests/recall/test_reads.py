@@ -90,6 +90,19 @@ async def test_a_decision_about_one_entry_of_the_quarantine_reads_no_others(prov
         assert await memory.inbox.quarantine.count() == 199
 
 
+@pytest.mark.parametrize("rejected", [False, True], ids=["waiting", "rejected"])
+async def test_a_page_of_the_quarantine_reads_what_stands_on_it(provider: Counting, rejected: bool) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([Message(content=f"Door {number} is red.", role="tool") for number in range(200)])
+        if rejected:
+            await memory.inbox.quarantine.reject(*(record.id for record in await memory.inbox.quarantine.list()))
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        provider.counts.clear()
+        page = await memory.inbox.quarantine.list(rejected=rejected, limit=5, descending=True)
+        assert [record.value for record in page] == [f"Door {number} is red." for number in range(199, 194, -1)]
+        assert provider.counts["assertions"] <= 6
+
+
 def test_rows_that_score_alike_and_lie_together_are_not_all_candidates() -> None:
     scores = np.linspace(0.1, 0.2, 10_000, dtype=np.float32)
     scores[300:400] = np.linspace(0.5, 0.6, 100, dtype=np.float32)
