@@ -103,6 +103,19 @@ async def test_a_page_of_the_quarantine_reads_what_stands_on_it(provider: Counti
         assert provider.counts["assertions"] <= 6
 
 
+async def test_an_import_of_known_facts_reads_those_that_wait(provider: Counting, tmp_path: Path) -> None:
+    file = tmp_path / "facts.jsonl"
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([f"amber {number}" for number in range(200)])
+        await memory.remember([Message(content=f"Door {number} is red.", role="tool") for number in range(3)])
+        await memory.admin.export(file)
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        provider.counts.clear()
+        receipt = await memory.admin.import_(file)
+        assert (receipt.imported, receipt.quarantined) == (0, 3)
+        assert provider.counts["assertions"] <= 3
+
+
 def test_rows_that_score_alike_and_lie_together_are_not_all_candidates() -> None:
     scores = np.linspace(0.1, 0.2, 10_000, dtype=np.float32)
     scores[300:400] = np.linspace(0.5, 0.6, 100, dtype=np.float32)
