@@ -28,6 +28,7 @@ from factmem.records import Recorded
 from factmem.short_work import at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
+from tests.memory.test_verification import CITY, Finding, told
 
 
 class Counting(SqliteVecMemoryProvider):
@@ -101,6 +102,17 @@ async def test_a_page_of_the_quarantine_reads_what_stands_on_it(provider: Counti
         page = await memory.inbox.quarantine.list(rejected=rejected, limit=5, descending=True)
         assert [record.value for record in page] == [f"Door {number} is red." for number in range(199, 194, -1)]
         assert provider.counts["assertions"] <= 6
+
+
+async def test_a_doubted_finding_reads_nothing_of_what_waits_elsewhere(provider: Counting) -> None:
+    doors = [Message(content=f"Door {number} is red.", role="tool") for number in range(200)]
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember(doors, scope="/product/doors")
+    finding = Finding(CITY, ("Oslo",))
+    async with Memory(provider, embedder=HashEmbedder(), detector=finding, verifier=False, concepts=[CITY]) as memory:
+        provider.counts.clear()
+        assert len((await told(memory)).waiting) == 1
+        assert provider.counts["assertions"] <= 5
 
 
 async def test_an_import_of_known_facts_reads_those_that_wait(provider: Counting, tmp_path: Path) -> None:
