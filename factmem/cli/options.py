@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 20
-"""Number of records of a page, unless a command is told another one."""
+"""Number of records of a page by default."""
 
 
 def _usage(parse: Callable[[str], T]) -> Callable[[str], T]:
