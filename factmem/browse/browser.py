@@ -173,7 +173,7 @@ class InboxPage:
         waiting: Quarantined records, oldest first.
         rejected: Rejected ones, newest first; they can still be accepted.
         letters: Dead letters, oldest first.
-        left_out: Number of quarantined records that are not on the page.
+        left_out: Number of statements that wait besides, if the page has no room for more.
     """
 
     waiting: Sequence[FactRecord[Any]]
@@ -394,13 +394,13 @@ class Browser:
 
     async def inbox(self) -> InboxPage:
         """Return what waits for a decision: quarantined records and dead letters."""
-        waiting = await self.memory.inbox.quarantine.list()
-        rejected = await self.memory.inbox.quarantine.list(rejected=True)
+        quarantine = self.memory.inbox.quarantine
+        waiting = await quarantine.list(limit=_MOST_WAITING)
         return InboxPage(
-            waiting=waiting[:_MOST_WAITING],
-            rejected=rejected[: -_MOST_WAITING - 1 : -1],
+            waiting=waiting,
+            rejected=await quarantine.list(rejected=True, limit=_MOST_WAITING, descending=True),
             letters=await self.memory.inbox.dead_letters.list(),
-            left_out=max(0, len(waiting) - _MOST_WAITING),
+            left_out=max(0, await quarantine.count() - len(waiting)) if waiting.next_page else 0,
         )
 
     async def agent_block(self, question: AgentQuestion) -> AgentBlock:

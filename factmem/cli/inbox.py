@@ -10,12 +10,12 @@ import typer
 from factmem.browse.record_lines import record_block
 from factmem.browse.texts import counted, short_id
 from factmem.cli.ids import full_ids, lengthened
-from factmem.cli.options import IdsArgument, Selection, SomeIdsArgument
-from factmem.cli.output import print_block, print_changes, print_records
+from factmem.cli.options import PAGE_SIZE, IdsArgument, Selection, SomeIdsArgument
+from factmem.cli.output import print_block, print_changes
 from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import Session, in_words
 from factmem.errors import InvalidDataError, ModelError
-from factmem.json_form import attributes, record_json
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -120,15 +120,18 @@ async def dismiss(session: Session, ids: IdsArgument, all_users: bool = False) -
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 
 
-async def list_quarantined(session: Session, selection: Selection = Selection()) -> None:
-    """Show the quarantined records, which are neither loaded nor recalled, and why each waits."""
+async def list_quarantined(
+    session: Session, selection: Selection = Selection(), limit: int = PAGE_SIZE, page: str | None = None
+) -> None:
+    """Show the quarantined records, which are neither loaded nor recalled, and why each waits, oldest first.
+
+    Options:
+        limit: Records per page.
+    """
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
-        records = await memory.inbox.quarantine.list(**selection.filters())
+        found = await memory.inbox.quarantine.list(limit=limit, page=page, **selection.filters())
 
-    def render(out: Console) -> None:
-        print_records(out, records, lambda record: record.details.origin.value, empty="Nothing is quarantined.")
-
-    session.show([record_json(record) for record in records], render)
+    session.show_page(found, lambda record: record.details.origin.value, empty="Nothing is quarantined.")
 
 
 async def accept(

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PAGE_SIZE: Final = 20
+"""Number of records of a page by default."""
+
 
 def _usage(parse: Callable[[str], T]) -> Callable[[str], T]:
     """Return a parser whose errors are wrong usage of the command."""

@@ -20,7 +20,7 @@ from factmem.browse.past import Biography, biography_of
 from factmem.browse.record_lines import detail_lines, record_block, trail_line
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
-from factmem.cli.options import Scoring, Selection, SomeIdsArgument, schema_named
+from factmem.cli.options import PAGE_SIZE, Scoring, Selection, SomeIdsArgument, schema_named
 from factmem.cli.output import deep_block, match_block, match_line, print_block, print_more, print_records
 from factmem.cli.session import Session
 from factmem.details import Origin
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from factmem.memory.audit import AuditEntry, AuditPage
     from factmem.memory.facade import Memory
-    from factmem.memory.filters import RecordPage
     from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema
     from factmem.recall.results import RecallMatches
 
@@ -274,7 +273,6 @@ def _print_profile(
             out.print(Text.assemble(name, (text, "yellow" if missing else "dim")))
 
 
-_PAGE_SIZE: Final = 20
 _TRAIL_SIZE: Final = 50
 
 
@@ -299,7 +297,7 @@ async def list_(
     selection: Selection = Selection(),
     order: Literal["said", "recorded", "importance"] = "said",
     reverse: Annotated[bool, typer.Option("--reverse", "-r")] = False,
-    limit: int = _PAGE_SIZE,
+    limit: int = PAGE_SIZE,
     page: str | None = None,
 ) -> None:
     """List the current records, newest first; all given filters must hold.
@@ -318,15 +316,7 @@ async def list_(
         if not found:
             await session.note_if_empty(memory, scope=selection.scope)
 
-    session.show(
-        {"records": [record_json(record) for record in found], "next_page": found.next_page},
-        lambda out: _print_page(out, found),
-    )
-
-
-def _print_page(out: Console, found: RecordPage) -> None:
-    print_records(out, found, empty="No record matches.")
-    print_more(out, found.next_page)
+    session.show_page(found, empty="No record matches.")
 
 
 async def show(session: Session, id: str) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
 import typer
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from factmem.changes import Change
     from factmem.memory.background import MemoryEvent
     from factmem.memory.facade import Memory
+    from factmem.memory.filters import RecordPage
+    from factmem.records import FactRecord
 
 FAILED: Final = 1
 """Exit code after an error, which is explained on stderr."""
@@ -256,6 +258,19 @@ class Session:
         from factmem.json_form import attributes
 
         self.show([attributes(change) for change in changes], lambda out: print_changes(out, changes, label))
+
+    def show_page(
+        self, found: RecordPage, label: Callable[[FactRecord[Any]], str] = lambda record: "•", *, empty: str
+    ) -> None:
+        """Print a page of records, each after a label and how to see the next one, or a text if it is empty."""
+        from factmem.cli.output import print_more, print_records
+        from factmem.json_form import record_json
+
+        def render(out: Console) -> None:
+            print_records(out, found, label, empty=empty)
+            print_more(out, found.next_page)
+
+        self.show({"records": [record_json(record) for record in found], "next_page": found.next_page}, render)
 
     def note(self, text: str) -> None:
         """Print a note for people to stderr, unless the output is JSON."""

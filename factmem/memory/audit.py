@@ -12,9 +12,9 @@ import attrs
 from anyio import to_thread
 
 from factmem.details import Origin
-from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.reader import ReadingPart
+from factmem.memory.reader import LogListing, ReadingPart
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import (
@@ -27,7 +27,7 @@ from factmem.records import (
     as_kept_apart,
     shown_record,
 )
-from factmem.validators import aware, check_whole
+from factmem.validators import aware
 from factmem.views import UNCONFINED
 
 
@@ -153,13 +153,12 @@ class AuditTrail(ReadingPart):
     """The actions on the assertions that a view shows."""
 
     async def page(
-        self, conditions: AuditConditions, token: str | None, *, limit: int | None, descending: bool
+        self, conditions: AuditConditions, page: str | None, *, limit: int | None, descending: bool
     ) -> AuditPage:
-        """See `Admin.audit`. Of what few actions pass, ever more is read."""
+        """See `Admin.audit`."""
+        listing = LogListing(limit=limit, page=page, descending=descending)
         self._context.check_present()
         self._backend.log()
-        if limit is not None:
-            check_whole(limit, "limit", least=1)
         part = LogPart(kept=None if conditions.assertions.empty else conditions.assertions)
         log = await self._log_of(conditions.ids)
         if conditions.ids:
@@ -168,19 +167,16 @@ class AuditTrail(ReadingPart):
             assertions, erased = await self._reader.actions(part, conditions.happened_since, conditions.happened_until)
         if not conditions.include_erasures or self._context.view != UNCONFINED:
             erased = []
-        numbers = _from_page(token, [*assertions, *(entry.seq for entry in erased)], descending=descending)
-        found: list[AuditEntry] = []
-        start, size = 0, len(numbers) if limit is None or conditions.ids else limit + 1
-        while start < len(numbers) and (limit is None or len(found) <= limit):
-            some = set(numbers[start : start + size])
-            if not conditions.ids:
-                seqs = {assertions[number] for number in some if number in assertions}
-                log = await self._reader.log(attrs.evolve(part, seqs=seqs))
-            read = partial(_trail, [*log, *erased], some, conditions, self._context.concepts)
-            found += sorted(await to_thread.run_sync(read), key=lambda entry: entry.seq, reverse=descending)
-            start, size = start + size, 2 * size
-        taken = tuple(found[:limit])
-        return AuditPage(entries=taken, next_page=str(taken[-1].seq) if len(taken) < len(found) else None)
+
+        async def trail(numbers: Collection[int]) -> list[AuditEntry]:
+            seqs = {assertions[number] for number in numbers if number in assertions}
+            actions = log if conditions.ids else await self._reader.log(attrs.evolve(part, seqs=seqs))
+            read = partial(_trail, [*actions, *erased], numbers, conditions, self._context.concepts)
+            return await to_thread.run_sync(read)
+
+        numbers = [*assertions, *(entry.seq for entry in erased)]
+        entries, next_page = await listing.of(numbers, trail, lambda entry: entry.seq)
+        return AuditPage(entries=tuple(entries), next_page=next_page)
 
     async def _log_of(self, ids: Collection[str]) -> list[LogEntry]:
         """Return the visible log of some records, which may be named by their ids in the quarantine.
@@ -291,20 +287,3 @@ class _Life:
                 return AuditAction.READ
             case _:
                 return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED
-
-
-def _from_page(token: str | None, actions: Iterable[int], *, descending: bool) -> list[int]:
-    """Return the sequence numbers of the actions of a page and of all after it, in order.
-
-    Raises:
-        InvalidDataError: There is no such page.
-    """
-    ordered = sorted(actions, reverse=descending)
-    if token is None:
-        return ordered
-    if not (isinstance(token, str) and token.isascii() and token.isdecimal() and len(token) < 20):
-        raise InvalidDataError(
-            "this page token is not from an audit trail: pass the next_page of the previous page", path="$.page"
-        )
-    last = int(token)
-    return [number for number in ordered if (number < last if descending else number > last)]

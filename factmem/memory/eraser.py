@@ -92,7 +92,8 @@ class Eraser(ReadingPart):
         if not ids:
             return []
         others = attrs.evolve(wanted, record_ids=None)
-        return [entry for entry, _ in await quarantined(self._of_everybody) if entry.id in ids and others.keeps(entry)]
+        found = await quarantined(self._of_everybody, LogPart(ids=ids))
+        return [entry for entry, _ in found if entry.id in ids and others.keeps(entry)]
 
     async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:
         """See `Admin.reset`."""

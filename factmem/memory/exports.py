@@ -175,12 +175,15 @@ class _Import(WritingPart):
     async def _waiting(self, receipts: Sequence[Receipt]) -> set[str]:
         """Return the ids of assertions that wait in quarantine.
 
-        The state of a new assertion is known. The log is read only for those that were there before.
+        The state of a new assertion is known. Of those that were there before, the log is read of those that wait.
         """
-        known = [receipt.recorded.id for receipt in receipts if not receipt.new]
-        states = states_of(await self._backend.mirror.log(LogPart(ids=known))) if known else {}
-        recorded = (receipt.recorded for receipt in receipts)
-        return {it.id for it in recorded if states.get(it.id, it.assertion.state) is AssertionState.QUARANTINED}
+        quarantined = AssertionState.QUARANTINED
+        recorded = (receipt.recorded for receipt in receipts if receipt.new)
+        waiting = {it.id for it in recorded if it.assertion.state is quarantined}
+        if known := {receipt.recorded.id for receipt in receipts if not receipt.new}:
+            log = await self._backend.mirror.log(LogPart(ids=known, states=[quarantined]))
+            waiting |= {entry.id for entry in log if isinstance(entry, Recorded)} & known
+        return waiting
 
     async def _accept(self, receipts: Sequence[Receipt]) -> None:
         """Accept quarantined assertions that count in a trusted source."""

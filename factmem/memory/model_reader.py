@@ -37,6 +37,7 @@ from factmem.memory.verification import Verification, is_doubted
 from factmem.memory.writer import WritingPart
 from factmem.observing import nested
 from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of, shown_record
 from factmem.scopes import MemoryScope
@@ -205,11 +206,13 @@ class ModelReader(WritingPart):
     async def _refused(self, found: Iterable[Candidate], unit: Unit) -> tuple[Recorded, ...]:
         """Return the values in quarantine that the user plainly asks to forget."""
         wishes = [item for item in found if item.removed and item.doubt is None and not item.quarantined]
-        waiting = await quarantined(self._of_everybody) if wishes else ()
+        if not wishes:
+            return ()
+        meant = RecallFilter(keywords={_keyword(wish) for wish in wishes})
+        waiting = await quarantined(self._of_everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
         return tuple(
             entry
-            for entry, state in waiting
-            if state is AssertionState.QUARANTINED
+            for entry, _ in waiting
             for fact in [shown_record(entry, self._context.concepts).fact]
             if any(_is_about(wish, entry.assertion, unit) and _means(wish, fact) for wish in wishes)
         )

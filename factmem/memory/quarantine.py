@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Unpack
+
+import attrs
 
 from factmem.changes import Change, ChangeKind
 from factmem.errors import RecordNotFoundError
 from factmem.fold import never_accepted, states_of
-from factmem.memory.filters import Filters, ids_of
+from factmem.memory.filters import Filters, RecordPage, ids_of
 from factmem.memory.operations import observed
-from factmem.memory.reader import Reader
+from factmem.memory.reader import LogListing, Reader, in_time
 from factmem.memory.writer import WritingPart
-from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart, shown_record
 
@@ -25,22 +26,42 @@ class Quarantine(WritingPart):
     valid only inside the quarantine.
     """
 
-    async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
-        """Return the quarantined assertions, in the order recorded.
+    async def list(
+        self,
+        *,
+        rejected: bool = False,
+        limit: int | None = None,
+        page: str | None = None,
+        descending: bool = False,
+        **filters: Unpack[Filters],
+    ) -> RecordPage:
+        """Return the quarantined assertions, in the order recorded, all of them or page by page.
 
-        Each has its evidence, its origin and a `FactRecord.quarantine_reason`.
+        Each has its evidence, its origin and a `FactRecord.quarantine_reason`. Entries that are decided about between
+        two pages do not shift the pages.
 
         Args:
             rejected: Return the rejected ones instead.
-            filters: Conditions on the assertions; see `Filters`.
+            limit: Maximum number of assertions.
+            page: `RecordPage.next_page` of the page before; None for the first page.
+            descending: Newest first.
+            filters: Conditions on the assertions; see `Filters`. Use the same ones for every page.
 
         Raises:
-            InvalidDataError: A condition cannot be met.
+            InvalidDataError: A condition cannot be met, the limit is below 1, or there is no such page.
         """
         state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        listing = LogListing(limit=limit, page=page, descending=descending)
         self._context.check_present()
-        entries = await quarantined(self._reader, self._reader.wanted(filters))
-        return tuple(self._record(entry, found) for entry, found in entries if found is state)
+        part = LogPart(apart=True, states=[state], kept=self._reader.wanted(filters))
+
+        async def records(numbers: Collection[int]) -> Sequence[FactRecord[Any]]:
+            entries = await quarantined(self._reader, attrs.evolve(part, seqs=numbers))
+            return await in_time(lambda: [self._record(*entry) for entry in entries], len(entries))
+
+        actions, _ = await self._reader.actions(part, None, None)
+        found, next_page = await listing.of(set(actions.values()), records, lambda record: record.revision)
+        return RecordPage(found, next_page=next_page)
 
     async def count(self) -> int:
         """Return the number of statements that wait to be accepted or rejected, of those that the view shows, quickly.
@@ -93,7 +114,7 @@ class Quarantine(WritingPart):
     async def _decide(self, ids: Sequence[str], state: AssertionState, reason: str | None) -> tuple[Change, ...]:
         self._context.check_present()
         wanted = ids_of(ids)
-        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody)}
+        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody, LogPart(ids=wanted))}
         if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
         chosen, believed = [entries[id] for id in wanted], state is AssertionState.ACTIVE
@@ -115,12 +136,16 @@ class Quarantine(WritingPart):
         return as_kept_apart(entry, state, self._context.concepts)
 
 
-async def quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
-    """Return the visible assertions that were never accepted and pass a filter, with their states, as recorded."""
-    log = await reader.log(LogPart(apart=True, kept=wanted))
-    states, apart = states_of(log), never_accepted(log)
-    return [
-        (entry, states[entry.id])
-        for entry in log
-        if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
-    ]
+async def quarantined(reader: Reader, part: LogPart) -> list[tuple[Recorded, AssertionState]]:
+    """Return the visible assertions of a part of the log that were never accepted, with their states, as recorded."""
+    log = await reader.log(attrs.evolve(part, apart=True))
+
+    def found() -> list[tuple[Recorded, AssertionState]]:
+        states, apart = states_of(log), never_accepted(log)
+        return [
+            (entry, states[entry.id])
+            for entry in log
+            if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
+        ]
+
+    return await in_time(found, len(log))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -44,7 +45,7 @@ from factmem.scopes import MemoryScope
 from factmem.shapes import accepts
 from factmem.short_work import SHORT, at_once, may_wait
 from factmem.subjects import MemorySubject
-from factmem.validators import listed
+from factmem.validators import listed, positive
 
 T = TypeVar("T")
 
@@ -59,6 +60,58 @@ _UNFILTERED: Final = Filters()
 _WHOLE: Final = Listing()
 _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
+
+
+@attrs.frozen(kw_only=True)
+class LogListing:
+    """The order of a listing of what stands in the log, and the part of it to return; see `Admin.audit`.
+
+    Raises:
+        InvalidDataError: The limit is not a whole number of at least 1, or the page is of no such listing.
+    """
+
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    page: str | None = attrs.field(default=None)
+    descending: bool
+
+    @page.validator
+    def _check_page(self, _: object, page: object) -> None:
+        legal = page is None or (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20)
+        if not legal:
+            raise InvalidDataError(
+                "this page token is not from this listing: pass the next_page of the previous page", path="$.page"
+            )
+
+    async def of(
+        self,
+        numbers: Collection[int],
+        read: Callable[[Collection[int]], Awaitable[Iterable[T]]],
+        number_of: Callable[[T], int],
+    ) -> tuple[list[T], str | None]:
+        """Return the items of one page, and the token of the next page: the number of the last item.
+
+        Args:
+            numbers: Sequence numbers of all that may be listed.
+            read: Reads some of these, and returns the items that are listed. Where few are, ever more is read.
+            number_of: Returns the sequence number of an item.
+        """
+        rest = await in_time(functools.partial(self._rest, numbers), len(numbers))
+        found: list[T] = []
+        start, size = 0, len(rest) if self.limit is None else self.limit + 1
+        while start < len(rest) and (self.limit is None or len(found) <= self.limit):
+            items = await read(set(rest[start : start + size]))
+            found += sorted(items, key=number_of, reverse=self.descending)
+            start, size = start + size, 2 * size
+        taken = found[: self.limit]
+        return taken, str(number_of(taken[-1])) if len(taken) < len(found) else None
+
+    def _rest(self, numbers: Collection[int]) -> list[int]:
+        """Return the numbers of the page and of all pages after it, in order."""
+        rest: Iterable[int] = numbers
+        if self.page is not None:
+            last, passed = int(self.page), operator.lt if self.descending else operator.gt
+            rest = (number for number in numbers if passed(number, last))
+        return sorted(rest, reverse=self.descending)
 
 
 class Reader(Part):

@@ -20,8 +20,9 @@ from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
-from factmem.memory.reader import ReadingPart
+from factmem.memory.reader import ReadingPart, in_time
 from factmem.observing import nested
+from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded
 from factmem.values import canonical_bytes, encode_value
@@ -60,9 +61,10 @@ class Verification(ReadingPart):
         left: list[Candidate] = []
         asked: list[Candidate] = []
         single = [value for candidate in doubted for value in _one_by_one(candidate)]
-        decided = _decisions_in(await self._of_everybody.log(LogPart(apart=True))) if single else {}
+        doubts = [(value, said) for value in single for said in asserted(value)]
+        decided = await self._decisions([said for _, said in doubts])
         holding = await to_thread.run_sync(lambda: set(map(_value_of, current))) if decided else set()
-        for item, said in ((value, said) for value in single for said in asserted(value)):
+        for item, said in doubts:
             match decided.get(_value_of(said)):
                 case None:
                     asked.append(item)
@@ -89,6 +91,14 @@ class Verification(ReadingPart):
                 case _:
                     assert_never(answer)
         return left, dropped
+
+    async def _decisions(self, doubted: Sequence[Assertion]) -> dict[tuple[object, ...], AssertionState]:
+        """Return what was decided before about values of the concepts and places of some assertions."""
+        if not doubted:
+            return {}
+        alike = RecallFilter(keywords={it.keyword for it in doubted}, places={it.place.key for it in doubted})
+        log = await self._of_everybody.log(LogPart(apart=True, kept=alike))
+        return await in_time(lambda: _decisions_in(log), len(log))
 
     async def _answers(self, claims: Sequence[Claim]) -> list[Confirmation]:
         """Return the answers to claims: those known already, and those of one question about the others."""

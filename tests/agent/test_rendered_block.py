@@ -320,8 +320,8 @@ async def test_context_is_never_seen_while_it_waits_nor_in_quarantine() -> None:
         assert words(await memory.list_records()) == ["Hi."]
         await memory.inbox.flush()
         assert words(await memory.list_records()) == ["Hi."]
-        assert await memory.inbox.quarantine.list() == ()
-        assert await memory.inbox.quarantine.list(rejected=True) == ()
+        assert await memory.inbox.quarantine.list() == []
+        assert await memory.inbox.quarantine.list(rejected=True) == []
 
 
 async def test_earlier_messages_go_out_as_context_and_are_read_once() -> None:

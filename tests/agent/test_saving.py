@@ -146,7 +146,7 @@ async def test_rendered_blocks_are_not_read_for_facts() -> None:
             call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
             await saved(agent, [*loaded, call, tool("I live in Paris.")])
         assert [item for item in model.prompts[-1].content.split() if "Oslo" in item or "Rome" in item] == []
-        assert await memory.inbox.quarantine.list() == ()
+        assert await memory.inbox.quarantine.list() == []
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
 
 

@@ -85,6 +85,21 @@ async def test_a_view_of_an_agents_scope_is_told_of_that_scope_alone(memory: Mem
     assert "Oslo" not in told.block.text
 
 
+async def test_the_inbox_shows_a_page_of_what_waits_and_counts_the_rest(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, quarantine = Browser(memory), memory.inbox.quarantine
+    await memory.remember([Message(content=f"Door {number} is red.", role="tool") for number in range(5)])
+    waiting = [record.id for record in await quarantine.list()]
+    assert ((await browser.inbox()).left_out, len((await browser.inbox()).waiting)) == (0, len(waiting))
+    monkeypatch.setattr("factmem.browse.browser._MOST_WAITING", 2)
+    await quarantine.reject(*waiting[-3:])
+    page = await browser.inbox()
+    assert [record.id for record in page.waiting] == waiting[:2]
+    assert [record.id for record in page.rejected] == waiting[:-3:-1]
+    assert page.left_out == len(waiting) - 5
+
+
 async def test_the_mark_changes_with_every_change_and_only_then(memory: Memory) -> None:
     browser = Browser(memory)
     seen = [await browser.mark()]

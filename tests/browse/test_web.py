@@ -520,7 +520,7 @@ async def test_a_moved_record_is_shown_at_its_new_address(client: httpx.AsyncCli
 async def test_quarantined_words_are_let_in_or_turned_away(client: httpx.AsyncClient, memory: Memory) -> None:
     (waiting,) = await memory.inbox.quarantine.list()
     await sent(client, "/inbox/reject", id=waiting.id, reason="hearsay")
-    assert await memory.inbox.quarantine.list() == ()
+    assert await memory.inbox.quarantine.list() == []
     await sent(client, "/inbox/accept", id=waiting.id)
     assert waiting.value in [record.value for record in await memory.list_records(concepts=["statement"])]
     nothing = await sent(client, "/inbox/accept")

@@ -68,7 +68,7 @@ def test_show_finds_retracted_and_quarantined_records(cli: CommandLine, tmp_path
     page = tmp_path / "page.jsonl"
     page.write_text('{"role": "tool", "content": "The palace has 900 seats."}\n')
     cli.data("ingest", str(page))
-    (quarantined,) = cli.data("quarantine", "list")
+    (quarantined,) = cli.data("quarantine", "list")["records"]
     assert cli.data("show", quarantined["id"])["record"]["state"] == "quarantined"
 
 

@@ -341,7 +341,7 @@ def test_the_quarantined_is_accepted_or_rejected(cli: CommandLine, talk: Talk) -
     said = ["The venue moved to the palace.", "The venue burnt down."]
     cli.data("ingest", str(talk("What does the page say?", *said, roles=["user", "tool", "tool"])))
     assert cli.data("info")["quarantined"] == 2
-    moved, burnt = cli.data("quarantine", "list")
+    moved, burnt = cli.data("quarantine", "list")["records"]
     assert [moved["origin"], moved["value"], burnt["value"]] == ["tool", *said]
     assert "tool  The venue moved to the palace." in cli.run("quarantine", "list").out
     (change,) = cli.data("quarantine", "accept", moved["id"], "--reason", "I looked")
@@ -357,17 +357,21 @@ def test_many_quarantined_are_decided_at_once_by_filters(cli: CommandLine, talk:
     done = cli.run("ingest", str(talk("What does it say?", *said, roles=["user", *["tool"] * 4])))
     assert "quarantine list" in done.err
     halls = ("--pattern", "^Hall")
-    assert [waiting["value"] for waiting in cli.data("quarantine", "list", *halls)] == said[:3]
-    assert {waiting["quarantine_reason"] for waiting in cli.data("quarantine", "list")} == {"from a tool"}
+    assert [waiting["value"] for waiting in cli.data("quarantine", "list", *halls)["records"]] == said[:3]
+    first = cli.data("quarantine", "list", "--limit", "3")
+    rest = cli.data("quarantine", "list", "--limit", "3", "--page", first["next_page"])
+    assert ([waiting["value"] for waiting in rest["records"]], rest["next_page"]) == (said[3:], None)
+    assert f"There is more: --page {first['next_page']}" in cli.run("quarantine", "list", "--limit", "3").out
+    assert {waiting["quarantine_reason"] for waiting in first["records"]} == {"from a tool"}
     assert cli.data("info")["reasons"] == {"from a tool": 4}
     assert "waits: from a tool" in cli.run("quarantine", "list").out
     assert "add --all" in cli.error("quarantine", "accept", *halls)["message"]
-    one = cli.data("quarantine", "list")[0]["id"]
+    one = first["records"][0]["id"]
     assert "not both" in cli.error("quarantine", "accept", one, "--all")["message"]
     accepted = cli.data("quarantine", "accept", "--all", *halls)
     assert [change["record"]["value"] for change in accepted] == said[:3]
     assert len(cli.data("quarantine", "reject", "--all", "--reason", "rumours")) == 1
-    assert cli.data("quarantine", "list") == []
+    assert cli.data("quarantine", "list")["records"] == []
     assert cli.data("quarantine", "reject", "--all") == []
 
 

@@ -122,7 +122,7 @@ async def test_a_flagged_item_is_audited_and_shown_to_no_agent() -> None:
         run = agents.for_run()
 
         async def listed(memory: Memory) -> list[FactRecord[Any]]:
-            assert await memory.inbox.quarantine.list() == ()
+            assert await memory.inbox.quarantine.list() == []
             return await memory.list_records()
 
         flagged = [record for record in await run.held.use(listed) if record.details.flags]

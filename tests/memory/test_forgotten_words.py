@@ -125,7 +125,7 @@ async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(
     preview = await memory.forget(planted.id, dry_run=True)
     assert [record.value for record in preview] == [999]
     assert (await memory.forget(planted.id)).erased == 1
-    assert await memory.inbox.quarantine.list(rejected=rejected) == ()
+    assert await memory.inbox.quarantine.list(rejected=rejected) == []
     assert not_none(await memory.load(SEATS)).value == 40
 
 

@@ -107,7 +107,7 @@ async def test_a_reset_for_all_users_erases_everything(tmp_path: Path) -> None:
         erased = await memory.admin.reset(all_users=True)
         assert {record.value for record in erased} >= {"Ouagadougou", "I adore ranunculus flowers."}
         assert await nora.list_records() == []
-        assert await nora.inbox.quarantine.list() == ()
+        assert await nora.inbox.quarantine.list() == []
         assert (await verify_erased(provider, traces)).clean
         with pytest.raises(InvalidDataError, match="their own private facts"):
             await nora.admin.reset(all_users=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from typing import Any
 
 import pytest
 
-from factmem import ChangeKind, Memory, SingleFact
+from factmem import ChangeKind, Memory, Message, SingleFact
 from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.records import AssertionState
@@ -33,6 +34,36 @@ async def test_quarantined_assertions_are_filtered_as_records_are(memory: Memory
         await memory.inbox.quarantine.list(scop="/product/rome")  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("rejected", [False, True], ids=["waiting", "rejected"])
+async def test_the_quarantine_is_listed_page_by_page(memory: Memory, rejected: bool, descending: bool) -> None:
+    """Entries that were accepted, and retracted since, are passed over, whatever they take of a page."""
+    quarantine = memory.inbox.quarantine
+    await memory.remember([Message(content=f"Door {number} is red.", role="tool") for number in range(30)])
+    ids = [record.id for record in await quarantine.list()]
+    await quarantine.reject(*ids[::2])
+    await memory.retract(*(change.record.id for change in await quarantine.accept(*ids[:20])))
+    listed = partial(quarantine.list, rejected=rejected, descending=descending)
+    whole = [record.value for record in await listed()]
+    expected = [f"Door {number} is red." for number in range(20 if rejected else 21, 30, 2)]
+    assert whole == (expected[::-1] if descending else expected)
+    paged, page = [], None
+    while True:
+        found = await listed(limit=2, page=page)
+        paged += [record.value for record in found]
+        if (page := found.next_page) is None:
+            break
+        await quarantine.accept(found[-1].id)  # what leaves the listing does not shift its pages
+    assert paged == whole
+    assert (await listed(limit=9)).next_page is None
+
+
+@pytest.mark.parametrize("wrong", [{"limit": 0}, {"limit": "2"}, {"page": "x"}, {"page": 7}, {"page": "9" * 30}])
+async def test_a_page_that_there_is_not_is_refused(memory: Memory, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDataError):
+        await memory.inbox.quarantine.list(**wrong)
+
+
 @pytest.mark.parametrize("value", ["Rome", None])
 async def test_an_untrusted_update_can_be_rejected_and_undone(memory: Memory, value: str | None) -> None:
     (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
@@ -42,7 +73,7 @@ async def test_an_untrusted_update_can_be_rejected_and_undone(memory: Memory, va
     assert [(item.value, item.importance) for item in await memory.list_records()] == [("Oslo", 0.5)]
     assert (change.kind, undone.kind) == (ChangeKind.UNCHANGED, ChangeKind.UNCHANGED)
     assert undone.record.state is AssertionState.RETRACTED
-    assert await memory.inbox.quarantine.list() == ()
+    assert await memory.inbox.quarantine.list() == []
     with pytest.raises(RecordNotFoundError, match="taken back"):
         await memory.undo([change])
 

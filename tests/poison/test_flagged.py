@@ -85,7 +85,7 @@ async def test_what_was_let_in_stays_in_when_it_is_changed(memory: Memory) -> No
     (change,) = await memory.inbox.quarantine.accept(apart.id)
     await memory.update(change.record.id, importance=0.9)
     assert (await memory.get(change.record.id)).importance == 0.9
-    assert await memory.inbox.quarantine.list() == ()
+    assert await memory.inbox.quarantine.list() == []
 
 
 async def test_an_entry_of_another_type_than_the_facts_is_named_when_it_is_accepted(memory: Memory) -> None:

@@ -213,7 +213,7 @@ async def test_what_the_user_said_may_be_written_down(way: str, tmp_path: Path) 
     said = "I live in Bergen, in the house beside the harbour."
     async with opened() as memory:
         await WAYS[way](memory, said, "user", "The user lives in Bergen, beside the harbour.", tmp_path)
-        assert await memory.inbox.quarantine.list() == ()
+        assert await memory.inbox.quarantine.list() == []
         assert any("Bergen" in str(record.value) for record in await memory.list_records())
 
 

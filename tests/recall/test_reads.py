@@ -18,7 +18,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, SingleFact, open_provider
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, MemoryScope, Message, SingleFact, open_provider
 from factmem.abc.capabilities import KeepsLog
 from factmem.errors import EmbedderMismatchError, StoreUnavailableError
 from factmem.recall import queries, ranking
@@ -28,6 +28,7 @@ from factmem.records import Recorded
 from factmem.short_work import at_once, may_wait
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
+from tests.memory.test_verification import CITY, Finding, told
 
 
 class Counting(SqliteVecMemoryProvider):
@@ -74,6 +75,57 @@ async def test_an_update_reads_no_records_of_other_values(provider: Counting) ->
         provider.counts.clear()
         await memory.update(record.record.id, value="a new value")
     assert provider.counts["assertions"] <= 5
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject", "forget"])
+async def test_a_decision_about_one_entry_of_the_quarantine_reads_no_others(provider: Counting, decision: str) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([Message(content=f"Door {number} is red.", role="tool") for number in range(200)])
+        waiting = [record.id for record in await memory.inbox.quarantine.list()]
+        assert len(waiting) == 200
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        decide = memory.forget if decision == "forget" else getattr(memory.inbox.quarantine, decision)
+        provider.counts.clear()
+        await decide(waiting[7])
+        assert 0 < provider.counts["assertions"] <= 5
+        assert await memory.inbox.quarantine.count() == 199
+
+
+@pytest.mark.parametrize("rejected", [False, True], ids=["waiting", "rejected"])
+async def test_a_page_of_the_quarantine_reads_what_stands_on_it(provider: Counting, rejected: bool) -> None:
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([Message(content=f"Door {number} is red.", role="tool") for number in range(200)])
+        if rejected:
+            await memory.inbox.quarantine.reject(*(record.id for record in await memory.inbox.quarantine.list()))
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        provider.counts.clear()
+        page = await memory.inbox.quarantine.list(rejected=rejected, limit=5, descending=True)
+        assert [record.value for record in page] == [f"Door {number} is red." for number in range(199, 194, -1)]
+        assert provider.counts["assertions"] <= 6
+
+
+async def test_a_doubted_finding_reads_nothing_of_what_waits_elsewhere(provider: Counting) -> None:
+    doors = [Message(content=f"Door {number} is red.", role="tool") for number in range(200)]
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember(doors, scope="/product/doors")
+    finding = Finding(CITY, ("Oslo",))
+    async with Memory(provider, embedder=HashEmbedder(), detector=finding, verifier=False, concepts=[CITY]) as memory:
+        provider.counts.clear()
+        assert len((await told(memory)).waiting) == 1
+        assert provider.counts["assertions"] <= 5
+
+
+async def test_an_import_of_known_facts_reads_those_that_wait(provider: Counting, tmp_path: Path) -> None:
+    file = tmp_path / "facts.jsonl"
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.remember_many([f"amber {number}" for number in range(200)])
+        await memory.remember([Message(content=f"Door {number} is red.", role="tool") for number in range(3)])
+        await memory.admin.export(file)
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        provider.counts.clear()
+        receipt = await memory.admin.import_(file)
+        assert (receipt.imported, receipt.quarantined) == (0, 3)
+        assert provider.counts["assertions"] <= 3
 
 
 def test_rows_that_score_alike_and_lie_together_are_not_all_candidates() -> None:

@@ -130,7 +130,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
         ]
     ),
     "dead-letters list": Reads([Way(_ran(["dead-letters", "list"]), Shows.LETTERS, whole=True)]),
-    "quarantine list": Reads([Way(_ran(["quarantine", "list"]), Shows.APART, whole=True)]),
+    "quarantine list": Reads([Way(_ran(["quarantine", "list", "-n", "999"]), Shows.APART, whole=True)]),
     "save": Writes([Way(_ran(["save", "home", MARK], ["save", "home", "7", "--type", "int"]), Shows.KEPT)]),
     "update": Writes([Way(_with_ids("update", "--value", f'"{MARK}"'), Shows.KEPT)]),
     "undo": Writes([Way(_with_ids("undo"), Shows.KEPT)]),

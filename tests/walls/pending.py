@@ -20,10 +20,21 @@ def _letters(asked: Asked) -> list[str]:
     return [f"job-{plant.token}" for plant in asked.filled.world.plants]
 
 
+async def _pages(asked: Asked) -> object:
+    found, page = [], None
+    while True:
+        listed = await asked.memory.inbox.quarantine.list(page=page, limit=2, descending=True)
+        found.append(listed)
+        page = listed.next_page
+        if page is None:
+            return found
+
+
 QUARANTINE: Final[Mapping[str, Door]] = {
     "list": Reads(
         [
             Way(lambda asked: asked.memory.inbox.quarantine.list(), Shows.APART, whole=True),
+            Way(_pages, Shows.APART, whole=True),
             Way(lambda asked: asked.memory.inbox.quarantine.list(rejected=True), Shows.REJECTED, whole=True),
         ]
     ),

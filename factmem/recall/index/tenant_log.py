@@ -108,10 +108,9 @@ class TenantLog:
         """Return the log, or a part of it, without erased assertions."""
         if part is None:
             return [*self._in_full(range(len(self._columns))), *self._changes]
-        rows = rows_of(self._columns, part, self.documents).tolist()
-        inside = set(rows)
-        pairs = zip(self._changes, self._changed["row"].tolist(), strict=True)
-        return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]
+        rows = rows_of(self._columns, part, self.documents)
+        changes = np.flatnonzero(among(self._changed["row"], rows)).tolist()
+        return [*self._in_full(rows.tolist()), *(self._changes[change] for change in changes)]
 
     def actions(self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None) -> dict[int, int]:
         """Return the actions on the assertions of a part: the number of the assertion by the number of the action.

@@ -109,7 +109,7 @@ def test_crewais_own_memory_recalls_flagged_records_and_agents_of_factmem_do_not
     assert "previous instructions" not in seen
 
     async def listed(opened: Memory) -> list[FactRecord[Any]]:
-        assert await opened.inbox.quarantine.list() == ()
+        assert await opened.inbox.quarantine.list() == []
         return await opened.list_records()
 
     flagged = [item for item in memory.for_run().held.use_blocking(listed) if item.details.flags]
