@@ -76,11 +76,9 @@ async def undo_last(memory: Memory, id: str, *, reason: str | None = None) -> Se
     """
     revisions = await memory.history(id)
     current = [record for record in revisions if record.state is AssertionState.ACTIVE]
-    if not current:
-        return await memory.restore(id, reason=reason)
     newest = max(revisions, key=lambda record: record.revision)
-    if newest.state is AssertionState.RETRACTED:  # by an undo
-        return [await memory.rollback(newest, reason=reason)]
+    if not current or newest.state is AssertionState.RETRACTED:  # by an undo or a rollback
+        return await memory.restore(id, reason=reason)
     earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
     if not earlier:
         return await memory.retract(id, reason=reason)
