@@ -41,11 +41,9 @@ class Change:
     kind: ChangeKind
     record: FactRecord[Any]
     previous: FactRecord[Any] | None = None
-    states_before: Mapping[int, AssertionState] = attrs.field(eq=False)
-
-    @states_before.default
-    def _new(self) -> Mapping[int, AssertionState]:
-        return {self.record.revision: AssertionState.RETRACTED}
+    states_before: Mapping[int, AssertionState] = attrs.field(
+        default=attrs.Factory(lambda self: {self.record.revision: AssertionState.RETRACTED}, takes_self=True), eq=False
+    )
 
     def __repr__(self) -> str:
         previous = f", previous={self.previous!r}" if self.previous else ""
