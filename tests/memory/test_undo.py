@@ -113,6 +113,22 @@ async def test_an_undone_retraction_leaves_the_value_that_was_said_since(
         assert not_none(await memory.load(SEATS)).value == 14
 
 
+async def test_undoing_a_new_record_takes_its_later_updates_with_it(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        kept = await memory.remember("The mill seats 12.")
+        updates = [await memory.update(kept[0].id, value=f"The mill seats {seats}.") for seats in (14, 16)]
+        undone = await memory.undo(kept.changes)
+        assert await statements(memory) == []
+        with pytest.raises(RecordNotFoundError):
+            await memory.undo(updates)
+        await memory.undo(undone)
+        assert await statements(memory) == ["The mill seats 16."]
+        await memory.undo([*kept.changes, *updates])
+        assert await statements(memory) == []
+
+
 async def test_a_rollback_that_changed_nothing_leaves_nothing_to_undo(
     provider: AgentMemoryProvider, clock: FakeClock
 ) -> None:
