@@ -75,12 +75,9 @@ async def undo_last(memory: Memory, id: str, *, reason: str | None = None) -> Se
         RecordNotFoundError: No visible record has this id, or it was never accepted from quarantine.
     """
     revisions = await memory.history(id)
-    current = [record for record in revisions if record.state is AssertionState.ACTIVE]
-    if not current:
+    states = [record.state for record in sorted(revisions, key=lambda record: record.revision)]
+    if AssertionState.ACTIVE not in states or states[-1] is AssertionState.RETRACTED:  # by an undo or a rollback
         return await memory.restore(id, reason=reason)
-    newest = max(revisions, key=lambda record: record.revision)
-    if newest.state is AssertionState.RETRACTED:  # by an undo
-        return [await memory.rollback(newest, reason=reason)]
     earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
     if not earlier:
         return await memory.retract(id, reason=reason)

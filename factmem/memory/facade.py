@@ -989,6 +989,9 @@ class Memory:
             record_ids: Ids of the records.
             reason: The reason, for the audit trail.
 
+        Returns:
+            The changes: CREATED, or UNCHANGED where a newer value stands.
+
         Raises:
             RecordNotFoundError: Nothing visible of one of them is retracted or removed, or it has expired, or another
                 record has its value by now. None was restored.
@@ -1020,22 +1023,26 @@ class Memory:
         return await self._writer.rollback(revision, reason)
 
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
-        """Revert changes, the last one first: those of a `Remembered`, for example, or of a rollback.
+        """Revert changes in one transaction: those of a `Remembered`, for example, or of a rollback.
 
-        Created records are retracted, updated ones rolled back, deleted ones restored. What was accepted or rejected in
-        the quarantine waits again. Later changes of the same records are reverted with them.
+        Every revision returns to the state that it had before the change (`Change.states_before`). A new one is
+        retracted, with the later ones of its record in its place. What was accepted or rejected in the quarantine waits
+        again.
 
         Args:
             changes: The changes, in the order made.
             reason: The reason, for the audit trail.
 
         Returns:
-            The changes made, in their order; undoing these repeats the original changes.
+            The changes made, that of the last one first; undoing these repeats the original changes. A change is
+            UNCHANGED if it shows in the history alone.
 
         Raises:
             InvalidDataError: It is not a list of changes.
-            RecordNotFoundError: One of them is undone already, or its record was erased. Changes after it are
-                reverted by then, except created or deleted ones directly beside it: these are reverted all or none.
+            RecordNotFoundError: One of them is undone already, or its record was erased; none was reverted.
+            StateConflictError: Later words that wait for a model would have to be retracted, or another writer changed
+                a record meanwhile; none was reverted.
+            CapabilityError: The provider keeps no history.
         """
         return await self._writer.undo(changes, reason)
 

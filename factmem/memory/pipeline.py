@@ -14,7 +14,7 @@ from anyio import to_thread
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.detector import DropReason
 from factmem.abc.observer import Operation
-from factmem.changes import Change, ChangeKind, changes_between
+from factmem.changes import Change, ChangeKind, changed_states, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
@@ -485,11 +485,9 @@ class Pipeline(WritingPart):
         log = await self._of_everybody.log(LogPart(record_ids=records, related=True))
         earlier = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in ids]
 
-        def changed() -> tuple[Change, ...]:
-            before, after = fold(earlier, self._context.moment), fold(log, self._context.moment)
-            return tuple(changes_between(before, after, self._context.concepts))
-
-        return await in_time(changed, len(log))
+        changed = functools.partial(_changed, earlier, log, self._context.moment, self._context.concepts)
+        _, changes = await in_time(changed, len(log))
+        return tuple(changes)
 
     async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
@@ -566,7 +564,9 @@ class Pipeline(WritingPart):
         await self._check_not_forgotten(found)
         places = {item.assertion.place.key for read in found for item in read.candidates}
         if any(item.ends for read in found for item in read.candidates):
-            found = _without_vain_ends(found, await self._rows(places, ()))
+            log = await self._log_of(places)
+            rows = await in_time(lambda: fold(log, self._context.moment), len(log))
+            found = _without_vain_ends(found, rows)
         candidates = await self._candidates(found)
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
         if planned.refuses_wishes:
@@ -590,7 +590,7 @@ class Pipeline(WritingPart):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
         beside = {it.record_id for it in words.values() if it.assertion.place.key not in places}
-        before = await self._rows(places, beside, without=words.keys())
+        before = await self._log_beside(places, beside, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
@@ -599,10 +599,10 @@ class Pipeline(WritingPart):
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)
-        after = await self._rows(places, beside)
+        log = await self._log_beside(places, beside)
         asked = {concept.keyword: concept for item in found for concept in item.unit.job.request.concepts}
         concepts = {**asked, **self._context.concepts}
-        changed = await to_thread.run_sync(changes_between, before, after, concepts)
+        after, changed = await to_thread.run_sync(_changed, before, log, self._context.moment, concepts)
         apart = _quarantined_by(statements, receipts, words)
         if apart:
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
@@ -711,15 +711,14 @@ class Pipeline(WritingPart):
         details = attrs.evolve(said.details, expires_at=expiry)
         return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
 
-    async def _rows(
+    async def _log_beside(
         self, places: set[tuple[Any, ...]], records: Collection[str], *, without: Collection[str] = ()
-    ) -> list[Current]:
-        """Return the current, visible records of some places, and some records elsewhere."""
+    ) -> list[LogEntry]:
+        """Return the visible log of some places, and of some records elsewhere."""
         log = await self._log_of(places)
         if records:
             log += await self._of_everybody.log(LogPart(record_ids=records, related=True))
-        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
-        return await in_time(lambda: fold(kept, self._context.moment), len(kept))
+        return [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
 
 
 class PipelinePart(WritingPart):
@@ -728,6 +727,14 @@ class PipelinePart(WritingPart):
     @functools.cached_property
     def _pipeline(self) -> Pipeline:
         return Pipeline(self._context, self._backend)
+
+
+def _changed(
+    before: Sequence[LogEntry], log: Sequence[LogEntry], moment: Moment, concepts: Mapping[str, Concept[Any, Any]]
+) -> tuple[list[Current], list[Change]]:
+    """Return what is current in a log, and the changes since an earlier one."""
+    after = fold(log, moment)
+    return after, changes_between(fold(before, moment), after, concepts, changed_states(before, log))
 
 
 def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:

@@ -124,6 +124,7 @@ class Quarantine(WritingPart):
                 kind=kinds[entry.id] if believed else ChangeKind.DELETED,
                 record=self._accepted(entry, kinds[entry.id]) if believed else self._record(entry, state),
                 previous=self._record(entry, AssertionState.QUARANTINED),
+                states_before={entry.seq: AssertionState.QUARANTINED},
             )
             for entry in chosen
         )

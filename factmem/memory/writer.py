@@ -16,7 +16,7 @@ from anyio import to_thread
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
-from factmem.changes import Change, ChangeKind, changes_between
+from factmem.changes import Change, ChangeKind, change_of, changed_states, changes_between
 from factmem.details import FactDetails, MetadataMerge, Origin, merged_metadata
 from factmem.error_hints import kind_of
 from factmem.errors import (
@@ -40,6 +40,7 @@ from factmem.fold import (
     fold,
     has_expired,
     record_key,
+    revisions,
     states_of,
 )
 from factmem.legal_names import folded_keyword
@@ -66,8 +67,10 @@ from factmem.records import (
     Place,
     Recorded,
     StateChange,
+    as_kept_apart,
     assertions_of,
     record_of,
+    shown_record,
 )
 from factmem.scopes import MemoryScope
 from factmem.shapes import check_fits
@@ -115,12 +118,8 @@ def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
     return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
 
 
-def _rollback(
-    log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
-) -> tuple[list[StateRequest], Current | None, Current]:
+def _rollback(log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None) -> list[StateRequest]:
     """Return the changes of state that make a revision current: what stands before it is retracted, of any origin.
-
-    Its record as it is before and after them is returned as well.
 
     Args:
         log: Log that the viewer may see.
@@ -136,22 +135,94 @@ def _rollback(
         raise RecordNotFoundError("the revision has expired: save its value anew")
     states = states_of(log)
     reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
-    requests = [
-        _request(item, states[item.id], AssertionState.RETRACTED, reason)
+    retracted = AssertionState.RETRACTED
+    requests = [_request(item, states[item.id], retracted, reason) for item in _above(target, log, states)]
+    if not target.assertion.counts(states[target.id]):
+        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
+    _check_current([target.record_id], _changed_log(log, requests, moment), moment)
+    return requests
+
+
+def _above(target: Recorded, log: Iterable[LogEntry], states: Mapping[str, AssertionState]) -> list[Recorded]:
+    """Return the revisions that count and decide before another one of their record.
+
+    Raises:
+        StateConflictError: One of them waits for a model.
+    """
+    found = [
+        item
         for item in log
         if isinstance(item, Recorded)
         and record_key(item) == record_key(target)
         and deciding_order(item) > deciding_order(target)
         and item.assertion.counts(states[item.id])
     ]
-    if any(request.expected is AssertionState.PENDING for request in requests):
+    if any(states[item.id] is AssertionState.PENDING for item in found):
         raise StateConflictError("words said since then wait for a model: let them be read before")
-    if not target.assertion.counts(states[target.id]):
-        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
-    after = _current_of(_changed_log(log, requests, moment), target, moment)
-    if after is None:
-        raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
-    return requests, _current_of(log, target, moment), after
+    return found
+
+
+def _undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason: str | None) -> list[StateRequest]:
+    """Return the changes of state that revert changes of records.
+
+    What decides before a new revision goes with it, unless the revision changed nothing.
+
+    Args:
+        log: Log that the viewer may see.
+        last_first: Changes to revert, the last one first.
+        reason: Reason, for the audit trail.
+
+    Raises:
+        RecordNotFoundError: One of them is undone already, or its record was erased.
+        StateConflictError: Words that wait for a model would have to be retracted.
+    """
+    present, logs = states_of(log), by_record(log)
+    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
+    states = dict(present)
+    for change in last_first:
+        ids = {change.record.id, (change.previous or change.record).id}
+        named = [(entries[number], state) for number, state in change.states_before.items() if number in entries]
+        named = [(entry, state) for entry, state in named if not ids.isdisjoint((entry.id, entry.record_id))]
+        if change.states_before and all(states[entry.id] is state for entry, state in named):
+            raise RecordNotFoundError("one of the changes is undone already, or its record was erased")
+        for entry, state in named:
+            states[entry.id] = state
+            if state is AssertionState.RETRACTED and change.kind is not ChangeKind.UNCHANGED:
+                states |= {above.id: state for above in _above(entry, logs[entry.record_id], states)}
+    return [
+        _request(entry, present[entry.id], states[entry.id], reason)
+        for entry in entries.values()
+        if states[entry.id] is not present[entry.id]
+    ]
+
+
+def _in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequence[LogEntry]) -> list[Change]:
+    """Return the changes that reverting others made, in the order of these; both records of a move are one change."""
+    record_ids = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
+    done = list[Change]()
+    for change in reverted:
+        shown = (change.record, change.previous or change.record)
+        left, back = (made.pop(record_ids.get(record.id, record.id), None) for record in shown)
+        if left and back and (left.kind, back.kind) == (ChangeKind.DELETED, ChangeKind.CREATED):
+            states = {**left.states_before, **back.states_before}
+            back = attrs.evolve(back, kind=ChangeKind.UPDATED, previous=left.record, states_before=states)
+            left = None
+        done += filter(None, (left, back))
+    return done
+
+
+def _check_current(record_ids: Collection[str], log: Sequence[LogEntry], moment: Moment) -> None:
+    """Check that records are current by a log.
+
+    Raises:
+        RecordNotFoundError: One is not.
+    """
+    current = {row.recorded.record_id for row in fold(log, moment)}
+    if missing := sum(id not in current for id in record_ids):
+        raise RecordNotFoundError(
+            f"{missing} of the records would still not be current: they have expired, or another record "
+            "has their value by now; save them anew"
+        )
 
 
 def _restore_requests(
@@ -188,12 +259,7 @@ def _restore_requests(
     if missing:
         raise RecordNotFoundError(f"{missing} of the records have nothing that is retracted or removed: see history()")
     requests = [*removals, *restored]
-    current = {row.recorded.record_id for row in fold(_changed_log(log, requests, moment), moment)}
-    if missing := sum(id not in current for id in record_ids):
-        raise RecordNotFoundError(
-            f"{missing} of the records would still not be current: they have expired, or another record "
-            "has their value by now; save them anew"
-        )
+    _check_current(record_ids, _changed_log(log, requests, moment), moment)
     return requests
 
 
@@ -258,19 +324,37 @@ def _changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], mome
     ]
 
 
-def _current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
-    """Return the present state of the record of a revision, or None."""
-    track = [
-        entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
-    ]
-    return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)
+def _changes_by(
+    requests: Sequence[StateRequest], log: Sequence[LogEntry], moment: Moment, concepts: Mapping[str, Concept[Any, Any]]
+) -> dict[str, Change]:
+    """Return the changes of records that changes of state make, by record id.
+
+    Args:
+        requests: Changes of state.
+        log: Log before them.
+        moment: The present.
+        concepts: Declared concepts by keyword.
+    """
+    later = _changed_log(log, requests, moment)
+    before, after = ({row.recorded.record_id: row for row in fold(entries, moment)} for entries in (log, later))
+    became = {entry.seq: (entry, state) for entry, state in revisions(later, moment)}
+
+    def unchanged(stays: Current | None, states: Mapping[int, AssertionState]) -> Change:
+        entry, state = became[max(states)]
+        words = state is AssertionState.QUARANTINED
+        record = as_kept_apart(entry, state, concepts) if words else shown_record(entry, concepts, state=state)
+        previous = None if stays is None else hydrate(stays, concepts)
+        return Change(kind=ChangeKind.UNCHANGED, record=record, previous=previous, states_before=states)
+
+    return {
+        id: change_of(before.get(id), after.get(id), concepts, states) or unchanged(before.get(id), states)
+        for id, states in changed_states(log, later).items()
+    }
 
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
 
 _MOST_LOGGED: Final = 10
-
-_INVERSE: Final = {ChangeKind.CREATED: ChangeKind.DELETED, ChangeKind.DELETED: ChangeKind.CREATED}
 
 _UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 
@@ -448,11 +532,16 @@ class Writer(ReadingPart):
         if (await self.screening()).screened(moved).state is not AssertionState.ACTIVE:
             raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
         await self._check_free(moved, previous.id)
-        leaving = await self._leaving(previous.id, "moved to another scope")  # which one, not all readers may know
+        reason = "moved to another scope"  # which one, not all readers may know
+        leaving, log = await self._retraction([previous.id], reason)
+        if any(request.expected is AssertionState.PENDING for request in leaving):
+            raise StateConflictError("the record waits for a model: move it once the model has read it")
         (vector,) = await self.vectors([moved])
-        receipts = await self._admitted([*leaving, Append(assertion=moved, vector=vector)])
-        record = record_of(receipts[0].recorded, previous.concept, state=AssertionState.ACTIVE)
-        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+        (receipt,) = await self._admitted([*leaving, Append(assertion=moved, vector=vector)])
+        record = record_of(receipt.recorded, previous.concept, state=AssertionState.ACTIVE)
+        left = changed_states(log, _changed_log(log, leaving, self._context.moment))[previous.id]
+        before = {**left, record.revision: AssertionState.RETRACTED}
+        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous, states_before=before)
 
     async def _check_free(self, said: Assertion, record_id: str) -> None:
         """Check that no other current record stands where a record is to be: equal values of a MULTIPLE are one record.
@@ -477,28 +566,15 @@ class Writer(ReadingPart):
                 found = "the scope holds a record" if single else "this is the value of another record"
                 raise StateConflictError(f"{found} of this concept already: update or retract that one")
 
-    async def _leaving(self, record_id: str, reason: str | None) -> list[StateRequest]:
-        """Return the changes of state that retract a record, to be made together with others.
-
-        Raises:
-            RecordNotFoundError: No record that is current and visible has this id.
-            StateConflictError: It waits for a model.
-        """
-        await self._reader.current([record_id])
-        entries = await self._of_records([record_id], await self._reader.recorded_in(_COUNTING, [record_id]))
-        requests = await self._changes(entries, AssertionState.RETRACTED, reason)
-        if any(request.expected is AssertionState.PENDING for request in requests):
-            raise StateConflictError("the record waits for a model: move it once the model has read it")
-        return requests
-
-    async def _moved_back(self, record: FactRecord[Any], previous: FactRecord[Any], reason: str | None) -> Change:
-        """Undo a move: retract the record where it is, and restore it where it was, in one transaction."""
-        leaving = await self._leaving(record.id, reason)
-        log = await self._reader.log(LogPart(record_ids=[previous.id], related=True))
-        restoring = await to_thread.run_sync(_restore_requests, log, [previous.id], self._context.moment, reason)
-        await self.commit([*leaving, *restoring])
-        (restored,) = await self._reader.current([previous.id])
-        return Change(kind=ChangeKind.UPDATED, record=restored, previous=record)
+    async def _retraction(
+        self, record_ids: Collection[str], reason: str | None
+    ) -> tuple[list[StateRequest], list[LogEntry]]:
+        """Return the changes of state that retract records, and the log of these."""
+        log = await self._reader.log(LogPart(record_ids=record_ids))
+        states, retracted = states_of(log), AssertionState.RETRACTED
+        entries = [entry for entry in log if isinstance(entry, Recorded) and states[entry.id] in _COUNTING]
+        requests = [_request(entry, states[entry.id], retracted, reason) for entry in entries]
+        return requests, log
 
     def _updated_expiry(self, present: dt.datetime | None, given: Updates) -> dt.datetime | None:
         expiry, ttl = given.get("expires_at"), given.get("ttl")
@@ -535,9 +611,8 @@ class Writer(ReadingPart):
         self._context.check_writable()
         self._backend.log()
         records = await self._reader.current(record_ids)
-        meant = await self._of_records(record_ids, await self._reader.recorded_in(_COUNTING, record_ids))
-        await self.change_states(meant, AssertionState.RETRACTED, reason)
-        return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
+        changes = await self._changed(*await self._retraction({record.id for record in records}, reason))
+        return tuple(changes[record.id] for record in records)
 
     async def restore(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.restore`."""
@@ -546,10 +621,8 @@ class Writer(ReadingPart):
         ids = ids_of(record_ids)
         log = await self._reader.log(LogPart(record_ids=ids, related=True))
         requests = await to_thread.run_sync(_restore_requests, log, ids, self._context.moment, reason)
-        if requests:
-            await self.commit(requests)
-        records = await self._reader.current(ids)
-        return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
+        changes = await self._changed(requests, log)
+        return tuple(changes[id] for id in ids)
 
     async def rollback(self, revision: int | FactRecord[Any], reason: str | None) -> Change:
         """See `Memory.rollback`."""
@@ -559,34 +632,29 @@ class Writer(ReadingPart):
         named = [number] if isinstance(number, int) else []
         log = await self._reader.log(LogPart(seqs=named, related=True))
         target = _revision_in(log, revision)
-        moment = self._context.moment
-        requests, before, after = await to_thread.run_sync(_rollback, log, target, moment, reason)
-        if requests:
-            await self.commit(requests)
-        return _change(before, after, self._context.concepts)
+        requests = await to_thread.run_sync(_rollback, log, target, self._context.moment, reason)
+        if change := (await self._changed(requests, log)).get(target.record_id):
+            return change
+        (record,) = await self._reader.current([target.record_id])
+        return Change(kind=ChangeKind.UNCHANGED, record=record, previous=record, states_before={})
 
     async def undo(self, changes: Iterable[Change], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.undo`."""
-        done: list[Change] = []
-        last_first = reversed(listed("changes", changes, Change))
-        kind: ChangeKind | None  # mypy does not infer it from a lambda
-        for kind, alike in itertools.groupby(
-            last_first, key=lambda change: None if change.is_decision else change.kind
-        ):
-            match kind:
-                case None:
-                    done += await self._undecided(list(alike), reason)
-                case ChangeKind.CREATED:
-                    done += await self._uncreated([change.record for change in alike], reason)
-                case ChangeKind.UPDATED:
-                    done += [await self._reverted(change, reason) for change in alike]
-                case ChangeKind.DELETED:
-                    done += await self.restore([change.record.id for change in alike], reason)
-                case ChangeKind.UNCHANGED:
-                    done += await self._unsaid(list(alike), reason)
-                case _:
-                    assert_never(kind)
-        return tuple(done)
+        self._context.check_writable()
+        self._backend.log()
+        last_first = listed("changes", changes, Change)[::-1]
+        numbers = {number for change in last_first for number in change.states_before}
+        log = await self._reader.log(LogPart(seqs=numbers, related=True))
+        requests = await to_thread.run_sync(_undo_requests, log, last_first, reason)
+        return tuple(_in_order_of(last_first, await self._changed(requests, log), log))
+
+    async def _changed(self, requests: Sequence[StateRequest], log: Sequence[LogEntry]) -> dict[str, Change]:
+        """Commit changes of state; return the changes of records that they make, by record id."""
+        moment, concepts = self._context.moment, self._context.concepts
+        changes = await to_thread.run_sync(_changes_by, requests, log, moment, concepts)
+        if requests:
+            await self.commit(requests)
+        return changes
 
     async def decide(
         self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
@@ -608,58 +676,6 @@ class Writer(ReadingPart):
             else ChangeKind.UNCHANGED
             for entry in entries
         }
-
-    async def _unsaid(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
-        """Reject or retract words that changed nothing."""
-        log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
-        states = states_of(log)
-        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-        words = [present.get(change.record.revision) for change in changes]
-        entries = [entry for entry in words if entry and states[entry.id] is not AssertionState.RETRACTED]
-        if len(entries) < len(changes):
-            raise RecordNotFoundError("words that changed nothing are taken back already, or were erased")
-        kinds = await self.decide(entries, AssertionState.RETRACTED, reason)
-        return [
-            Change(
-                kind=kinds[entry.id],
-                record=attrs.evolve(change.record, state=AssertionState.RETRACTED),
-                previous=change.previous,
-            )
-            for entry, change in zip(entries, changes, strict=True)
-        ]
-
-    async def _undecided(self, changes: Sequence[Change], reason: str | None) -> list[Change]:
-        """Give assertions the states that they had before somebody decided about them in the quarantine."""
-        log = await self._reader.log(LogPart(seqs=[change.record.revision for change in changes]))
-        states = states_of(log)
-        present = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-        requests, done = [], []
-        for change in changes:
-            entry, after, before = present.get(change.record.revision), change.record, change.previous
-            accepted = after.state in (AssertionState.ACTIVE, AssertionState.SUPERSEDED)
-            decided = AssertionState.ACTIVE if accepted else after.state
-            if entry is None or before is None or states[entry.id] is not decided:
-                raise RecordNotFoundError("a decision about the quarantine is undone already, or its record was erased")
-            requests.append(_request(entry, decided, before.state, reason))
-            kind = _INVERSE.get(change.kind, change.kind)
-            done.append(Change(kind=kind, record=before, previous=after))
-        await self.commit(requests)
-        return done
-
-    async def _uncreated(self, records: Sequence[FactRecord[Any]], reason: str | None) -> list[Change]:
-        """Retract created records; one that was there before, such as words said again, is as it was then."""
-        log = await self._reader.log(LogPart(record_ids=[record.id for record in records]))
-        states, made = states_of(log), {record.id: record.revision for record in records}
-        known = (entry for entry in log if isinstance(entry, Recorded) and entry.assertion.counts(states[entry.id]))
-        before = {entry.record_id: entry.seq for entry in known if entry.seq < made[entry.record_id]}
-        done = [await self.rollback(revision, reason) for revision in before.values()]
-        new = [id for id in made if id not in before]
-        return [*done, *(await self.retract(new, reason) if new else ())]
-
-    async def _reverted(self, change: Change, reason: str | None) -> Change:
-        if change.previous is not None and change.previous.id != change.record.id:
-            return await self._moved_back(change.record, change.previous, reason)
-        return await self.rollback(change.previous or change.record, reason)
 
     def lasting(self, details: FactDetails, ttl: dt.timedelta | None = None) -> FactDetails:
         """Return the details of a new assertion with its expiry."""
@@ -815,14 +831,6 @@ class Writer(ReadingPart):
             _log.warning("%d facts are kept without vectors for now: %s", len(assertions), error)
             return [None] * len(assertions)
 
-    async def _of_records(self, record_ids: Collection[str], entries: Sequence[Recorded]) -> list[Recorded]:
-        """Return the entries of some records; raise if one has none."""
-        wanted = set(record_ids)
-        meant = [entry for entry in entries if entry.record_id in wanted]
-        if missing := wanted - {entry.record_id for entry in meant}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that can be changed so")
-        return meant
-
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
         """Change the states of assertions; fail if another writer changes one of them meanwhile."""
         self._context.check_writable()
@@ -870,11 +878,3 @@ def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataM
     if metadata is None:
         raise StateConflictError("the record's metadata differs from the update's: read the record again")
     return metadata
-
-
-def _change(before: Current | None, after: Current, concepts: Mapping[str, Concept[Any, Any]]) -> Change:
-    record = hydrate(after, concepts)
-    if before is None:
-        return Change(kind=ChangeKind.CREATED, record=record)
-    kind = ChangeKind.UNCHANGED if before.recorded.id == after.recorded.id else ChangeKind.UPDATED
-    return Change(kind=kind, record=record, previous=hydrate(before, concepts))

@@ -144,6 +144,15 @@ def test_undo_takes_the_last_change_back_and_undone_again_repeats_it(cli: Comman
         assert cli.data("load", "seats")["value"] == expected
 
 
+def test_undo_of_a_rollback_brings_back_every_revision_that_it_retracted(cli: CommandLine) -> None:
+    for seats in ("80", "100", "120"):
+        id = saved(cli, "seats", seats)
+    before = cli.data("history", "seats")
+    cli.data("rollback", str(before[0]["revision"]))
+    cli.data("undo", id)
+    assert cli.data("history", "seats") == before
+
+
 def test_undo_of_a_new_record_retracts_it_and_of_a_retraction_restores_it(cli: CommandLine) -> None:
     id = saved(cli, "pet", "cat")
     cli.data("undo", id)

@@ -96,6 +96,18 @@ async def test_undo_moves_it_back_however_often_it_was_moved(memory: Memory) -> 
     assert (redone.record.id, await placed(memory)) == (there.record.id, {"Oslo": BETA})
 
 
+async def test_a_record_that_was_moved_there_and_back_is_undone_and_moved_again_at_once(memory: Memory) -> None:
+    record = await saved(memory)
+    there = await memory.update(record.id, scope=BETA)
+    back = await memory.update(there.record.id, scope=ALPHA, value="Bergen")
+    done = await memory.undo([there, back])
+    assert await placed(memory) == {"Oslo": ALPHA}
+    done = await memory.undo(done)
+    assert await placed(memory) == {"Bergen": ALPHA}
+    await memory.undo(done)
+    assert await placed(memory) == {"Oslo": ALPHA}
+
+
 async def test_a_rollback_restores_the_old_record_beside_the_moved_one(memory: Memory) -> None:
     record = await saved(memory)
     await memory.update(record.id, scope=BETA)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, Message
+from factmem import AgentMemoryProvider, Change, ChangeKind, Concept, Memory, Message, SingleFact
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action
@@ -23,6 +23,129 @@ SEATS = Concept.single("seats", "how many fit in", value_type=int)
 
 def opened(provider: AgentMemoryProvider, clock: FakeClock, judge: Deciding | None = None) -> Memory:
     return Memory(provider, concepts=[SEATS], embedder=HashEmbedder(), clock=clock, consolidator=judge)
+
+
+ALPHA = "/product/alpha"
+
+
+async def seats_of(memory: Memory) -> dict[str, Any]:
+    """Return the seats of each month, and the states of all revisions."""
+    months = {f"{month}": memory.view(as_of=dt.datetime(2023, month, 9, tzinfo=dt.UTC)) for month in (2, 4, 6)}
+    shown = {name: [record.value for record in await view.list_records()] for name, view in months.items()}
+    history = [(record.value, record.state, record.scope) for record in await memory.history(SEATS)]
+    return {**shown, "now": [record.value for record in await memory.list_records()], "history": history}
+
+
+async def _nothing(memory: Memory, id: str) -> None:
+    pass
+
+
+async def _retracted(memory: Memory, id: str) -> None:
+    await memory.retract(id)
+
+
+async def _retract(memory: Memory, id: str) -> Sequence[Change]:
+    return await memory.retract(id)
+
+
+async def _restore(memory: Memory, id: str) -> Sequence[Change]:
+    return await memory.restore(id)
+
+
+async def _roll_back(memory: Memory, id: str) -> Sequence[Change]:
+    return [await memory.rollback((await memory.history(id))[0])]
+
+
+async def _update(memory: Memory, id: str) -> Sequence[Change]:
+    return [await memory.update(id, value=4), await memory.update(id, importance=0.9)]
+
+
+async def _move(memory: Memory, id: str) -> Sequence[Change]:
+    return [await memory.update(id, scope="/product/beta")]
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        (_nothing, _retract),
+        (_nothing, _roll_back),
+        (_nothing, _update),
+        (_nothing, _move),
+        (_retracted, _restore),
+        (_retracted, _roll_back),
+    ],
+)
+async def test_an_undo_and_its_undo_bring_every_revision_back(
+    provider: AgentMemoryProvider,
+    clock: FakeClock,
+    before: Callable[[Memory, str], Awaitable[None]],
+    change: Callable[[Memory, str], Awaitable[Sequence[Change]]],
+) -> None:
+    """Both what holds now and what held in every month are as they were."""
+    async with opened(provider, clock) as memory:
+        for month, seats in ((1, 12), (3, 14), (5, 16)):
+            said_at = dt.datetime(2023, month, 9, tzinfo=dt.UTC)
+            (record,) = await memory.save(SingleFact(SEATS, seats, timestamp=said_at), scope=ALPHA)
+        await before(memory, record.id)
+        first = await seats_of(memory)
+        done = await change(memory, record.id)
+        second = await seats_of(memory)
+        assert second != first
+        for expected in (first, second, first):
+            done = await memory.undo(done)
+            seen = await seats_of(memory)
+            if expected is first:
+                assert [entry for entry in seen["history"] if entry in first["history"]] == first["history"]
+                seen["history"] = first["history"]  # beside it stands what was undone, retracted
+            assert seen == expected
+
+
+async def test_an_undone_retraction_leaves_the_value_that_was_said_since(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12, timestamp=clock()))
+        gone = await memory.retract(record.id)
+        clock.advance(dt.timedelta(days=1))
+        await memory.save(SingleFact(SEATS, 14, timestamp=clock()))
+        (change,) = await memory.undo(gone)
+        assert (change.kind, change.record.value, not_none(change.previous).value) == (ChangeKind.UNCHANGED, 12, 14)
+        assert not_none(await memory.load(SEATS)).value == 14
+
+
+async def test_undoing_a_new_record_takes_its_later_updates_with_it(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        kept = await memory.remember("The mill seats 12.")
+        updates = [await memory.update(kept[0].id, value=f"The mill seats {seats}.") for seats in (14, 16)]
+        undone = await memory.undo(kept.changes)
+        assert await statements(memory) == []
+        with pytest.raises(RecordNotFoundError):
+            await memory.undo(updates)
+        await memory.undo(undone)
+        assert await statements(memory) == ["The mill seats 16."]
+        await memory.undo([*kept.changes, *updates])
+        assert await statements(memory) == []
+
+
+async def test_a_rollback_that_changed_nothing_leaves_nothing_to_undo(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12, timestamp=clock()))
+        assert await memory.undo([await memory.rollback(record.revision)]) == ()
+        assert not_none(await memory.load(SEATS)).value == 12
+
+
+async def test_a_change_of_another_store_is_not_undone(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    """Revisions of two stores have the same numbers."""
+    async with opened(provider, clock) as memory, Memory("memory:", clock=clock) as other:
+        await memory.remember("The mill is old.")
+        kept = await other.remember("The barn is new.")
+        with pytest.raises(RecordNotFoundError):
+            await memory.undo(kept.changes)
+        assert await statements(memory) == ["The mill is old."]
 
 
 async def statements(memory: Memory) -> list[Any]:

@@ -74,7 +74,7 @@ async def test_an_untrusted_update_can_be_rejected_and_undone(memory: Memory, va
     assert (change.kind, undone.kind) == (ChangeKind.UNCHANGED, ChangeKind.UNCHANGED)
     assert undone.record.state is AssertionState.RETRACTED
     assert await memory.inbox.quarantine.list() == []
-    with pytest.raises(RecordNotFoundError, match="taken back"):
+    with pytest.raises(RecordNotFoundError, match="undone already"):
         await memory.undo([change])
 
 

@@ -92,7 +92,8 @@ def text_of(answer: object) -> str:
 
 
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
-_NUMBERED: Final = re.compile(r"\.(revision|revised|seq)\b")
+_NUMBERED: Final = re.compile(r"\.(revision|revised|seq|states_before\.keys)\b")
+_NUMBER_IN_PATH: Final = re.compile(r"(?<=\.states_before\.)\d+")
 _MADE: Final = re.compile(r"\.(marks|next_page|recorded_at|generation|failed_at)\b")
 
 
@@ -108,9 +109,9 @@ def unnamed(answer: Sequence[Leaf]) -> list[Leaf]:
     for path, leaf in answer:
         if _MADE.search(path):
             leaf = leaf is None
+        elif _NUMBERED.search(path) and str(leaf).isdigit():
+            leaf = numbers.setdefault(str(leaf), len(numbers))
         elif isinstance(leaf, str):
             leaf = _ID.sub(lambda match: ids.setdefault(match[0], f"<id {len(ids)}>"), leaf)
-        elif _NUMBERED.search(path) and isinstance(leaf, int):
-            leaf = numbers.setdefault(leaf, len(numbers))
-        plain.append((_ID.sub("<id>", path), leaf))
+        plain.append((_NUMBER_IN_PATH.sub("<number>", _ID.sub("<id>", path)), leaf))
     return plain
