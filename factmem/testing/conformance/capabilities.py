@@ -489,6 +489,7 @@ class CopySpecs(ProviderCase):
     async def test_parts_hold_the_vectors_as_they_are(self, store: Store) -> None:
         await _filled(store)
         seqs, rows = await store.keeper.vectors(None)
+        await store.keeper.put_vectors(None, dict(zip(seqs, rows, strict=True)))
         found = (await _log(store)).vectors
         assert len(seqs) == 2
         assert _bytes(found.items()) == _bytes(zip(seqs, rows, strict=True))
