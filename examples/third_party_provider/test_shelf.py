@@ -6,6 +6,7 @@ from pathlib import Path
 
 from factmem_shelf import ShelfProvider
 
+from factmem.abc.clock import Clock
 from factmem.testing.conformance import WaistConformance
 
 
@@ -14,3 +15,6 @@ class TestShelfProvider(WaistConformance):
 
     async def open_provider(self, directory: Path) -> ShelfProvider:
         return ShelfProvider(directory / "shelf")
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> ShelfProvider:
+        return ShelfProvider(directory / "shelf", clock=clock)

@@ -234,6 +234,9 @@ class KeepsLog(Protocol):
     async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors of a tenant's assertions, by sequence number; unknown numbers are ignored.
 
+        They are scaled to length 1; one that has it, but for rounding, stays as it is. See
+        `factmem.vectors.storable_vector`.
+
         Raises:
             InvalidVectorError: A vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; none was stored.
@@ -314,7 +317,7 @@ class KeepsLog(Protocol):
         ...
 
     async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
-        """Append a part to an unfinished copy, all or nothing: ids, sequence numbers and times stay as they are.
+        """Append a part to an unfinished copy, all or nothing: ids, numbers, times and vectors stay as they are.
 
         A tombstone also erases the assertion that it names, with all that `KeepsLog.erase` erases, if an earlier part
         brought it. Afterwards ``until`` is the number up to which the copy is complete.

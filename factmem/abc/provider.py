@@ -23,7 +23,8 @@ class AgentMemoryProvider(abc.ABC):
     current, public and active facts. Every provider guarantees:
 
     - *durable*: a save that returned survives a kill or a power cut (a store in memory excepted);
-    - *newest wins*: the value of a SINGLE concept is the one with the newest timestamp, in any order of saving;
+    - *newest wins*: the value of a SINGLE concept is the one with the newest timestamp, in any order of saving, and
+      the last one saved if a clock that stepped back gave the time (`ClockTime`; see `factmem.providers.SteadyClock`);
     - *a set*: the values of a MULTIPLE concept are the union of all values saved, in the order first said;
     - *idempotent*: the same fact, with its timestamp, saved again changes nothing;
     - *atomic*: a save that failed or was cancelled wrote all of its fact or nothing of it;

@@ -153,7 +153,7 @@ class _Comparison:
         digest: Digest of the entries that both have.
         vanished: Ids of assertions of which the copy has an entry that the source does not have.
         foreign: Whether the source has another entry than the copy, or one that the copy does not have.
-        mended: Whether vectors of the copy were replaced.
+        mended: Digest of the vectors that were brought to the copy; empty if none were.
     """
 
     entries: int = 0
@@ -161,7 +161,7 @@ class _Comparison:
     digest: str = ""
     vanished: set[str] = attrs.field(factory=set)
     foreign: bool = False
-    mended: bool = False
+    mended: bytes = b""
 
     @property
     def same(self) -> bool:
@@ -335,10 +335,10 @@ class _Move:
 
     async def _settled(self, tenant: str | None) -> _Comparison:
         """Compare a copy with the source until they are the same: others may erase and embed meanwhile."""
-        found = _Comparison()
+        before, found = b"", _Comparison()
         for _ in range(_ROUNDS):
             await self._copy(tenant)
-            found = await self._compare(tenant, await self.target.version(tenant), mend=True)
+            before, found = found.mended, await self._compare(tenant, await self.target.version(tenant), mend=True)
             if found.same:
                 return found
             if found.foreign:
@@ -347,6 +347,11 @@ class _Move:
             raise CorruptStoreError(
                 f"the copy of {_named(tenant)} is not what the source holds, and stays unfinished: run `factmem check` "
                 "on both, delete the target, and move again"
+            )
+        if found.mended == before:
+            raise CorruptStoreError(
+                "the target gives back other vectors than it was given, and stays unfinished: delete it, and test its "
+                "provider with the conformance kit"
             )
         raise StoreUnavailableError("the vectors of the source change too fast: run the same move again later")
 
@@ -396,13 +401,13 @@ class _Mending:
         source: The source.
         target: The target.
         tenant: The tenant.
-        mended: Whether a vector was copied.
+        mended: See `_Comparison`.
     """
 
     source: KeepsLog
     target: KeepsLog
     tenant: str | None
-    mended: bool = attrs.field(default=False, init=False)
+    mended: bytes = attrs.field(default=b"", init=False)
     _vectors: dict[int, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
     _records: set[str] = attrs.field(factory=set, init=False)
 
@@ -410,6 +415,7 @@ class _Mending:
         """Compare one entry of both stores."""
         if mine.vector is not None and (other.vector is None or mine.vector.tobytes() != other.vector.tobytes()):
             self._vectors[mine.entry.seq] = mine.vector
+            self.mended = hashlib.sha256(self.mended + mine.vector.tobytes()).digest()
         if isinstance(mine.entry, Recorded):
             self._records.add(mine.entry.record_id)
         if len(self._vectors) >= _PART or len(self._records) >= _PART:
@@ -419,7 +425,6 @@ class _Mending:
         """Copy the differences that were found."""
         if self._vectors:
             await self.target.put_vectors(self.tenant, self._vectors)
-            self.mended = True
         here = await self.source.accesses(self.tenant, self._records)
         there = await self.target.accesses(self.tenant, list(here))
         lacking = {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem.abc.capabilities import Append, EraseReceipt, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, EraseReceipt, LogPart, Receipt, Statement, StateRequest
 from factmem.facts import Concept, Fact, FactT, SingleFact
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.write_plans import check_writable
@@ -80,6 +80,12 @@ class FoldsCase(InMemoryProvider):
         return await super().load_all(MemorySubject(subject.name.casefold()), scope)
 
 
+class Inherits(InMemoryProvider):
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
+        log, parent = await super().entries(place, keyword), place.scope.parent
+        return log if log or parent is None else await super().entries(Place(place.subject, parent), keyword)
+
+
 class ShowsPrivate(InMemoryProvider):
     async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
         log = await super().entries(place, keyword)
@@ -138,6 +144,34 @@ class ErasesOnlyWhole(InMemoryProvider):
         return await super().erase(
             [*record_ids, *(entry.record_id for entry in known if entry.id in assertion_ids)], tenant=tenant
         )
+
+
+class CountsByRevision(InMemoryProvider):
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
+        for entry in self._recorded(tenant):
+            if entry.id in assertion_ids:
+                self._accesses.pop((tenant, entry.record_id), None)
+        return await super().erase(record_ids, tenant=tenant, assertion_ids=assertion_ids)
+
+
+class KeepsCountsOfCopies(InMemoryProvider):
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        counts = dict(self._accesses)
+        await super().put_log_part(tenant, part)
+        self._accesses |= counts
+
+
+class DividesCopiesAgain(InMemoryProvider):
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        vectors = {seq: row / np.linalg.norm(row) for seq, row in part.vectors.items()}
+        await super().put_log_part(tenant, attrs.evolve(part, vectors=vectors))
+
+
+class JoinsNothing(InMemoryProvider):
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        return [attrs.evolve(receipt, joins=False) for receipt in await super().append(statements)]
 
 
 class ExpectsNothing(InMemoryProvider):
@@ -241,6 +275,7 @@ BREAKS: Mapping[type[InMemoryProvider], tuple[str, ...]] = {
     OneTenant: ("places_are_walls",),
     TenantIsASegment: ("a_found_fact_is_whole_and_current",),
     FoldsCase: ("places_are_walls",),
+    Inherits: ("places_are_walls", "entries_are_of_exactly_one_place"),
     ShowsPrivate: ("private_facts_are_not_seen_by_the_four_verbs",),
     HalfTransactions: ("a_refused_assertion_takes_the_whole_transaction_with_it",),
     NeverClosed: ("leaving_the_context_closes",),
@@ -249,6 +284,10 @@ BREAKS: Mapping[type[InMemoryProvider], tuple[str, ...]] = {
     FeedsEveryone: ("changes_are_of_one_tenant",),
     ErasesAnyone: ("ids_of_another_tenant_and_of_nothing_are_passed_over",),
     ErasesOnlyWhole: ("one_assertion_can_be_erased",),
+    CountsByRevision: ("it_goes_with_the_record",),
+    KeepsCountsOfCopies: ("a_tombstone_erases_what_an_earlier_part_brought",),
+    DividesCopiesAgain: ("a_copy_is_the_log_and_goes_on_as_it_would",),
+    JoinsNothing: ("a_record_keeps_its_id_while_its_value_changes",),
     ExpectsNothing: ("the_expected_state_is_the_newest_one",),
     ExpectsAtTheStart: ("statements_earlier_in_a_transaction_count_for_what_is_expected",),
     QuarantinedTypesHold: ("of_two_types_in_quarantine_the_first_accepted_holds",),

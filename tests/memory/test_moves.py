@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import attrs
+import numpy as np
 import pytest
 from anyio import to_thread
 
@@ -297,6 +300,30 @@ async def test_a_source_that_is_embedded_again_meanwhile_is_moved_with_its_new_v
             here, there = [await store.vectors(tenant.tenant) for store in (source, target)]
             assert (list(there[0]), there[1].tolist()) == (list(here[0]), here[1].tolist())
             assert tenant.vectors == len(here[0])
+
+
+class Rolled(InMemoryProvider):
+    """Gives back its vectors with their numbers shifted."""
+
+    def __init__(self, by: Iterator[int]) -> None:
+        super().__init__()
+        self.by = by
+
+    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
+        part = await super().log_part(tenant, since, limit=limit)
+        by = next(self.by)
+        return attrs.evolve(part, vectors={seq: np.roll(row, by) for seq, row in part.vectors.items()})
+
+
+async def test_vectors_that_never_settle_are_blamed_on_the_store_that_changes_them() -> None:
+    async with InMemoryProvider() as source, Rolled(itertools.repeat(1)) as target:
+        await fill(source)
+        with pytest.raises(CorruptStoreError, match="target gives back other vectors than it was given"):
+            await move(source, target)
+    async with Rolled(itertools.count()) as source, InMemoryProvider() as target:
+        await fill(source)
+        with pytest.raises(StoreUnavailableError, match="vectors of the source change too fast"):
+            await move(source, target)
 
 
 async def test_of_two_moves_at_the_same_time_one_goes_on(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from anyio import to_thread
 
 from factmem import AgentMemoryProvider
 from factmem.abc import system_clock
+from factmem.abc.capabilities import Append
+from factmem.abc.clock import Clock
 from factmem.codec import dump_entry, load_entry
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.facts import Concept, Fact, FactT
 from factmem.fold import Current, Moment, fold
-from factmem.providers import TrackIndex, fact_of
+from factmem.providers import Planner, SteadyClock, TrackIndex, fact_of
 from factmem.records import Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -34,10 +36,13 @@ class ShelfProvider(AgentMemoryProvider):
 
     Args:
         directory: folder of the files, which is made on the first save.
+        clock: gives the times of saving, and decides what has expired.
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
+    def __init__(self, directory: str | os.PathLike[str], *, clock: Clock = system_clock) -> None:
         self._directory = Path(directory)
+        self._clock = clock
+        self._steady = SteadyClock(clock)
         self._lock = threading.Lock()
         self._closed = False
 
@@ -73,7 +78,7 @@ class ShelfProvider(AgentMemoryProvider):
 
     async def _current(self, subject: MemorySubject, scope: MemoryScope) -> list[Current]:
         log = await self._in_thread(lambda: self._read(Place(subject, scope)))
-        return fold(log, Moment(now=system_clock()))
+        return fold(log, Moment(now=self._clock()))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """Run work with files outside the event loop, one call at a time; it is never abandoned halfway."""
@@ -110,10 +115,12 @@ class ShelfProvider(AgentMemoryProvider):
         log, index = self._read(place), TrackIndex()
         for entry in log:
             index.add(entry)
-        new = [said for said in assertions_of(fact, place) if index.known(said) is None]
-        log.extend(index.record(said, len(log) + number, system_clock) for number, said in enumerate(new, start=1))
-        if new:
-            self._write(place, b"".join(dump_entry(entry) + b"\n" for entry in log))
+            self._steady.reached(entry.recorded_at)
+        planner = Planner(self._steady, lambda _: index, lambda _: len(log))
+        _, planned = planner.plan([Append(assertion=said) for said in assertions_of(fact, place)])
+        if planned:
+            entries = [*log, *(new.entry for new in planned)]
+            self._write(place, b"".join(dump_entry(entry) + b"\n" for entry in entries))
 
     def _write(self, place: Place, content: bytes) -> None:
         """Replace a file in one step; it is on disk when this returns."""

@@ -21,14 +21,7 @@ anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which eve
 from __future__ import annotations
 
 from factmem.testing.conformance.capabilities import AccessSpecs, CheckSpecs, CopySpecs, ErasureSpecs, VectorSpecs
-from factmem.testing.conformance.log import (
-    ClockSpecs,
-    DetailSpecs,
-    FeedSpecs,
-    HistorySpecs,
-    QuarantineSpecs,
-    StateSpecs,
-)
+from factmem.testing.conformance.log import DetailSpecs, FeedSpecs, HistorySpecs, QuarantineSpecs, StateSpecs
 from factmem.testing.conformance.verbs import LifecycleSpecs, ReadingSpecs, SetSpecs, TypeSpecs, ValueSpecs, WallSpecs
 
 __all__ = ["CapabilityConformance", "ProviderConformance", "WaistConformance"]
@@ -49,7 +42,6 @@ class CapabilityConformance(
     AccessSpecs,
     CopySpecs,
     CheckSpecs,
-    ClockSpecs,
 ):
     """Specs of the capabilities; each is skipped if the provider does not have it."""
 

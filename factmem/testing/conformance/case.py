@@ -122,7 +122,8 @@ class ProviderCase:
     """Base of every spec: a provider on a fresh store.
 
     Attributes:
-        durable: Whether facts persist when the same directory is opened again.
+        durable: Whether facts persist when the same directory is opened again. Two providers that have it open at once
+            then see each other's writes.
         capabilities: Capabilities that the provider promises, as `capabilities_of` names them; if set, a missing one
             fails instead of skipping its specs.
     """
@@ -164,3 +165,8 @@ class ProviderCase:
             pytest.skip(f"{type(store.provider).__name__} is not durable")
         await store.aclose()
         return Store(await self.open_provider(directory))
+
+
+def files_in(folder: Path) -> dict[Path, bytes]:
+    """Return the contents of all files below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
