@@ -7,7 +7,7 @@ from pathlib import Path
 from factmem_shelf import ShelfProvider
 
 from factmem.abc.clock import Clock
-from factmem.testing.conformance import WaistConformance
+from factmem.testing import WaistConformance
 
 
 class TestShelfProvider(WaistConformance):

@@ -62,6 +62,14 @@ _ALL: Final = RecallFilter()
 _STRONGEST: Final = RecallFilter(strongest=True)
 
 
+def _check_page(listing: object, attribute: attrs.Attribute[Any], page: Any) -> None:
+    legal = page is None or (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20)
+    if not legal:
+        raise InvalidDataError(
+            "this page token is not from this listing: pass the next_page of the previous page", path="$.page"
+        )
+
+
 @attrs.frozen(kw_only=True)
 class LogListing:
     """The order of a listing of what stands in the log, and the part of it to return; see `Admin.audit`.
@@ -71,16 +79,8 @@ class LogListing:
     """
 
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
-    page: str | None = attrs.field(default=None)
+    page: str | None = attrs.field(default=None, validator=_check_page)
     descending: bool
-
-    @page.validator
-    def _check_page(self, _: object, page: object) -> None:
-        legal = page is None or (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20)
-        if not legal:
-            raise InvalidDataError(
-                "this page token is not from this listing: pass the next_page of the previous page", path="$.page"
-            )
 
     async def of(
         self,

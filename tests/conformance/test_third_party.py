@@ -12,7 +12,7 @@ SHELF = Path(__file__).parents[2] / "examples" / "third_party_provider"
 
 BROKEN = """
 from factmem.errors import CorruptStoreError
-from factmem.testing.conformance import WaistConformance
+from factmem.testing import WaistConformance
 from factmem_shelf import ShelfProvider
 
 class LoadsNothing(ShelfProvider):
