@@ -96,7 +96,10 @@ def judged(
     start = text.index(quote)
     span = (start, start + len(quote or text))
     names = frozenset(word.text for word in words_of(subject))
-    citation = Citation(text=ReadableText(text), quote=span, asked=asked, later=later, names=names, said_on=said_on)
+    before = (asked,) if asked else ()
+    citation = Citation(
+        text=ReadableText(text), quote=span, asked=asked, earlier=before, later=later, names=names, said_on=said_on
+    )
     return doubt_of(value, concept, citation)
 
 
@@ -249,6 +252,12 @@ def test_an_answer_says_what_was_asked_just_before(
     assert (judged(text, value, concept, asked=asked) is None) is believed
 
 
+@pytest.mark.parametrize("parts", _TEXTS["after somebody else"])
+def test_what_is_left_out_after_words_about_somebody_else_is_not_the_speaker(parts: tuple[str, ...]) -> None:
+    asked, text, value, *believed = parts
+    assert (reason(text, value, asked=asked) is None) is bool(believed)
+
+
 @pytest.mark.parametrize(
     ("subject", "text", "value", "believed"),
     [
@@ -284,6 +293,13 @@ def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
     assert (doubt is None) is plain
     assert doubt is None or doubt.askable
     assert is_said("Oslo", CITY, citation) is ("Oslo" in text)
+
+
+@pytest.mark.parametrize("parts", _TEXTS["forgotten"])
+def test_a_wish_forgets_only_what_it_asks_for(parts: tuple[str, ...]) -> None:
+    text, value, *plain = parts
+    citation = Citation(text=ReadableText(text), quote=(0, len(text)))
+    assert (doubt_of_request(citation, CITY, value) is None) is bool(plain)
 
 
 @pytest.mark.parametrize(
