@@ -99,10 +99,10 @@ class Topic:
         english = language_named("en")
         groups = {**english.group("units"), **english.group("measures")}
         units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
-        units |= found & {*language.group("units"), *language.group("measures")}
-        light = _LIGHT - {keyword}
+        counted = {_DATA["counted"].get(word, word) for word in found}
+        units |= counted & {*language.group("units"), *language.group("measures")}
         offered = frozenset(word.text for choice in choices for word in words_of(choice) if not word.is_mark)
-        return cls((found | subjects) - light, subjects, language, frozenset(units), offered)
+        return cls((found | subjects) - (_LIGHT - {keyword}), subjects, language, frozenset(units), offered)
 
     def _has_stem(self, word: str) -> bool:
         """Return whether a word is an English inflection of one of the topic."""
