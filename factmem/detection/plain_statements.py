@@ -7,7 +7,9 @@ right after it. The cues are lists of the tables (see `languages`); each has a r
 
 Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
 ``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
-present). Verbs of a fact about somebody else stand in ``third`` ("wohnt"). What is over is plainly said with a cue of
+present). Verbs of a fact about somebody else stand in ``third`` ("wohnt"). Words of
+``verbs`` that do not show the first person stand in ``unmarked`` ("ist"); a table that is ``uninflected`` shows it by
+pronouns alone, and one with ``verb_last`` has objects before its verbs. What is over is plainly said with a cue of
 ``ended`` ("no longer", "quit") that nothing denies, or with one of ``longer`` ("anymore") beside a denial.
 """
 
