@@ -368,6 +368,11 @@ def sentence_spans(text: str) -> Sequence[Span]:
     return tuple(_between(text, 0, len(text), ends))
 
 
+def last_sentence(text: str) -> str:
+    """Return the last sentence of a text, without surrounding white space; an empty text if it has none."""
+    return text[slice(*sentence_spans(text)[-1])] if text.strip() else ""
+
+
 @functools.cache
 def _months_behind_ordinals(language: str) -> frozenset[str] | None:
     """Return the months of a language that writes ordinals with a full stop, as an unknown one may; else None."""

@@ -255,13 +255,12 @@ class _Check:
             named = _named_in_words(forgotten.value, concept, citation)
             for value, given in _valid([forgotten.value], named, citation.quoted):
                 if is_said(value, named, citation, given):
-                    return _Meaning(named, {doubt_of_request(citation): [value]}, removed=True)
+                    return _Meaning(named, {doubt_of_request(citation, named, value, given): [value]}, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
-        if says_nothing(words) or not is_said(words, STATEMENT, citation):
-            words = citation.quoted
-        values = [value for value, _ in _values([words], STATEMENT, "", dropped)]
-        doubt = doubt_of_request(citation, concept or STATEMENT)
+        told = None if says_nothing(words) or not is_said(words, STATEMENT, citation) else words
+        values = [value for value, _ in _values([told or citation.quoted], STATEMENT, "", dropped)]
+        doubt = doubt_of_request(citation, concept) if concept else doubt_of_request(citation, STATEMENT, told)
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
     def _ended(self, value: Json, concept: Concept[Any, Any], citation: Citation, dropped: _Drops) -> _Meaning:

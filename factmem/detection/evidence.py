@@ -56,7 +56,7 @@ _BY_ANOTHER: Final = "said by somebody else"
 _ENDED: Final = ("ended", "longer", "past", "deny")
 """Lists of cues that say that something is over."""
 _LONG: Final = 6
-"""A text of this number of words is compared as a statement."""
+"""A text of this number of words, or of twice as many characters of an unspaced script, is compared as a statement."""
 _LONGEST_STATEMENT: Final = 400
 _MOST_PLACES: Final = 16
 _LONGEST_ANSWER: Final = 3
@@ -87,12 +87,16 @@ def doubt_of(
     return judge.doubt(parts_of(value, given), ended=ended)
 
 
-def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT) -> Doubt | None:
+def doubt_of_request(
+    citation: Citation, concept: Concept[Any, Any] = STATEMENT, value: Any = None, given: Json = None
+) -> Doubt | None:
     """Return why a quote does not plainly ask to forget something; None if it does.
 
     Args:
         citation: the quote.
-        concept: the concept of which all values are to be forgotten, if that is asked for: its sentence has to name it.
+        concept: the concept of the value, or of all values if none is given: the request has to name it.
+        value: what is to be forgotten, if it is given in the quote's own words.
+        given: its JSON; see `doubt_of`.
     """
     judge = _Judge(concept, citation)
     if (reading := judge.reading) is None or not citation.passage.words:
@@ -101,9 +105,10 @@ def doubt_of_request(citation: Citation, concept: Concept[Any, Any] = STATEMENT)
         return Doubt(_BY_ANOTHER, askable=True)
     if structure := reading.structure(judge.quoted):
         return Doubt(structure, askable=True)
-    named = concept == STATEMENT or reading.topic.places(reading.words, *judge.sentence)
-    if named and reading.asks_to_forget(judge.sentence):
-        return None
+    if (asked := reading.asked_to_forget(judge.sentence)) is not None:
+        named = concept == STATEMENT or reading.topic.places(reading.words, *asked)
+        if named if value is None else judge.is_said(value, given, asked):
+            return None
     return Doubt("not a plain request to forget", askable=True)
 
 
@@ -116,10 +121,7 @@ def speaks_of_forgetting(citation: Citation) -> bool:
 def is_said(value: Any, concept: Concept[Any, Any], citation: Citation, given: Json = None) -> bool:
     """Return whether the sentence of a quote has a value, whatever it says of it. See `doubt_of`."""
     judge = _Judge(concept, citation)
-    if judge.is_statement(value):
-        return judge.reading is not None and not judge.reading.unsaid(value, judge.sentence)
-    first, last = judge.sentence
-    return any(first <= one and two <= last for one, two in judge.places(parts_of(value, given)))
+    return judge.is_said(value, given, judge.sentence)
 
 
 @attrs.frozen
@@ -158,7 +160,14 @@ class _Judge:
         """Return whether a value is compared as a whole sentence."""
         if not isinstance(value, str):
             return False
-        return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= _LONG
+        longest = _LONG * (1 + (self.reading is not None and self.reading.language.is_unspaced))
+        return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= longest
+
+    def is_said(self, value: Any, given: Json, span: Found) -> bool:
+        """Return whether a value is said within a span."""
+        if self.is_statement(value):
+            return self.reading is not None and not self.reading.unsaid(value, span)
+        return any(span[0] <= one and two <= span[1] for one, two in self.places(parts_of(value, given)))
 
     def doubt(self, value: Any, *, ended: bool = False) -> Doubt | None:
         """Return why a value is not plainly said, or not plainly said to be over; None if it is."""

@@ -50,16 +50,10 @@ ENCODED: Final = "encoded text"
 DISGUISED: Final = "disguised letters"
 """Flag of a text with words of look-alike letters from several scripts."""
 
-_SMUGGLED: Final = lazy_pattern(
-    "[\u202d\u202e]|[\u200b-\u200d\u2060-\u2064\ufeff]{4}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3}"
-    "|\U000e0001|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0020-\U000e007f]"
-    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"
-)
+_SMUGGLED: Final = lazy_pattern(_DATA["smuggled"])
 _BLOB: Final = lazy_pattern(r"(?<![\w+/=])(?:[A-Za-z0-9+/]{4}){8,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?(?![\w+/])")
 _DIGITS: Final = lazy_pattern(r"(?<!\w)(?:[0-9a-fA-F]{2}){20,}(?!\w)")
-_MIXED: Final = lazy_pattern(
-    "[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]"
-)
+_MIXED: Final = lazy_pattern(_DATA["mixed"])
 _SPACES: Final = lazy_pattern(r"[ \t]{2,}")
 _LONG_WORD: Final = LinearPattern("[A-Za-z0-9+/]{32}")
 """Part of every encoded text."""

@@ -7,7 +7,9 @@ right after it. The cues are lists of the tables (see `languages`); each has a r
 
 Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
 ``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
-present). Verbs of a fact about somebody else stand in ``third`` ("wohnt"). What is over is plainly said with a cue of
+present). Verbs of a fact about somebody else stand in ``third`` ("wohnt"). Words of
+``verbs`` that do not show the first person stand in ``unmarked`` ("ist"); a table that is ``uninflected`` shows it by
+pronouns alone, and one with ``verb_last`` has objects before its verbs. What is over is plainly said with a cue of
 ``ended`` ("no longer", "quit") that nothing denies, or with one of ``longer`` ("anymore") beside a denial.
 """
 
@@ -25,6 +27,7 @@ import attrs
 from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.value_forms import Found, behind_place, is_amount, numbers_at, ordinal_places
 from factmem.detection.words import Passage, ReadableText, Word, words_of
+from factmem.sentences import last_sentence
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
@@ -63,10 +66,7 @@ _LONGEST_TASK: Final = 4_000
 _SHORTEST_ROOT: Final = 4
 _LONGEST_ROOT: Final = 6
 """Words that share so many letters are of one family: "subscribed" and "subscription"."""
-_WINKS: Final = re.compile(
-    "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
-    "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
-)
+_WINKS: Final = re.compile(_DATA["winks"])
 _OF_AMOUNTS: Final = frozenset(_DATA["symbols"].values())
 """Units of a concept that names none."""
 _LIGHT: Final = frozenset(entries(_DATA["light"]))
@@ -101,10 +101,10 @@ class Topic:
         english = language_named("en")
         groups = {**english.group("units"), **english.group("measures")}
         units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
-        units |= found & {*language.group("units"), *language.group("measures")}
-        light = _LIGHT - {keyword}
+        counted = {_DATA["counted"].get(word, word) for word in found}
+        units |= counted & {*language.group("units"), *language.group("measures")}
         offered = frozenset(word.text for choice in choices for word in words_of(choice) if not word.is_mark)
-        return cls((found | subjects) - light, subjects, language, frozenset(units), offered)
+        return cls((found | subjects) - (_LIGHT - {keyword}), subjects, language, frozenset(units), offered)
 
     def _has_stem(self, word: str) -> bool:
         """Return whether a word is an English inflection of one of the topic."""
@@ -318,23 +318,22 @@ class Reading:
         inner = set(range(place[0], place[1] + 1))
         first, last = clause[0], place[0] - 1
         beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
-        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause, inner) - subject):
+        others = self.cues("others", *clause, inner) - subject
+        answers = self._answers(clause)
+        goes_on = not answers and self._goes_on_of_another(clause, sentence)
+        if goes_on or any(at < min(beside, default=at + 1) for at in others):
             yield CUES["others"]
         unknown = self._unknown(first, last, *(("negate",) if manner.truth is False else manner.granted)) - subject
         speaks = self._speaks(place, clause, bool(unknown) or "ended" in manner.granted, subject)
         if manner.truth is None and not (unknown or speaks) and self._continues_list(place, clause, sentence):
             return
-        oneself = (
-            self.entries("self", first, min(first + _SHORT, last))
-            or self._begins_with_verb(place, clause)
-            or self._names_topic(first, last)
-            or subject
-        )
+        begins = self._begins_with_verb(place, clause) or self._names_topic(first, last)
+        oneself = subject or begins or self.entries("self", first, min(first + _SHORT, last))
         related = self.topic.places(self.words, *clause) - inner
         spare = manner.truth is None and bool(related and (oneself or self._counts_topic(place)))
         if len(unknown) > spare:
             yield "not said in plain words"
-        answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
+        answers = answers and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         if not (speaks or answers or self._is_labelled(clause, sentence)):
             yield "not plainly said about the speaker"
 
@@ -358,6 +357,22 @@ class Reading:
         named = any(at < place[0] for at in subject)
         before = named or self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
+
+    def _goes_on_of_another(self, clause: Found, sentence: Found) -> bool:
+        """Return whether a clause without the first person follows words, or a question, about somebody else."""
+        signs = ("self",) if self.language.table.get("uninflected") else ("self", "my", "verbs")
+        own = set().union(*(self.entries(name, *clause) for name in signs))
+        if self.topic.is_of_a_thing or own - self.entries("unmarked", *clause) - self.entries("third", *clause):
+            return False
+        first = self.passage.sentence(max(0, sentence[0] - 1), max(0, sentence[0] - 1))[0]
+        asked = "\n".join(map(last_sentence, self.citation.earlier[:2])) if sentence[0] == 0 else ""
+        return any(self._others(words, 0, len(words) - 1) for words in (self.words[first : clause[0]], words_of(asked)))
+
+    def _others(self, words: Sequence[Word], first: int, last: int) -> set[int]:
+        """Return the positions of words for people, without the speaker, the listener and what the concept is about."""
+        people = self.language.pattern(self.language.words("others") - self.language.words("you"))
+        found = {at for one, two in search(people, words, first, last) for at in range(one, two + 1)}
+        return found - self.topic.named(words, first, last)
 
     def _subject(self, clause: Found) -> set[int]:
         """Return the positions in a clause of a subject that is not the speaker.
@@ -423,8 +438,7 @@ class Reading:
             return False
         before = (at for at in range(marks[0] - 1, -1, -1) if asked[at].text in ".!\n。！")
         first = next(before, -1) + 1
-        yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
-        others -= yours | self.topic.named(asked, first, marks[0])
+        yours, others = self._within("you", asked, first, marks[0]), self._others(asked, first, marks[0])
         allowed = self._within("allowed", asked, first, marks[0])
         for name in {*_OF_QUESTIONS} - self.topic.themes:
             others |= self._within(name, asked, first, marks[0]) - allowed
@@ -561,7 +575,7 @@ class Reading:
         if not later.words:
             return False
         last = later.passage.sentence(0, 0)[1]
-        if later.asks_to_forget((0, last)):
+        if later.asked_to_forget((0, last)):
             return False
         begins = later.entries("fix", 0, last) or later.entries("joke", 0, last)
         return bool(begins) or any(later._takes_back(at, denied=False) for at in later._first_words(0, last))
@@ -716,15 +730,32 @@ class Reading:
 
     # Requests
 
-    def asks_to_forget(self, sentence: Found) -> bool:
-        """Return whether a sentence plainly asks to forget something."""
+    def asked_to_forget(self, sentence: Found) -> Found | None:
+        """Return the place of what a sentence plainly asks to forget, with the verb; None if it does not.
+
+        It ends before a clause that says something itself ("Forget the roast, I'm vegan"), unless the verb has no
+        object beside it and "that", a question word or a colon joins the clause to it.
+        """
         for asked in self._find("forget", *sentence):
-            first = self.clause(asked, sentence)[0]
-            if not self._unknown(first, asked[0] - 1, "request") and not any(
-                self.cues(name, sentence[0], asked[0] - 1) for name in ("said", "condition")
-            ):
-                return True
-        return False
+            (first, last), before = self.clause(asked, sentence), (sentence[0], asked[0] - 1)
+            denied = self.cues("negate", asked[1] + 1, min(self.entries("that", asked[1] + 1, last), default=last))
+            against = self.cues("said", *before) - self.entries("that", *before) | self.cues("condition", *before)
+            if denied or against or not self._begins_request(first, asked, sentence):
+                continue
+            behind = last + 1, sentence[1]
+            joints = self.entries("that", *behind) | self.entries("ask", *behind)
+            joints |= {at for at in self._said(*behind)[:1] if self.words[at - 1].text in _COLONS}
+            speaks = min(self.entries("self", *behind) | self.entries("verbs", *behind), default=None)
+            alone = joints & {*self._said(*behind)[:1]} and not self._unknown(asked[1] + 1, last, "request", "common")
+            return first, sentence[1] if alone or speaks is None else self.clause((speaks, speaks), sentence)[0] - 1
+        return None
+
+    def _begins_request(self, first: int, asked: Found, sentence: Found) -> bool:
+        """Return whether nothing is said before a verb of a request; where it comes last, its object is."""
+        objects = self.entries("that", first, asked[0] - 1) | self.entries("my", first, asked[0] - 1)
+        against = self.cues("deny", first, asked[0] - 1) or self._unknown(asked[1] + 1, sentence[1], "request")
+        last = self.language.table.get("verb_last") and objects and not against
+        return bool(last) or not self._unknown(first, asked[0] - 1, "request")
 
     def translated(self, texts: Iterable[str], words: Sequence[Word] | None = None) -> list[Found]:
         """Return where the language's words for some English ones stand, in the passage or among other words."""

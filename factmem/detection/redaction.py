@@ -73,11 +73,7 @@ class SecretRule:
 
 _VALUES: Final = ("quoted", "bare")
 _GROUPS: Final = ("secret", *_VALUES)
-_PLACEHOLDER: Final = lazy_pattern(
-    r"(?:your|my|the|some|enter|insert|example|placeholder|changeme|none|null|redacted)(?:$|[^a-z0-9])"
-    r"|[$%{<\[]|https?:|(.)\1{3,}$|x{3,}|\.{3}",
-    re.IGNORECASE,
-)
+_PLACEHOLDER: Final = lazy_pattern(table("detection/secrets")["placeholder"], re.IGNORECASE)
 _CUT_BODY: Final = lazy_pattern(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
 
 

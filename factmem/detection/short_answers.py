@@ -23,8 +23,8 @@ from factmem.sentences import (
     content_words,
     folded,
     language_of,
+    last_sentence,
     says_anywhere,
-    sentence_spans,
     stated_spans,
     telling,
 )
@@ -97,14 +97,10 @@ def _answers(text: str, asked: str) -> bool:
         return False
     if telling(text) & (ENOUGH | A_WORD):
         return True
-    question = folded(_last_sentence(asked))
+    question = folded(last_sentence(asked))
     language = language_of(question)
     about = content_words(question, language) and not language.finds("objects", question)
     return bool(about) and any(True for _ in stated_spans(text, language_of(folded(text))))
-
-
-def _last_sentence(text: str) -> str:
-    return text[slice(*sentence_spans(text)[-1])]
 
 
 def _kept(text: str, *, whole: bool) -> str | None:
@@ -113,5 +109,5 @@ def _kept(text: str, *, whole: bool) -> str | None:
         return None
     said = redact(text).text.strip()
     if not whole or len(said) > _LONGEST:
-        said = _last_sentence(said)
+        said = last_sentence(said)
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST].rpartition(' ')[0]}…"

@@ -22,13 +22,10 @@ from factmem.detection.statements import says_something
 from factmem.detection.words import ReadableText
 from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.sentences import Span, sentence_spans
+from factmem.toml_tables import table
 
 _SAME: Final = str.maketrans(
-    {
-        **dict.fromkeys("“”„‟«»″＂", '"'),
-        **dict.fromkeys("‘’‚‛′`´＇", "'"),
-        **dict.fromkeys("‐‑‒–—―−", "-"),
-    }
+    {char: mark for mark, chars in table("detection/plain_statements")["same"].items() for char in chars}
 )
 """Characters that models exchange for each other."""
 _AROUND: Final = "\"'“”„‘’«»`…. \t\n"

@@ -141,12 +141,8 @@ class Passage:
         before = words[at - 1] if at else None
         if before is None or before.is_mark:
             return True
-        ordinal = (
-            self.dotted
-            and before.text.isdigit()
-            and len(before.text) <= _LONGEST_ORDINAL
-            and self.text[following.start].isalpha()
-        )
+        dotted = self.dotted and before.text.isdigit() and len(before.text) <= _LONGEST_ORDINAL
+        ordinal = dotted and self.text[following.start].isalpha()
         initial = len(before.text) == 1 and before.is_name and before.text != "i"
         return not (ordinal or initial or before.text in _SHORTENED)
 

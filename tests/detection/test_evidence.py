@@ -96,7 +96,10 @@ def judged(
     start = text.index(quote)
     span = (start, start + len(quote or text))
     names = frozenset(word.text for word in words_of(subject))
-    citation = Citation(text=ReadableText(text), quote=span, asked=asked, later=later, names=names, said_on=said_on)
+    before = (asked,) if asked else ()
+    citation = Citation(
+        text=ReadableText(text), quote=span, asked=asked, earlier=before, later=later, names=names, said_on=said_on
+    )
     return doubt_of(value, concept, citation)
 
 
@@ -119,7 +122,8 @@ def test_a_plain_statement_is_believed_in_every_language(language: str) -> None:
 @pytest.mark.parametrize("parts", _TEXTS["company"])
 def test_company_a_change_and_an_aside_leave_a_statement_plain(parts: tuple[str, ...]) -> None:
     text, *believed = parts
-    said = next(iter(believed), "Bremen" if "Bremen" in text else "Oslo")
+    places = ("Bremen", "Sevilla", "杭州", "神戸", "Oslo")
+    said = next(iter(believed), next((place for place in places if place in text), ""))
     assert (reason(text, said) is None) is bool(believed)
 
 
@@ -158,6 +162,10 @@ def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> N
         ("I'm vegan.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet)),
         ("Ich bin Vegetarierin.", Diet.VEGETARIAN, Concept.single("diet", "The user's diet", Diet)),
         ("My theme is dark.", "dark", Concept.single("theme", "The theme", THEME)),
+        ("Ich bin 43 Jahre alt.", 43, Concept.single("age", "The user's age", int)),
+        ("Tengo 43 años.", 43, Concept.single("alter", "Alter des Nutzers", int)),
+        ("名前は美咲です。", "美咲", Concept.single("first_name", "The user's first name")),
+        ("Benim adım Ayşe.", "Ayşe", Concept.single("first_name", "The user's first name")),
         ("I smoke.", True, SMOKES),
         ("I don't smoke.", False, SMOKES),
         ("Ich rauche nicht.", False, SMOKES),
@@ -249,6 +257,12 @@ def test_an_answer_says_what_was_asked_just_before(
     assert (judged(text, value, concept, asked=asked) is None) is believed
 
 
+@pytest.mark.parametrize("parts", _TEXTS["after somebody else"])
+def test_what_is_left_out_after_words_about_somebody_else_is_not_the_speaker(parts: tuple[str, ...]) -> None:
+    asked, text, value, *believed = parts
+    assert (reason(text, value, asked=asked) is None) is bool(believed)
+
+
 @pytest.mark.parametrize(
     ("subject", "text", "value", "believed"),
     [
@@ -284,6 +298,13 @@ def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
     assert (doubt is None) is plain
     assert doubt is None or doubt.askable
     assert is_said("Oslo", CITY, citation) is ("Oslo" in text)
+
+
+@pytest.mark.parametrize("parts", _TEXTS["forgotten"])
+def test_a_wish_forgets_only_what_it_asks_for(parts: tuple[str, ...]) -> None:
+    text, value, *plain = parts
+    citation = Citation(text=ReadableText(text), quote=(0, len(text)))
+    assert (doubt_of_request(citation, CITY, value) is None) is bool(plain)
 
 
 @pytest.mark.parametrize(
