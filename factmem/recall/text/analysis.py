@@ -1,9 +1,10 @@
 """The one analyser of factmem: from text to terms, the same for every provider.
 
 Lower case, words of letters and digits with inner apostrophes, English function words dropped (after
-the Snowball project's list), English Snowball stems. Accents, vowel points and the width of letters make no
-difference. Text written without spaces is split into pairs of neighbouring characters, as by Lucene's
-``CJKBigramFilter``, and so is Korean, whose words take endings; an ideograph is a term by itself as well.
+the Snowball project's list), English Snowball stems. Accents, vowel points, the script of digits and the width of
+letters make no difference, nor do an elided article (``l'hôpital``) and a Turkish ending (``İzmir'de``). Text
+written without spaces is split into pairs of neighbouring characters, as by Lucene's ``CJKBigramFilter``, and so is
+Korean, whose words take endings; an ideograph is a term by itself as well.
 A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234``) are terms besides their parts.
 """
 
@@ -53,16 +54,41 @@ _WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+
 _PART: Final = lazy_pattern(r"[:/-]")
 _HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
-"""Accents, and the points of Hebrew and Arabic, whose writing is optional."""
-
-_LETTERS_WITH_STROKES: Final = str.maketrans(
-    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+_POINTS: Final = lazy_pattern(
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c]+"
 )
-"""Letters that Unicode does not take apart, as people write them without: Lodz for Łódź. Case folding does it for ß."""
+"""Accents, the points of Hebrew, Arabic and Hindi, whose writing is optional, and the line that stretches Arabic."""
+
+_NASAL: Final = lazy_pattern("[ङञणनम]्(?=[\u0915-\u0939])|ँ")
+"""A nasal of Hindi before another consonant, for which many write a point: हिन्दी, हिंदी."""
+
+_PLAIN: Final = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+    | {chr(ord(zero) + number): str(number) for zero in "٠۰०০੦૦௦౦೦൦๐" for number in range(10)}
+)
+"""Letters that Unicode does not take apart, as people write them without: Lodz for Łódź; and digits of other scripts.
+
+Case folding does it for ß.
+"""
+
+_VOWEL: Final = "[aeiouyhàáâäæèéêëìíîïòóôöœùúûü]"
+_ELIDED: Final = lazy_pattern(
+    r"(?<![^\W_])(?:[cjlmnstv]|(?:jus|lors|puis)?qu|un|(?:d[ae]|ne|a|su|co)ll|que(?:st|ll)|bell|sant|senz|anch|com"
+    rf"|dov|cos)'(?={_VOWEL})"
+)
+"""A word that loses its vowel before another one's: l'hôpital, dell'acqua."""
+
+_ENDING: Final = lazy_pattern(
+    r"(?<=[^\W_]{2})'(?:l[ae]r)?(?:[ny]?[aeıiuü]|n?[dt][ae](?:n|ki)?|[ny]?[ıiuü]n|y?l[ae]|l[ıiuü]|[cç][ae]|[ıiuü]m)?"
+    r"(?![^\W_'])"
+)
+"""What Turkish writes behind the apostrophe of a name: İzmir'de, Ayşe'nin."""
 
 _PARTICLE: Final = lazy_pattern(r"(?<![^\W_])([^\W\d_])'(?=[^\W\d_]{3})")
 """A single letter before an apostrophe, which many leave out: O'Brien, D'Angelo."""
+
+_D_BEFORE_VOWEL: Final = lazy_pattern(rf"(?<![^\W_])d'(?=({_VOWEL}[^\W\d_]{{2,}}))")
+"""The beginning of a name, or an article of the next word: D'Angelo, d'Orléans."""
 
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
 """The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
@@ -81,7 +107,8 @@ def analyse(text: str) -> list[str]:
     stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if "'" in text:
-        text = _PARTICLE.sub(r"\1", text)
+        text = _ENDING.sub("", _ELIDED.sub("", text.replace("\u0307", "")))  # the dot of İ in lower case
+        text = _PARTICLE.sub(r"\1", _D_BEFORE_VOWEL.sub(r"d\1 ", text))
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
@@ -113,8 +140,8 @@ def spaced(keyword: str) -> str:
 
 
 def _words_of_any_language(text: str) -> Iterable[str]:
-    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold())).translate(_LETTERS_WITH_STROKES)
-    for found in _ANY_WORD.finditer(unicodedata.normalize("NFC", plain)):
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold())).translate(_PLAIN)
+    for found in _ANY_WORD.finditer(_NASAL.sub("ं", unicodedata.normalize("NFC", plain))):
         if found["unspaced"] is None:
             yield found[0]
         else:
