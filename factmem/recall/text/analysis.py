@@ -21,24 +21,15 @@ from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
 from factmem.stemming import forget_stems, stemmer
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-STOP_WORDS: Final = frozenset(
-    """
-    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
-    it its itself they them their theirs themselves what which who whom this that these those am is are was were be
-    been being have has had having do does did doing would should could ought i'm you're he's she's it's we're
-    they're i've you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll we'll they'll isn't
-    aren't wasn't weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't shouldn't can't cannot
-    couldn't mustn't let's that's who's what's here's there's when's where's why's how's a an the and but if or
-    because as until while of at by for with about against between into through during before after above below to
-    from up down in out on off over under again further then once here there when where why how all any both each
-    few more most other some such no nor not only own same so than too very
-    """.split()  # noqa: SIM905 - a page of quoted words is hard to read
-)
+_TABLE: Final = table("recall/text/words")
+"""Words, and how people write them."""
 
+STOP_WORDS: Final = frozenset(_TABLE["stop_words"].split())
 _WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -54,41 +45,17 @@ _WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+
 _PART: Final = lazy_pattern(r"[:/-]")
 _HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_POINTS: Final = lazy_pattern(
-    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c]+"
-)
-"""Accents, the points of Hebrew, Arabic and Hindi, whose writing is optional, and the line that stretches Arabic."""
-
-_NASAL: Final = lazy_pattern("[ङञणनम]्(?=[\u0915-\u0939])|ँ")
-"""A nasal of Hindi before another consonant, for which many write a point: हिन्दी, हिंदी."""
-
+_POINTS: Final = lazy_pattern(_TABLE["points"])
+_NASAL: Final = lazy_pattern(_TABLE["nasal"])
 _PLAIN: Final = str.maketrans(
-    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
-    | {chr(ord(zero) + number): str(number) for zero in "٠۰०০੦૦௦౦೦൦๐" for number in range(10)}
+    _TABLE["letters"] | {chr(ord(zero) + digit): str(digit) for zero in _TABLE["zeros"] for digit in range(10)}
 )
-"""Letters that Unicode does not take apart, as people write them without: Lodz for Łódź; and digits of other scripts.
-
-Case folding does it for ß.
-"""
-
-_VOWEL: Final = "[aeiouyhàáâäæèéêëìíîïòóôöœùúûü]"
-_ELIDED: Final = lazy_pattern(
-    r"(?<![^\W_])(?:[cjlmnstv]|(?:jus|lors|puis)?qu|un|(?:d[ae]|ne|a|su|co)ll|que(?:st|ll)|bell|sant|senz|anch|com"
-    rf"|dov|cos)'(?={_VOWEL})"
-)
-"""A word that loses its vowel before another one's: l'hôpital, dell'acqua."""
-
-_ENDING: Final = lazy_pattern(
-    r"(?<=[^\W_]{2})'(?:l[ae]r)?(?:[ny]?[aeıiuü]|n?[dt][ae](?:n|ki)?|[ny]?[ıiuü]n|y?l[ae]|l[ıiuü]|[cç][ae]|[ıiuü]m)?"
-    r"(?![^\W_'])"
-)
-"""What Turkish writes behind the apostrophe of a name: İzmir'de, Ayşe'nin."""
-
+_ELIDED: Final = lazy_pattern(_TABLE["elided"])
+_ENDING: Final = lazy_pattern(_TABLE["ending"])
 _PARTICLE: Final = lazy_pattern(r"(?<![^\W_])([^\W\d_])'(?=[^\W\d_]{3})")
 """A single letter before an apostrophe, which many leave out: O'Brien, D'Angelo."""
 
-_D_BEFORE_VOWEL: Final = lazy_pattern(rf"(?<![^\W_])d'(?=({_VOWEL}[^\W\d_]{{2,}}))")
-"""The beginning of a name, or an article of the next word: D'Angelo, d'Orléans."""
+_D_BEFORE_VOWEL: Final = lazy_pattern(_TABLE["d_before_vowel"])
 
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
 """The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
