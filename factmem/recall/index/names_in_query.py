@@ -64,8 +64,9 @@ def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     """
     may_wait()
     numbers: tuple[set[int], set[int]] = set(asked), set()
+    others = {name for name in {*PEOPLE.values()} if asked.isdisjoint(term_numbers(analyse(widened(name))))}
     for word, name in PEOPLE.items():
-        numbers[asked.isdisjoint(term_numbers(analyse(widened(name))))].update(term_numbers(analyse(word)))
+        numbers[name in others].update(term_numbers(analyse(word)[:1]))
     terms = (np.array(sorted(of), np.uint64) for of in numbers)
     one, other = (Term(int(of[0]), of, np.ones(len(of), np.float32)) for of in terms)
     return one, other

@@ -50,12 +50,7 @@ _NASAL: Final = lazy_pattern(_TABLE["nasal"])
 _PLAIN: Final = str.maketrans(
     _TABLE["letters"] | {chr(ord(zero) + digit): str(digit) for zero in _TABLE["zeros"] for digit in range(10)}
 )
-_ELIDED: Final = lazy_pattern(_TABLE["elided"])
-_ENDING: Final = lazy_pattern(_TABLE["ending"])
-_PARTICLE: Final = lazy_pattern(r"(?<![^\W_])([^\W\d_])'(?=[^\W\d_]{3})")
-"""A single letter before an apostrophe, which many leave out: O'Brien, D'Angelo."""
-
-_D_BEFORE_VOWEL: Final = lazy_pattern(_TABLE["d_before_vowel"])
+_APOSTROPHES: Final = [(lazy_pattern(pattern), instead) for pattern, instead in _TABLE["apostrophes"]]
 
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
 """The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
@@ -65,8 +60,8 @@ _KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
 _UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
 _IDEOGRAPH: Final = lazy_pattern(f"[{_IDEOGRAPHS}]")
-_LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
-_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
+LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
+_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{LETTERS}(?:'{LETTERS})*")
 
 
 def analyse(text: str) -> list[str]:
@@ -74,8 +69,8 @@ def analyse(text: str) -> list[str]:
     stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if "'" in text:
-        text = _ENDING.sub("", _ELIDED.sub("", text.replace("\u0307", "")))  # the dot of İ in lower case
-        text = _PARTICLE.sub(r"\1", _D_BEFORE_VOWEL.sub(r"d\1 ", text))
+        for pattern, instead in _APOSTROPHES:
+            text = pattern.sub(instead, text)
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
