@@ -244,6 +244,23 @@ async def test_a_relative_of_whom_nothing_is_said_is_not_answered_by_the_viewers
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "other"),
+    [
+        ("Wo ist der Reisepass von Mama?", "Reisepass: blaue Mappe.", "Wo ist der denn von gestern hin?"),
+        ("¿Dónde está el cargador de la cámara?", "Cargador: mochila roja.", "La farmacia está al lado de la plaza."),
+        ("Waar is de sleutel van de schuur?", "Schuursleutel en sleutels: haakje.", "De hond is van de buren."),
+        ("Quando é a consulta com o veterinário?", "Veterinário: quarta.", "A festa é com o pessoal do curso."),
+    ],
+)
+async def test_everyday_words_of_a_question_in_another_language_do_not_count(
+    question: str, answer: str, other: str, memory: Memory
+) -> None:
+    await memory.remember_many([answer, other, "OK 12345."])
+    (best,) = await memory.recall(question, limit=1)
+    assert best.record.value == answer
+
+
+@pytest.mark.parametrize(
     ("own", "of_sister", "of_brother", "asked"),
     [
         ("Viyolonsel çalıyorum.", "Ablam viyolonsel çalıyor.", "Abim hangi çalgıyı çalıyor?", "Ablam ne çalıyor?"),

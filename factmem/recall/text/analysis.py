@@ -52,15 +52,9 @@ _PLAIN: Final = str.maketrans(
 )
 _APOSTROPHES: Final = [(lazy_pattern(pattern), instead) for pattern, instead in _TABLE["apostrophes"]]
 
-_SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
-"""The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
-
-_IDEOGRAPHS: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
-_THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
-_UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
-_IDEOGRAPH: Final = lazy_pattern(f"[{_IDEOGRAPHS}]")
-LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
+_UNSPACED: Final[str] = _TABLE["ideographs"] + _TABLE["kana_and_others"]
+_IDEOGRAPH: Final = lazy_pattern(f"[{_TABLE['ideographs']}]")
+LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_TABLE['signs']}])+"
 _ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{LETTERS}(?:'{LETTERS})*")
 
 

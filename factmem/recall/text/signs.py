@@ -32,12 +32,11 @@ _TABLE: Final = table("recall/text/questions")
 _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
-_ENDINGS: Final = ("", *_TABLE["endings"].split())
 PEOPLE: Final = {
     word.strip("-") + ending: name
     for name, words in _TABLE["people"].items()
     for word in (name, *words.split())
-    for ending in (_ENDINGS if word.endswith("-") else ("",))
+    for ending in ("", *(_TABLE["endings"].split() if word.endswith("-") else ()))
 }
 """The English names of relations by all words for them."""
 _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
@@ -239,6 +238,18 @@ def negated(query: str) -> bool:
 def asking_words() -> frozenset[str]:
     """Return the terms of words that belong to the asking rather than to its subject."""
     return frozenset(analyse(_TABLE["asking"]))
+
+
+def asked_terms(query: str) -> list[str]:
+    """Return the distinct terms of a query; of one that is not English, those with content and people if there are any.
+
+    The analyser drops English function words, and no others: most are words of content in another language.
+    """
+    terms = list(dict.fromkeys(analyse(query)))
+    if language_code(query) in ("", "en"):
+        return terms
+    telling = {*content_terms(query), *analyse(" ".join(people_asked(query)))}
+    return [term for term in terms if term in telling] or terms
 
 
 def content_terms(query: str) -> Collection[str]:
