@@ -51,8 +51,9 @@ _SCRIPTS: Final = (
     ("ko", lazy_pattern("[\uac00-\ud7a3]")),
     ("ar", lazy_pattern("[\u0600-\u06ff]")),
     ("hi", lazy_pattern("[\u0900-\u097f]")),
+    ("tr", lazy_pattern("ı")),
 )
-"""Languages with a script of their own; a Japanese text may hold Chinese characters too."""
+"""Languages with a script or a letter of their own; a Japanese text may hold Chinese characters too."""
 WORD: Final = lazy_pattern(r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])+(?:['-](?:[^\W_]|[\u0900-\u0963])+)*")
 _ELISION: Final = lazy_pattern(r"^\w{1,4}'|(?<=')\w{2,}$")
 _ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")

@@ -23,6 +23,7 @@ from factmem.recall.text.related_words import term_of
 from factmem.recall.text.times import OFFSET, Offset, TimeSpan, midnight, offset_in, times_in
 from factmem.records import FactRecord
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
@@ -51,11 +52,7 @@ _ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|
 """Start of the question behind an event: "after we moved what did I buy"."""
 
 _IN_THE_PAST: Final = lazy_pattern(r"\b(?:did|was|were|had|have|has|been|\w{3,}ed)\b", re.IGNORECASE)
-_AHEAD: Final = lazy_pattern(
-    r"\b(?:will|shall|going to|gonna|plan\w*|wants?|hop(?:e|es|ing)|next|soon|tomorrow|upcoming|would|might|should|"
-    r"before|until|in (?:a|an|one|two|three|four|five|six|\d+) (?:days?|weeks?|months?|years?))\b|'ll\b|\?",
-    re.IGNORECASE,
-)
+_AHEAD: Final = lazy_pattern(table("recall/text/times")["ahead"], re.IGNORECASE)
 """Words of a record about a future event, or of a question."""
 
 _DONE: Final = lazy_pattern(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)

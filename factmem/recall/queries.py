@@ -21,6 +21,7 @@ from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
     NAMING,
     Kind,
+    asked_terms,
     asking_words,
     asks_for_assistant,
     asks_for_own,
@@ -112,7 +113,7 @@ class Query:
 def read_query(text: str) -> dict[str, Any]:
     """Return the attributes of a `Query` that its text decides, once for all searches of it."""
     return {
-        "terms": tuple(map(query_term, dict.fromkeys(analyse(text)))),
+        "terms": tuple(map(query_term, asked_terms(text))),
         "asks_assistant": asks_for_assistant(text),
         "content": frozenset(term_numbers(content_terms(text))),
         "kinds": kinds_asked(text),

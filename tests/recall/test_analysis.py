@@ -39,7 +39,7 @@ def test_irregular_forms_have_the_stem_of_their_base_form(forms: str, base: str)
         ("ジョン・スミス", ["ジョ", "ョン", "スミ", "ミス"]),
         ("서울에 살아", ["서울", "울에", "살아"]),
         ("在Berlin住", ["在", "berlin", "住"]),
-        ("हिन्दी भाषा।", ["हिन्दी", "भाषा"]),
+        ("हिन्दी भाषा।", ["हिंदी", "भाषा"]),
     ],
 )
 def test_scripts_have_the_words_they_are_read_by(text: str, terms: list[str]) -> None:
@@ -71,6 +71,17 @@ def test_numbers_and_names_are_found_exactly(query: str, found: str, other: str)
         assert first.parts.lexical > second.parts.lexical
 
 
+@pytest.mark.parametrize("query", ["D'Angelo", "DAngelo", "Angelo"])
+def test_a_name_behind_a_particle_is_found_with_and_without_it(query: str) -> None:
+    assert set(analyse(query)) <= set(analyse("La villa d’Angelo"))
+
+
+@pytest.mark.parametrize("text", ["rock 'n' roll", "it's ma'am's", "s'mores", "they've", "foto's", "aujourd'hui"])
+def test_other_apostrophes_stay_within_a_word(text: str) -> None:
+    assert analyse(f"x {text}")[0] == "x"
+    assert len(analyse(text)) <= len(text.split())
+
+
 def test_what_is_neither_letter_nor_digit_is_no_word() -> None:
     assert analyse("\N{CAT FACE} — … _ · 。！") == []
 
@@ -84,6 +95,9 @@ def test_what_is_neither_letter_nor_digit_is_no_word() -> None:
         ("서울", "저는 서울에 살아요"),
         ("ข้าว", "ผู้หญิงกินข้าว"),
         ("Jose", "José feiert im Garten"),
+        ("Antalya", "Antalya'ya uçtuk"),
+        ("église", "L'église ouvre tard"),
+        ("Edera", "C'è un nido nell'edera"),
     ],
 )
 def test_recall_finds_words_in_every_script(query: str, found: str) -> None:
@@ -95,6 +109,9 @@ def test_recall_finds_words_in_every_script(query: str, found: str) -> None:
             "저는 서울에 살아요",
             "ผู้หญิงกินข้าว",
             "José feiert im Garten",
+            "Antalya'ya uçtuk",
+            "L'église ouvre tard",
+            "C'è un nido nell'edera",
         ):
             memory.remember(text)
         (best,) = memory.recall(query, limit=1)

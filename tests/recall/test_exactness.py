@@ -20,7 +20,7 @@ from factmem import MemoryScope, RecallMatch, RecallSettings
 from factmem.recall import Boost
 from factmem.recall.index import vector_slots
 from factmem.recall.text.analysis import analyse
-from factmem.recall.text.signs import asks_for_present
+from factmem.recall.text.signs import asked_terms, asks_for_present
 from factmem.recall.text.updates import matter_of, overtakes
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
@@ -111,7 +111,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         return [term for other, _ in groups[key][max(row - 1, 0) : row + 2] for term in terms[other]]
 
     sessions = {key: [term for seq, _ in group for term in terms[seq]] for key, group in groups.items()}
-    asked = analyse(query)
+    asked = asked_terms(query)
     own = dict(zip(order, naive_bm25(asked, [terms[seq] for seq in order]), strict=True))
     near = dict(zip(order, naive_bm25(asked, [exchange(seq) for seq in order]), strict=True))
     whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))

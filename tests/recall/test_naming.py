@@ -34,6 +34,26 @@ def test_a_subject_is_named_by_the_first_word_of_its_name_and_by_the_most_words(
     assert sorted(found) == named
 
 
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [("Where does Luis Carlos live?", [0]), ("Where does Carlos Luis live?", [1]), ("Do Luis and Carlos drive?", [0])],
+)
+def test_names_of_the_same_words_are_told_apart_by_their_order(query: str, named: list[int]) -> None:
+    subjects = [subject_text("person", name) for name in ("Luis Carlos", "Carlos Luis", "Eva")]
+    terms = term_numbers(analyse(query))
+    found, _ = SubjectIndex().named(subjects, terms, people_terms(query), np.ones(3, np.bool_))
+    assert found == named
+
+
+async def test_who_has_the_same_names_in_another_order_does_not_answer() -> None:
+    birthday = Concept.single("birthday", "When the person was born")
+    async with Memory("memory:") as memory:
+        for name, day in (("Ana Rosa", "9 June"), ("Rosa Ana", "2 May")):
+            await memory.save(SingleFact(birthday, day), subject=PERSON.individual(name))
+        best = [await memory.recall(f"When is {name}'s birthday?") for name in ("Ana Rosa", "Rosa Ana")]
+    assert [(of[0].record.value, of[0].score > of[1].score) for of in best] == [("9 June", True), ("2 May", True)]
+
+
 def test_a_subject_that_the_caller_does_not_see_is_not_named() -> None:
     subjects = [subject_text("person", "Ann Berg"), subject_text("person", "Ann Dahl")]
     found, names = SubjectIndex().named(subjects, term_numbers(["ann", "berg"]), {}, np.array([False, True]))

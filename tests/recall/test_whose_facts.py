@@ -243,6 +243,44 @@ async def test_a_relative_of_whom_nothing_is_said_is_not_answered_by_the_viewers
     assert (await kim.recall("Where do I live?")).answers
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "other"),
+    [
+        ("Wo ist der Reisepass von Mama?", "Reisepass: blaue Mappe.", "Wo ist der denn von gestern hin?"),
+        ("¿Dónde está el cargador de la cámara?", "Cargador: mochila roja.", "La farmacia está al lado de la plaza."),
+        ("Waar is de sleutel van de schuur?", "Schuursleutel en sleutels: haakje.", "De hond is van de buren."),
+        ("Quando é a consulta com o veterinário?", "Veterinário: quarta.", "A festa é com o pessoal do curso."),
+    ],
+)
+async def test_everyday_words_of_a_question_in_another_language_do_not_count(
+    question: str, answer: str, other: str, memory: Memory
+) -> None:
+    await memory.remember_many([answer, other, "OK 12345."])
+    (best,) = await memory.recall(question, limit=1)
+    assert best.record.value == answer
+
+
+@pytest.mark.parametrize(
+    ("own", "of_sister", "of_brother", "asked"),
+    [
+        ("Viyolonsel çalıyorum.", "Ablam viyolonsel çalıyor.", "Abim hangi çalgıyı çalıyor?", "Ablam ne çalıyor?"),
+        ("私はチェロを弾きます。", "姉はチェロを弾きます。", "弟が弾く楽器は?", "姉が弾く楽器は?"),
+        ("我拉大提琴。", "我姐姐拉大提琴。", "我弟弟拉什么琴?", "我姐姐拉什么琴?"),
+        ("나는 첼로를 연주해.", "우리 누나는 첼로를 연주해.", "오빠는 뭘 연주해?", "누나는 뭘 연주해?"),
+        ("मैं सितार बजाती हूँ।", "मेरी बहन सितार बजाती है।", "मेरा भाई क्या बजाता है?", "मेरी बहन क्या बजाती है?"),
+        ("أنا أعزف على العود.", "أختي تعزف على العود.", "على ماذا يعزف أخي؟", "على ماذا تعزف أختي؟"),
+        ("Ja gram na altówce.", "Moja siostra gra na altówce.", "Na czym gra mój brat?", "Na czym gra moja siostra?"),
+    ],
+)
+async def test_what_is_said_of_a_sister_or_oneself_does_not_answer_for_a_brother_in_any_language(
+    own: str, of_sister: str, of_brother: str, asked: str, memory: Memory
+) -> None:
+    for user, text in (("kim", own), ("lee", of_sister)):
+        await memory.for_user(user).remember([Message(content=text), Message(content="OK 12345.")])
+        assert not (await memory.for_user(user).recall(of_brother)).answers
+    assert (await memory.for_user("lee").recall(asked)).answers
+
+
 async def test_a_question_that_was_asked_before_answers_nothing(memory: Memory) -> None:
     kim = memory.for_user("kim")
     for text in ("I am a nurse and I like chess.", "What is the name of my cat?"):

@@ -64,8 +64,9 @@ def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     """
     may_wait()
     numbers: tuple[set[int], set[int]] = set(asked), set()
+    others = {name for name in {*PEOPLE.values()} if asked.isdisjoint(term_numbers(analyse(widened(name))))}
     for word, name in PEOPLE.items():
-        numbers[asked.isdisjoint(term_numbers(analyse(widened(name))))].update(term_numbers(analyse(word)))
+        numbers[name in others].update(term_numbers(analyse(word)[:1]))
     terms = (np.array(sorted(of), np.uint64) for of in numbers)
     one, other = (Term(int(of[0]), of, np.ones(len(of), np.float32)) for of in terms)
     return one, other
@@ -151,7 +152,8 @@ class SubjectIndex:
         Each term comes with the number of terms in the query that name the same subject.
 
         A subject is named by the first word of its name, unless the query has more words of another one's name, or
-        another surname: "Ann Berg" does not name Ann Dahl. An individual is also named by a word for the relation that
+        another surname: "Ann Berg" does not name Ann Dahl. Of names with the same words, it is the one whose first word
+        comes first: "José María" does not name María José. An individual is also named by a word for the relation that
         its subject is called by: "my sister" and "meine Schwester" name ``sister:carla``.
 
         Args:
@@ -163,23 +165,23 @@ class SubjectIndex:
         self._learn(subjects)
         said = frozenset(terms)
         found = [
-            (number, words & said)
+            (number, words & said, term)
             for term in terms
             for number, words in self._called.get(term, ())
             if words <= said or len(words & said) >= -people.get(term, 0)
         ]
         found += [
-            (number, words.intersection(people) | {term})
+            (number, words.intersection(people) | {term}, term)
             for term in said & people.keys()
             for number, words in self._related.get(people[term], ())
         ]
-        called = [(number, words) for number, words in found if number < len(visible) and visible[number]]
+        called = [of for of in found if of[0] < len(visible) and visible[of[0]]]
         if not called:
             return [], {}
-        names = {words for _, words in called}
-        whole = {words for words in names if not any(words < others for others in names)}
+        first = {words: term for _, words, term in reversed(called)}
+        whole = {words for words in first if not any(words < others for others in first)}
         sizes = {term: len(words) for words in sorted(whole, key=len) for term in words}
-        return [number for number, words in called if words in whole], sizes
+        return [number for number, words, term in called if words in whole and first[words] == term], sizes
 
     def called(self, term: int) -> Sequence[int]:
         """Return the numbers of the subjects whose names hold a term; after `named`."""

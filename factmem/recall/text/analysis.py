@@ -1,9 +1,10 @@
 """The one analyser of factmem: from text to terms, the same for every provider.
 
 Lower case, words of letters and digits with inner apostrophes, English function words dropped (after
-the Snowball project's list), English Snowball stems. Accents, vowel points and the width of letters make no
-difference. Text written without spaces is split into pairs of neighbouring characters, as by Lucene's
-``CJKBigramFilter``, and so is Korean, whose words take endings; an ideograph is a term by itself as well.
+the Snowball project's list), English Snowball stems. Accents, vowel points, the script of digits and the width of
+letters make no difference, nor do an elided article (``l'hôpital``) and a Turkish ending (``İzmir'de``). Text
+written without spaces is split into pairs of neighbouring characters, as by Lucene's ``CJKBigramFilter``, and so is
+Korean, whose words take endings; an ideograph is a term by itself as well.
 A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234``) are terms besides their parts.
 """
 
@@ -20,24 +21,15 @@ from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
 from factmem.stemming import forget_stems, stemmer
 from factmem.subjects import MemorySubject
+from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-STOP_WORDS: Final = frozenset(
-    """
-    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
-    it its itself they them their theirs themselves what which who whom this that these those am is are was were be
-    been being have has had having do does did doing would should could ought i'm you're he's she's it's we're
-    they're i've you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll we'll they'll isn't
-    aren't wasn't weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't shouldn't can't cannot
-    couldn't mustn't let's that's who's what's here's there's when's where's why's how's a an the and but if or
-    because as until while of at by for with about against between into through during before after above below to
-    from up down in out on off over under again further then once here there when where why how all any both each
-    few more most other some such no nor not only own same so than too very
-    """.split()  # noqa: SIM905 - a page of quoted words is hard to read
-)
+_TABLE: Final = table("recall/text/words")
+"""Words, and how people write them."""
 
+STOP_WORDS: Final = frozenset(_TABLE["stop_words"].split())
 _WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -53,27 +45,17 @@ _WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+
 _PART: Final = lazy_pattern(r"[:/-]")
 _HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
-"""Accents, and the points of Hebrew and Arabic, whose writing is optional."""
-
-_LETTERS_WITH_STROKES: Final = str.maketrans(
-    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+_POINTS: Final = lazy_pattern(_TABLE["points"])
+_NASAL: Final = lazy_pattern(_TABLE["nasal"])
+_PLAIN: Final = str.maketrans(
+    _TABLE["letters"] | {chr(ord(zero) + digit): str(digit) for zero in _TABLE["zeros"] for digit in range(10)}
 )
-"""Letters that Unicode does not take apart, as people write them without: Lodz for Łódź. Case folding does it for ß."""
+_APOSTROPHES: Final = [(lazy_pattern(pattern), instead) for pattern, instead in _TABLE["apostrophes"]]
 
-_PARTICLE: Final = lazy_pattern(r"(?<![^\W_])([^\W\d_])'(?=[^\W\d_]{3})")
-"""A single letter before an apostrophe, which many leave out: O'Brien, D'Angelo."""
-
-_SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
-"""The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
-
-_IDEOGRAPHS: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
-_THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
-_UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
-_IDEOGRAPH: Final = lazy_pattern(f"[{_IDEOGRAPHS}]")
-_LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
-_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
+_UNSPACED: Final[str] = _TABLE["ideographs"] + _TABLE["kana_and_others"]
+_IDEOGRAPH: Final = lazy_pattern(f"[{_TABLE['ideographs']}]")
+LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_TABLE['signs']}])+"
+_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{LETTERS}(?:'{LETTERS})*")
 
 
 def analyse(text: str) -> list[str]:
@@ -81,7 +63,8 @@ def analyse(text: str) -> list[str]:
     stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if "'" in text:
-        text = _PARTICLE.sub(r"\1", text)
+        for pattern, instead in _APOSTROPHES:
+            text = pattern.sub(instead, text)
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
@@ -113,8 +96,8 @@ def spaced(keyword: str) -> str:
 
 
 def _words_of_any_language(text: str) -> Iterable[str]:
-    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold())).translate(_LETTERS_WITH_STROKES)
-    for found in _ANY_WORD.finditer(unicodedata.normalize("NFC", plain)):
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold())).translate(_PLAIN)
+    for found in _ANY_WORD.finditer(_NASAL.sub("ं", unicodedata.normalize("NFC", plain))):
         if found["unspaced"] is None:
             yield found[0]
         else:

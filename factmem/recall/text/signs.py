@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
-from factmem.recall.text.analysis import analyse, plain, spaced
+from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
 from factmem.records import Assertion
 from factmem.sentences import QUESTION_MARKS, content_words, folded, forgettable, language_code, language_of, tells
 from factmem.toml_tables import table
@@ -32,7 +32,12 @@ _TABLE: Final = table("recall/text/questions")
 _YOU, _I, _NO_SUBJECT, _MINE = (
     frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine")
 )
-PEOPLE: Final = {word: name for name, words in _TABLE["people"].items() for word in (name, *words.split())}
+PEOPLE: Final = {
+    word.strip("-") + ending: name
+    for name, words in _TABLE["people"].items()
+    for word in (name, *words.split())
+    for ending in ("", *(_TABLE["endings"].split() if word.endswith("-") else ()))
+}
 """The English names of relations by all words for them."""
 _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
@@ -51,11 +56,13 @@ _WHO: Final = lazy_pattern(_TABLE["who"])
 _WHOSE: Final = lazy_pattern(_TABLE["whose"])
 _NOT_NOW: Final = {name: lazy_pattern(pattern) for name, pattern in _TABLE["not_now"].items()}
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_UNSPACED: Final = sorted([word for word in PEOPLE if word > "\u3000"], key=len, reverse=True)
+"""Those in scripts without spaces, and in Korean, whose words take endings."""
+_PERSON_OR_WORD: Final = lazy_pattern(rf"(?<![\uac00-\ud7a3])(?:{'|'.join(_UNSPACED)})|{LETTERS}(?:['’]{LETTERS})?")
+"""A word for a relation within unspaced text, in Korean at the beginning of a word; or another word."""
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
 _NUMBER_ANYWHERE: Final = lazy_pattern(_TABLE["number"])  # the engines differ in the letters of some scripts
-_REST: Final = lazy_pattern(
-    r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b|(?<=\w )(?:somebody|someone|they|people)\b"
-)
+_REST: Final = lazy_pattern(_TABLE["rest"])
 """End of the part of a description that names the value."""
 
 
@@ -120,7 +127,7 @@ def widened(relation: str) -> str:
 
 @functools.cache
 def _terms_of_relations() -> Mapping[str, Collection[str]]:
-    names = {term: name for word, name in _RELATIONS.items() for term in analyse(word)}
+    names = {term: name for word, name in _RELATIONS.items() for term in analyse(word)[:1]}
     kinds = {
         name: " ".join(kind for kind in _TABLE["people"] if name in widened(kind).split()) for name in names.values()
     }
@@ -158,7 +165,7 @@ def people_asked(query: str) -> list[str]:
     if asks_whose(query):
         return []
     look, _ = _without_who(query)
-    words = [found[0].lower() for found in _WORD.finditer(look)]
+    words = [found[0].lower() for found in _PERSON_OR_WORD.finditer(look)]
     doing = _DOING.search(look)
     acts = "" if doing is None else doing[1].lower()
     people = [word for word in words if (related := relation(word)) and (related not in _ROLES or word == acts)]
@@ -231,6 +238,18 @@ def negated(query: str) -> bool:
 def asking_words() -> frozenset[str]:
     """Return the terms of words that belong to the asking rather than to its subject."""
     return frozenset(analyse(_TABLE["asking"]))
+
+
+def asked_terms(query: str) -> list[str]:
+    """Return the distinct terms of a query; of one that is not English, those with content and people if there are any.
+
+    The analyser drops English function words, and no others: most are words of content in another language.
+    """
+    terms = list(dict.fromkeys(analyse(query)))
+    if language_code(query) in ("", "en"):
+        return terms
+    telling = {*content_terms(query), *analyse(" ".join(people_asked(query)))}
+    return [term for term in terms if term in telling] or terms
 
 
 def content_terms(query: str) -> Collection[str]:

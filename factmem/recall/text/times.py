@@ -648,9 +648,7 @@ def _from_to(first: _Hit, last: _Hit) -> Span:
     return min(start, last.span[0]), max(first.span[1], end) if first.year else end
 
 
-_TURN: Final = lazy_pattern(
-    r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$"
-)
+_TURN: Final = lazy_pattern(_TABLE["turn"])
 _PART: Final = lazy_pattern(rf"\b({_any(_TABLE['parts'])})(?: in)?(?: the| this)?[\s-]*$")
 
 

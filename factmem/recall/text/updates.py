@@ -83,7 +83,7 @@ class Matter(Generic[Term]):
         counted: Key of the sentence without its numbers; None for none.
         content: Words with content of a single sentence, in order, without numbers; none if it also says something else
             than its value, which must not be hidden.
-        mine: Whether the statement begins with the first person.
+        mine: Whether the statement begins with the first person, or an ending of its words is of it.
         value: First word or figure of the value of a held sentence; None for none.
     """
 
@@ -115,7 +115,7 @@ def matter_of(text: str) -> Matter[str] | None:
     if len(sentences) > 1 and text.isascii() and not (_FIGURE.search(text) or _replacing().occurs_in(lowered)):
         return None
     language = language_of(lowered)
-    mine = _begins_with_first_person(lowered, language)
+    mine = _begins_with_first_person(lowered, language) or language.finds("of_self", lowered) is not None
     if not (mine or _may_be_framed(lowered, language)):
         return None
     if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
@@ -208,7 +208,8 @@ def _first_person(language: Language) -> frozenset[str]:
 
 def _begins_with_first_person(sentence: str, language: Language) -> bool:
     found = WORD.search(sentence, language.start_of(sentence)) if language.may_hold(sentence, "self") else None
-    return found is not None and found[0] in _first_person(language)
+    own = _first_person(language)
+    return found is not None and (found[0] in own or (language.unspaced and found[0].startswith((*own,))))
 
 
 def _lasting(sentence: str, language: Language) -> str:
