@@ -78,6 +78,7 @@ MATTER_FIELDS: Final = (
     ("counted", "<u8"),
     ("speaker", "<u4"),
     ("content", "<u4"),
+    ("circumstance", "<u4"),
     ("held_value", "u1"),
     ("mine", "u1"),
 )
@@ -102,7 +103,7 @@ BODY_FIELDS: Final = (
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBQQIIBBI")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBI")
 
 _AT_ONCE: Final = 256
 """Number of assertions that a step takes, fewer than texts are kept as they were read."""
@@ -318,7 +319,7 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
     own = said.keyword == STATEMENT.keyword and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
     if matter is None:
-        return 0, 0, 0, 0, _NO_WORD, 0
+        return 0, 0, 0, 0, 0, _NO_WORD, 0
     speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
     places: dict[str, int] = {}
     for place, term in enumerate(terms[:MATTER_TERMS]):
@@ -328,6 +329,7 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
         0 if matter.counted is None else _digest(f"counted {speaker} {matter.counted}".encode(errors=_LONE)),
         number,
         sum([1 << places[term] for term in matter.content if term in places]),
+        0 if matter.circumstance is None else _digest(matter.circumstance.encode(errors=_LONE)) & 0xFFFFFFFF,
         _NO_WORD if matter.value is None else places.get(matter.value, _OTHER_WORD),
         matter.mine,
     )
@@ -352,6 +354,7 @@ def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:
         held=fields["held"] or None,
         counted=fields["counted"] or None,
         content=tuple(term for place, term in enumerate(terms[:MATTER_TERMS]) if fields["content"] >> place & 1),
+        circumstance=fields["circumstance"] or None,
         mine=bool(fields["mine"]),
         value=None if at == _NO_WORD else terms[at] if at < len(terms) else -1,
     )

@@ -2,8 +2,8 @@
 
 A statement has a matter. Another of the same matter overtakes it:
 
-- *held*: one sentence of what has one value at a time, the same but for the value: "My boss is Ann.", "My boss is
-  Ben."; "My gate is B12.", "My gate is C7."; but not "I report to Ann for the shop.", "I report to Ben for the till.";
+- *held*: one sentence of what has one value at a time, the same up to the value: "My boss is Ann.", "My boss is Ben.",
+  "My gate is B12.", "My gate is C7."; but not "I report to Ann for the shop.", "I report to Ben for the till.";
 - *counted*: the same sentence but for numbers, units and days: "I weigh 82 kilos.", "I weigh 76 kilos.".
 
 The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.". When
@@ -19,6 +19,7 @@ and a word of change, most hold together.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
@@ -79,8 +80,10 @@ class Matter(Generic[Term]):
     """The matter of a statement, as words or as numbers of words.
 
     Attributes:
-        held: Key of the sentence but for its value; None for none.
+        held: Key of the sentence up to its value; None for none.
         counted: Key of the sentence without its numbers; None for none.
+        circumstance: Key of what stands behind the value of a held sentence; None for none. Two values may hold at a
+            time, each in its own circumstance.
         content: Words with content of a single sentence, in order, without numbers; none if it also says something else
             than its value, which must not be hidden.
         mine: Whether the statement begins with the first person, or an ending of its words is of it.
@@ -89,6 +92,7 @@ class Matter(Generic[Term]):
 
     held: Term | None = None
     counted: Term | None = None
+    circumstance: Term | None = None
     content: tuple[Term, ...] = ()
     mine: bool = False
     value: Term | None = None
@@ -101,6 +105,8 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
     if older.counted is not None and older.counted == newer.counted:
         return True
     if older.held is None or older.held != newer.held:
+        return False
+    if older.circumstance and newer.circumstance and older.circumstance != newer.circumstance:
         return False
     repeated = older.value in older.content and older.value == newer.value
     adds = not {*older.content, older.value} <= {*newer.content, newer.value, None}  # more than words
@@ -131,6 +137,7 @@ def matter_of(text: str) -> Matter[str] | None:
     return Matter(
         held=frame.held,
         counted=frame.counted,
+        circumstance=frame.circumstance,
         content=_content(text, language) if alone else (),
         mine=mine,
         value=frame.value,
@@ -144,12 +151,14 @@ class _Frame:
     Attributes:
         held: See `Matter.held`.
         counted: See `Matter.counted`.
+        circumstance: See `Matter.circumstance`.
         value: See `Matter.value`.
         more: Whether it says something else as well.
     """
 
     held: str | None = None
     counted: str | None = None
+    circumstance: str | None = None
     value: str | None = None
     more: bool = False
 
@@ -162,11 +171,11 @@ class _Frame:
         if sentence[:start].rstrip()[-1:].isalnum() and language.finds("forbids", sentence[:start]):
             start = 0  # "No me mudé a Oslo."
         lasting = _lasting(sentence[start:], language)
-        held, value, more = _held(text[start:], lasting, language)
-        counted = _counted(lasting, language)
-        if (held or counted) and (language.finds("several", lasting) or language.finds("beside", lasting)):
-            return cls(more=more)
-        return cls(held=held, counted=counted, value=value, more=more)
+        frame = attrs.evolve(_held(text[start:], lasting, language), counted=_counted(lasting, language))
+        framed = frame.held or frame.counted
+        if framed and (language.finds("several", lasting) or language.finds("beside", lasting)):
+            return cls(more=frame.more)
+        return frame
 
 
 _NO_FRAME: Final = _Frame()
@@ -252,12 +261,9 @@ def _counted(sentence: str, language: Language) -> str | None:
     return " ".join(_PIECE.findall(masked)) if _content(sentence, language) else None
 
 
-def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None, bool]:
-    """Return what a sentence says of what has one value at a time, `Matter.value`, and whether it says more.
-
-    The first is the sentence up to the value, the form of the value, and its circumstance.
-    """
-    nothing = None, None, False
+def _held(text: str, sentence: str, language: Language) -> _Frame:
+    """Return the frame of a sentence of what has one value at a time: up to the value, and the form of the value."""
+    nothing = _NO_FRAME
     if not language.may_hold(sentence, *_PREDICATES):
         return nothing
     definite = language.lists.get("definite", ())
@@ -279,8 +285,8 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
             return nothing  # "I dream of living in Rome.", "I almost moved to Rome."
         if written[0].islower():
             return nothing  # "We moved to a bigger office."
-        behind = _circumstance(sentence[end:], language)
-        return " ".join([kind, *(["self"] if mine else map(stemmer(), who)), *behind]), first, more
+        key = " ".join([kind, *(["self"] if mine else map(stemmer(), who))])
+        return _Frame(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
     if language.finds("changes", sentence):
         return nothing
     spaced = not language.unspaced
@@ -294,8 +300,8 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
         return nothing  # "She is tall."
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
         return nothing  # "My sister is Eva."
-    behind = said[-1:] if kind == "shared" else [] if "#" in form else _circumstance(sentence[end:], language)
-    return " ".join([kind, *map(stemmer(), words), form, *behind]), first, more
+    key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
+    return _Frame(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
 
 
 def _form(text: str, sentence: str, start: int, language: Language) -> str:
@@ -317,19 +323,19 @@ def _form(text: str, sentence: str, start: int, language: Language) -> str:
     return " ".join(found)
 
 
-def _circumstance(rest: str, language: Language) -> list[str]:
-    """Return the terms behind a value in its clause, from a light word on: "Ann for the shop".
-
-    Two values may hold at a time, each in its own circumstance.
-    """
+def _circumstance(text: str, sentence: str, start: int, language: Language) -> str | None:
+    """Return what stands in the clause of a value behind a light word that is within no name: "Ann for the shop"."""
+    rest = sentence[start:]
     ends = [found.start() for found in (language.finds("joins", rest), _PAUSE.search(rest)) if found]
-    clause = rest[: min(ends, default=len(rest))]
-    words = list(WORD.finditer(clause))
+    words = list(WORD.finditer(sentence, start, start + min(ends, default=len(rest))))
     light = [word[0] in STOP_WORDS or word[0] in language.everyday for word in words]
-    value = light.index(False) if False in light else len(light)
-    if language.unspaced or True not in light[value:]:
-        return []
-    return list(_content(clause[words[light.index(True, value)].start() :], language))
+    heavy = [] if language.unspaced else [at for at in range(len(words)) if not light[at]]
+    for one, other in itertools.pairwise([*heavy, len(words)] if heavy else ()):
+        in_name = other < len(words) and all(text[words[at].start()].isupper() for at in (one, other))
+        behind = [word[0] for word in words[one + 1 :]]
+        if other > one + 1 and not in_name and not STOP_WORDS.issuperset(behind):
+            return " ".join(behind)
+    return None
 
 
 def _first_of(value: str, language: Language) -> str | None:
