@@ -233,11 +233,11 @@ class _Check:
                 assert_never(finding.said)
 
     def _supported(
-        self, found: Sequence[Json], concept: Concept[Any, Any], citation: Citation, dropped: _Drops
+        self, data: Sequence[Json], concept: Concept[Any, Any], citation: Citation, dropped: _Drops
     ) -> _Meaning:
         """Return the values of a quote, by the doubt about them; count those that are dropped."""
         values: dict[Doubt | None, list[Any]] = {}
-        for value, given in _values(found, concept, citation.quoted, dropped):
+        for value, given in _values(data, concept, citation.quoted, dropped):
             kept = redact(value).text if concept == STATEMENT else value
             values.setdefault(doubt_of(value, concept, citation, given=given), []).append(kept)
         return _Meaning(concept, values)
@@ -252,10 +252,11 @@ class _Check:
         if concept is None and not self.task.instructions:
             raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         if concept is not None and forgotten.value is not None:
-            named = _named_in_words(forgotten.value, concept, citation)
-            for value, given in _valid([forgotten.value], named, citation.quoted):
-                if is_said(value, named, citation, given):
-                    return _Meaning(named, {doubt_of_request(citation, named, value, given): [value]}, removed=True)
+            read_by, whole = _read_by(forgotten.value, concept, citation.quoted)
+            for value, given in _valid([forgotten.value], read_by, citation.quoted):
+                if is_said(value, read_by, citation, given):
+                    doubts = {doubt_of_request(citation, read_by, value, given): [value]}
+                    return _Meaning(read_by, doubts, removed=True, cleared=whole)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
         told = None if says_nothing(words) or not is_said(words, STATEMENT, citation) else words
@@ -268,10 +269,10 @@ class _Check:
         if value is None:
             unnamed = Doubt("not named", askable=True)
             return _Meaning(STATEMENT, {unnamed: [citation.quoted]}, ended=True, cleared=concept)
-        named = _named_in_words(value, concept, citation)
-        values = _values([value], named, citation.quoted, dropped)
-        doubts = {doubt_of(it, named, citation, given=given, ended=True): [it] for it, given in values}
-        return _Meaning(named, doubts, ended=True, cleared=None if named is concept else concept)
+        read_by, whole = _read_by(value, concept, citation.quoted)
+        values = _values([value], read_by, citation.quoted, dropped)
+        doubts = {doubt_of(it, read_by, citation, given=given, ended=True): [it] for it, given in values}
+        return _Meaning(read_by, doubts, ended=True, cleared=whole)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
@@ -313,14 +314,13 @@ def _is_called(subject: MemorySubject, name: str) -> bool:
     return not {word.text for word in own}.isdisjoint(word.text for word in others)
 
 
-def _named_in_words(value: Json, concept: Concept[Any, Any], citation: Citation) -> Concept[Any, Any]:
-    """Return the concept by which a value that is over, or to be forgotten, is read: that of texts for a field's words.
+def _read_by(value: Json, concept: Concept[Any, Any], quote: str) -> tuple[Concept[Any, Any], Concept[Any, Any] | None]:
+    """Return the concept by which a value that is over, or to be forgotten, is read, and the one whose field it names.
 
-    The words of a field name values of a class: which ones is decided where these are known.
+    The words of a field are read as texts; which values of the class they mean is decided where these are known.
     """
-    has_fields = fields_of(bare_type(concept.value_type)) is not None
-    in_words = has_fields and isinstance(value, str) and not _valid([value], concept, citation.quoted)
-    return attrs.evolve(concept, value_type=str) if in_words else concept
+    fields = isinstance(value, str) and not _valid([value], concept, quote) and fields_of(bare_type(concept.value_type))
+    return (attrs.evolve(concept, value_type=str), concept) if fields else (concept, None)
 
 
 def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[tuple[Any, Json]]:

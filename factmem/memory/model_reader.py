@@ -7,7 +7,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 from anyio import to_thread
@@ -30,7 +30,7 @@ from factmem.fold import Current
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
 from factmem.memory.quarantine import quarantined
-from factmem.memory.reader import Reader
+from factmem.memory.reader import Reader, in_time
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.taint import REPEATS
 from factmem.memory.verification import Verification, is_doubted
@@ -41,6 +41,7 @@ from factmem.recall.index.selection import LogPart
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of, shown_record
 from factmem.scopes import MemoryScope
+from factmem.sentences import folded
 
 INFERRED: Final = ("scope", "categories", "importance")
 """Details that an analyst infers where the caller gives none."""
@@ -128,7 +129,8 @@ class ModelReader(WritingPart):
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
         found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
         refused = await self._refused(found, unit)
-        found = list(self._with_ends_known(found, unit, here, dropped))
+        given = found
+        found = await in_time(lambda: list(self._with_ends_known(given, unit, here, dropped)), len(here))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
@@ -210,12 +212,19 @@ class ModelReader(WritingPart):
             return ()
         meant = RecallFilter(keywords={_keyword(wish) for wish in wishes})
         waiting = await quarantined(self._of_everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
-        return tuple(
-            entry
-            for entry, _ in waiting
-            for fact in [shown_record(entry, self._context.concepts).fact]
-            if any(_is_about(wish, entry.assertion, unit) and _means(wish, fact) for wish in wishes)
-        )
+        about = [(wish, _aim_of(wish, unit)) for wish in wishes]
+
+        def named() -> tuple[Recorded, ...]:
+            return tuple(
+                entry
+                for entry, _ in waiting
+                if any(
+                    _aim(entry.assertion) == aim and _means(wish, shown_record(entry, self._context.concepts).fact)
+                    for wish, aim in about
+                )
+            )
+
+        return await in_time(named, len(waiting))
 
     def _with_ends_known(
         self, found: Sequence[Candidate], unit: Unit, here: Sequence[Current], dropped: Counter[DropReason]
@@ -229,11 +238,8 @@ class ModelReader(WritingPart):
             if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
                 yield item
                 continue
-            known = [
-                hydrate(row, self._context.concepts).fact
-                for row in here
-                if _is_about(item, row.recorded.assertion, unit)
-            ]
+            aim = _aim_of(item, unit)
+            known = [hydrate(row, self._context.concepts).fact for row in here if _aim(row.recorded.assertion) == aim]
             known += [
                 other.fact
                 for other in found
@@ -360,16 +366,24 @@ def _doubted(treatment: Treatment) -> Treatment:
 _IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
 
 
+_Aim: TypeAlias = tuple[str, tuple[Any, ...], str | None]
+"""Keyword, key of the place, and owner."""
+
+
 def _keyword(candidate: Candidate) -> str:
     """Return the keyword of the concept that a candidate means."""
     return (candidate.cleared or candidate.fact.concept).keyword
 
 
-def _is_about(candidate: Candidate, said: Assertion, unit: Unit) -> bool:
-    """Return whether an assertion is of the concept, the place and the owner that a candidate of a unit means."""
-    place = Place(candidate.subject or unit.place.subject, unit.place.scope).key
-    meant = _keyword(candidate), place, unit.given.owner
-    return (said.keyword, said.place.key, said.details.owner) == meant
+def _aim_of(candidate: Candidate, unit: Unit) -> _Aim:
+    """Return the keyword, the place and the owner of what a candidate of a unit ends or removes."""
+    place = Place(candidate.subject or unit.place.subject, unit.place.scope)
+    return _keyword(candidate), place.key, unit.given.owner
+
+
+def _aim(said: Assertion) -> _Aim:
+    """Return the keyword, the place and the owner of an assertion."""
+    return said.keyword, said.place.key, said.details.owner
 
 
 def _means(wish: Candidate, fact: Fact[Any]) -> bool:
@@ -380,22 +394,25 @@ def _means(wish: Candidate, fact: Fact[Any]) -> bool:
 def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     """Return an end of each known value that a candidate means.
 
-    If it names no value, it means all of them; only the last one of a SINGLE. The words of a field mean each value that
-    has it. A value that is known in other words is meant with a doubt. One that is not known may be stated by other
-    words that are read at the same time. A wish to forget what is not known in these words goes by all that it says.
+    If it names no value, it means all of them; only the last one of a SINGLE. It names the value that is equal, or else
+    those with the same text, or a field with it, whatever the case. A value that is known in other words is meant with
+    a doubt. One that is not known may be stated by other words, which are read at the same time or later. A wish to
+    forget it goes by its words as well, and by these alone where a SINGLE has another value.
     """
     values = [(fact.concept, value) for fact in known for value in fact.values]
     if end.cleared is not None and end.fact.concept == STATEMENT:
         meant, doubt = values if end.cleared.fact_type is FactType.MULTIPLE else values[-1:], end.doubt
     else:
         named = end.fact.values[0]
-        wanted = _terms(named)
-        meant, doubt = [it for it in values if it[1] == named or _is_named(it[1], wanted)], end.doubt
+        text, wanted = folded(str(named)), _terms(named)
+        equal = [it for it in values if it[1] == named]
+        meant, doubt = equal or [it for it in values if text in map(folded, _texts(it[1]))], end.doubt
         if not meant and end.removed:
             wish = STATEMENT.fact([end.details.evidence[0].quote], timestamp=end.fact.timestamp)
-            return [attrs.evolve(end, fact=wish, cleared=None)]
-        if not meant and wanted:
-            meant = [it for it in values if _terms(it[1]) <= wanted or wanted <= _terms(it[1])]
+            typed = end.cleared is None and not (values and end.fact.concept.fact_type is FactType.SINGLE)
+            return [*([end] if typed else []), attrs.evolve(end, fact=wish, cleared=None)]
+        if not meant:
+            meant = [it for it in values if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
             doubt = doubt or _IN_OTHER_WORDS
         if not meant:
             return [end] if end.cleared is None else []
@@ -403,22 +420,17 @@ def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     return [attrs.evolve(end, fact=fact, cleared=None, doubt=doubt) for fact in facts]
 
 
-def _is_named(value: object, words: frozenset[str]) -> bool:
-    """Return whether words are those of a value, or of fields of it."""
-    named = [of for of in map(_terms, _parts(value)) if of <= words]
-    return bool(words) and words == frozenset().union(*named)
-
-
 def _terms(value: object) -> frozenset[str]:
     """Return the words of a value."""
-    parts = map(str, _parts(value))
-    return frozenset(word.text for part in parts for word in words_of(part) if not word.is_mark)
+    return frozenset(word.text for text in _texts(value) for word in words_of(text) if not word.is_mark)
 
 
-def _parts(value: object) -> list[object]:
-    """Return the fields of a value of a class; another value alone."""
+def _texts(value: object) -> list[str]:
+    """Return the text of a value, or those of the fields of one of a class."""
     fields = fields_of(type(value))
-    return [value] if fields is None else [getattr(value, field.name) for field in fields]
+    if fields is None:
+        return [str(value)]
+    return [item for field in fields if isinstance(item := getattr(value, field.name), str)]
 
 
 def _removals(

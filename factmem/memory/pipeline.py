@@ -49,6 +49,7 @@ from factmem.memory.journal import (
 )
 from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read_words
 from factmem.memory.operations import operation
+from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import WritingPart
@@ -575,16 +576,7 @@ class Pipeline(WritingPart):
         undone = [
             it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
         ]
-        refusals = [
-            StateRequest.of(
-                recorded,
-                state=AssertionState.RETRACTED,
-                reason=ASKED_TO_BE_FORGOTTEN,
-                expected=AssertionState.QUARANTINED,
-            )
-            for item in found
-            for recorded in item.refused
-        ]
+        refusals = await self._refusals(found)
         undone += refusals
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
@@ -607,6 +599,20 @@ class Pipeline(WritingPart):
         if apart:
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
         return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
+
+    async def _refusals(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
+        """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
+        ids = {recorded.id for item in found for recorded in item.refused}
+        part = LogPart(ids=ids, states=[AssertionState.QUARANTINED])
+        return [
+            StateRequest.of(
+                entry,
+                state=AssertionState.RETRACTED,
+                reason=ASKED_TO_BE_FORGOTTEN,
+                expected=AssertionState.QUARANTINED,
+            )
+            for entry, _ in (await quarantined(self._of_everybody, part) if ids else ())
+        ]
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.

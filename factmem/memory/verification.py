@@ -25,6 +25,7 @@ from factmem.observing import nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded
+from factmem.subjects import MemorySubject
 from factmem.values import canonical_bytes, encode_value
 
 _log = logging.getLogger("factmem")
@@ -185,7 +186,7 @@ def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Cl
         answered=heard.before[-_AROUND:] if heard else "",
         speaker=evidence.speaker or evidence.role or "user",
         said_at=candidate.fact.timestamp,
-        about="" if candidate.subject is None else candidate.subject.prompt_description,
+        about="" if candidate.subject in (None, MemorySubject.EVERYTHING) else candidate.subject.prompt_description,
         concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
         value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
         removal=candidate.removed,

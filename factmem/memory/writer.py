@@ -165,7 +165,7 @@ def _above(target: Recorded, log: Iterable[LogEntry], states: Mapping[str, Asser
 def _undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason: str | None) -> list[StateRequest]:
     """Return the changes of state that revert changes of records.
 
-    What decides before a new revision goes with it, unless the revision changed nothing.
+    What decides before a new revision goes with it, unless the revision changed nothing or is a removal.
 
     Args:
         log: Log that the viewer may see.
@@ -187,7 +187,8 @@ def _undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason
             raise RecordNotFoundError("one of the changes is undone already, or its record was erased")
         for entry, state in named:
             states[entry.id] = state
-            if state is AssertionState.RETRACTED and change.kind is not ChangeKind.UNCHANGED:
+            replaces = change.kind is not ChangeKind.UNCHANGED and not entry.assertion.removed
+            if state is AssertionState.RETRACTED and replaces:
                 states |= {above.id: state for above in _above(entry, logs[entry.record_id], states)}
     return [
         _request(entry, present[entry.id], states[entry.id], reason)

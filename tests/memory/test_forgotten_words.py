@@ -22,6 +22,7 @@ from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.capabilities import Receipt, Statement
 from factmem.abc.detector import Conversation, Message
 from factmem.detection import utterances
+from factmem.detection.utterances import Utterance
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
 from tests.narrowing import not_none
@@ -68,23 +69,68 @@ async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: M
     assert not_none(await memory.load(SEATS)).value == 40
 
 
+async def test_undoing_a_wish_to_forget_leaves_a_value_that_was_said_after_it(memory: Memory, clock: FakeClock) -> None:
+    await memory.remember(talk(clock, "There are 40 seats."))
+    wish = await memory.remember(Message(content="Forget the 40 seats.", id="wish", timestamp=clock()))
+    clock.advance(DAY)
+    await memory.remember(Message(content="There are 70 seats.", id="later", timestamp=clock()))
+    await memory.undo(wish.changes)
+    assert [record.value for record in await memory.list_records(concepts=[SEATS])] == [70]
+
+
+class LastWord:
+    """A detector that finds what is liked in "I like …", and what is to be forgotten or ended in other words."""
+
+    liked = Concept.multiple("liked", "what is liked")
+
+    def __init__(self, *, removed: bool = True) -> None:
+        self.removed = removed
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        found = [said for said in utterances(conversation, dt.datetime.now(dt.UTC)) if said.origin is Origin.USER]
+        return Detection(candidates=[self._found(said) for said in found])
+
+    def _found(self, said: Utterance) -> Candidate:
+        over = not said.text.startswith("I like")
+        return Candidate(
+            fact=self.liked.fact([said.text.split()[-1]], timestamp=said.timestamp),
+            details=FactDetails(evidence=(said.cite(0, len(said.text)),), origin=said.origin),
+            removed=over and self.removed,
+            ended=over and not self.removed,
+        )
+
+
 @pytest.mark.parametrize("removed", [True, False])
-async def test_a_value_without_words_ends_and_is_forgotten_alone(removed: bool) -> None:
-    liked = Concept.multiple("liked", "dishes that are liked")
+@pytest.mark.parametrize(
+    ("known", "named", "left"),
+    [
+        (["🍕", "🍣"], "🍕", ["🍣"]),
+        (["C", "C++", "C#"], "C", ["C#", "C++"]),
+        (["A+", "A-"], "A+", ["A-"]),
+        (["Jazz", "Pop"], "jazz", ["Pop"]),
+        (["jazz", "Jazz"], "jazz", ["Jazz"]),
+    ],
+)
+async def test_a_value_ends_and_is_forgotten_alone(
+    known: list[str], named: str, left: list[str], removed: bool
+) -> None:
+    detector = LastWord(removed=removed)
+    async with Memory("memory:", concepts=[detector.liked], detector=detector, embedder=HashEmbedder()) as memory:
+        await memory.save(MultipleFacts(detector.liked, known))
+        await memory.remember(Message(content=f"No more {named}"))
+        assert sorted(record.value for record in await memory.list_records(concepts=[detector.liked])) == left
 
-    class Reading:
-        """A detector that finds the end of each dish in a message."""
 
-        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-            (said,) = utterances(conversation, dt.datetime.now(dt.UTC))
-            details = FactDetails(evidence=(said.cite(0, len(said.text)),), origin=said.origin)
-            fact = liked.fact([said.text[-1]], timestamp=said.timestamp)
-            return Detection(candidates=[Candidate(fact=fact, details=details, removed=removed, ended=not removed)])
-
-    async with Memory("memory:", concepts=[liked], detector=Reading(), embedder=HashEmbedder()) as memory:
-        await memory.save(MultipleFacts(liked, ["🍕", "🍣"]))
-        await memory.remember(Message(content="No more 🍕"))
-        assert [record.value for record in await memory.list_records(concepts=[liked])] == ["🍣"]
+@pytest.mark.parametrize("order", ["at once", "the wish first"])
+async def test_a_wish_to_forget_takes_what_is_read_beside_it_or_later(clock: FakeClock, order: str) -> None:
+    told = Message(content="I like jazz", id="told", timestamp=clock() - DAY)
+    wish = Message(content="Forget jazz", id="wish", timestamp=clock())
+    talks = [Conversation(messages=[said], id=said.id) for said in (told, wish)]
+    detector = LastWord()
+    async with Memory("memory:", concepts=[detector.liked], detector=detector, clock=clock) as memory:
+        for talk in [talks] if order == "at once" else [[said] for said in talks[::-1]]:
+            await memory.remember_many(talk)
+        assert list(await memory.list_records(concepts=[detector.liked])) == []
 
 
 async def test_what_corrects_words_that_are_to_be_forgotten_goes_with_them(memory: Memory, clock: FakeClock) -> None:

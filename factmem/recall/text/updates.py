@@ -88,6 +88,7 @@ class Matter(Generic[Term]):
             than its value, which must not be hidden.
         mine: Whether the statement begins with the first person, or an ending of its words is of it.
         value: First word or figure of the value of a held sentence; None for none.
+        more: Whether a sentence says something else as well, as long as its content is not known.
     """
 
     held: Term | None = None
@@ -96,6 +97,7 @@ class Matter(Generic[Term]):
     content: tuple[Term, ...] = ()
     mine: bool = False
     value: Term | None = None
+    more: bool = False
 
 
 def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
@@ -129,56 +131,27 @@ def matter_of(text: str) -> Matter[str] | None:
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
-    frames = [_Frame.of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
+    frames = [_frame_of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
     frame = next((frame for frame in frames if frame.held or frame.counted), None)
     if frame is None:
         return Matter(mine=True) if mine else None
     alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
-    return Matter(
-        held=frame.held,
-        counted=frame.counted,
-        circumstance=frame.circumstance,
-        content=_content(text, language) if alone else (),
-        mine=mine,
-        value=frame.value,
-    )
+    return attrs.evolve(frame, content=_content(text, language) if alone else (), mine=mine)
 
 
-@attrs.frozen(kw_only=True)
-class _Frame:
-    """The frame of a sentence: all but its value.
-
-    Attributes:
-        held: See `Matter.held`.
-        counted: See `Matter.counted`.
-        circumstance: See `Matter.circumstance`.
-        value: See `Matter.value`.
-        more: Whether it says something else as well.
-    """
-
-    held: str | None = None
-    counted: str | None = None
-    circumstance: str | None = None
-    value: str | None = None
-    more: bool = False
-
-    @classmethod
-    def of(cls, text: str, sentence: str, language: Language) -> _Frame:
-        """Return the frame of a sentence, which is given as written and folded."""
-        if len(words_of(sentence)) > _MOST_WORDS or not _may_be_framed(sentence, language):
-            return _NO_FRAME
-        start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
-        if sentence[:start].rstrip()[-1:].isalnum() and language.finds("forbids", sentence[:start]):
-            start = 0  # "No me mudé a Oslo."
-        lasting = _lasting(sentence[start:], language)
-        frame = attrs.evolve(_held(text[start:], lasting, language), counted=_counted(lasting, language))
-        framed = frame.held or frame.counted
-        if framed and (language.finds("several", lasting) or language.finds("beside", lasting)):
-            return cls(more=frame.more)
-        return frame
-
-
-_NO_FRAME: Final = _Frame()
+def _frame_of(text: str, sentence: str, language: Language) -> Matter[str]:
+    """Return the matter of a sentence, which is given as written and folded, without its content."""
+    if len(words_of(sentence)) > _MOST_WORDS or not _may_be_framed(sentence, language):
+        return Matter()
+    start = language.start_of(sentence)  # behind "No," and "Sorry, I meant:"
+    if sentence[:start].rstrip()[-1:].isalnum() and language.finds("forbids", sentence[:start]):
+        start = 0  # "No me mudé a Oslo."
+    lasting = _lasting(sentence[start:], language)
+    frame = attrs.evolve(_held(text[start:], lasting, language), counted=_counted(lasting, language))
+    framed = frame.held or frame.counted
+    if framed and (language.finds("several", lasting) or language.finds("beside", lasting)):
+        return Matter(more=frame.more)
+    return frame
 
 
 def _may_be_framed(sentence: str, language: Language) -> bool:
@@ -261,9 +234,9 @@ def _counted(sentence: str, language: Language) -> str | None:
     return " ".join(_PIECE.findall(masked)) if _content(sentence, language) else None
 
 
-def _held(text: str, sentence: str, language: Language) -> _Frame:
+def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     """Return the frame of a sentence of what has one value at a time: up to the value, and the form of the value."""
-    nothing = _NO_FRAME
+    nothing = Matter[str]()
     if not language.may_hold(sentence, *_PREDICATES):
         return nothing
     definite = language.lists.get("definite", ())
@@ -286,7 +259,7 @@ def _held(text: str, sentence: str, language: Language) -> _Frame:
         if written[0].islower():
             return nothing  # "We moved to a bigger office."
         key = " ".join([kind, *(["self"] if mine else map(stemmer(), who))])
-        return _Frame(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
+        return Matter(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
     if language.finds("changes", sentence):
         return nothing
     spaced = not language.unspaced
@@ -301,7 +274,7 @@ def _held(text: str, sentence: str, language: Language) -> _Frame:
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
         return nothing  # "My sister is Eva."
     key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
-    return _Frame(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
+    return Matter(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
 
 
 def _form(text: str, sentence: str, start: int, language: Language) -> str:
