@@ -19,7 +19,7 @@ from factmem.details import Evidence, Origin
 from factmem.detection.redaction import redact
 from factmem.detection.statements import statement_spans
 from factmem.importers.contract import Entry, ImportOptions
-from factmem.importers.html_text import Line, breaks_line, html_lines
+from factmem.importers.html_text import ENDS, Line, breaks_line, html_lines, left_open
 from factmem.importers.rows import Fields, Row
 from factmem.importers.sources import Source
 from factmem.memory.audit import AuditAction
@@ -269,12 +269,15 @@ def _paragraphs(text: str) -> Iterator[_Block]:
 def blocks(text: str, *, code: bool = True) -> Iterator[_Block]:
     """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations, HTML and, if wanted, code.
 
-    Long tables and HTML are several blocks; each of a table begins with its header.
+    Long tables and HTML are several blocks; each of a table begins with its header, unless that is long. Where a blank
+    line cuts HTML within a comment, script or style, the blocks up to its end are left out.
     """
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
     headings: dict[int, str] = {}
+    sources = text.lower().split("\n")
+    last_ends = {end: number for number, line in enumerate(sources) for end in ENDS if end in line}
     skipped = _front_matter(text)
     skipped_types = ("hr", *(() if code else ("fence", "code_block")))
     tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(text))
@@ -289,6 +292,9 @@ def blocks(text: str, *, code: bool = True) -> Iterator[_Block]:
                 headings[level] = words
             elif words:
                 yield words, lines, tuple(headings.values())
+        behind = node.map[1]
+        if node.type == "html_block" and (end := left_open(node.content)) and last_ends.get(end, -1) >= behind:
+            skipped = 1 + next(number for number in itertools.count(behind) if end in sources[number])
 
 
 def _parts(node: SyntaxTreeNode, lines: tuple[int, int]) -> Iterator[Line]:
@@ -296,16 +302,13 @@ def _parts(node: SyntaxTreeNode, lines: tuple[int, int]) -> Iterator[Line]:
     first, _ = lines
     match node.type:
         case "html_block":
-            yield from _packed(
-                [
-                    (words, (first + start, first + end), level)
-                    for words, (start, end), level in html_lines(node.content)
-                ]
-            )
+            said = html_lines(node.content)
+            yield from _packed((words, (first + start, first + end), level) for words, (start, end), level in said)
         case "table":
             head, *body = [_words(row.to_tokens()) for part in node.children for row in part.children]
             rows = [(words, (line, line + 1), 0) for line, words in enumerate(body, first + 2)]
-            yield from _packed([(head, (first, first + 2), 0), *rows], header=[head])
+            header = [head] if 0 < len(head) <= _MOST_CHARS // 4 else []
+            yield from _packed([(head, (first, first + 2), 0), *rows], header)
         case "heading":
             yield _words(node.to_tokens()), lines, int(node.tag[1:])
         case _:
@@ -313,9 +316,9 @@ def _parts(node: SyntaxTreeNode, lines: tuple[int, int]) -> Iterator[Line]:
 
 
 def _packed(rows: Iterable[Line], header: Sequence[str] = ()) -> Iterator[Line]:
-    """Join neighbouring rows as long as they fit into a passage; each one begins with the header."""
+    """Join neighbouring rows with words as long as they fit into a passage; each one begins with the header."""
     said, first, last = list[str](), 0, 0
-    for words, (start, end), level in rows:
+    for words, (start, end), level in (row for row in rows if row[0]):
         if len(said) > len(header) and (level or len("\n".join((*said, words))) > _MOST_CHARS):
             yield "\n".join(said), (first, last), 0
             said = []

@@ -17,7 +17,13 @@ _TAG: Final = re.compile(r"<(?P<closes>/?)(?P<name>[a-z][a-z0-9-]*)", re.IGNOREC
 _HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ROWS: Final = ("table", "tr")
 _CELLS: Final = ("td", "th")
-_HIDDEN: Final = ("script", "style")
+_HIDDEN: Final = re.compile(
+    r"<(?:!(?=--)|(?P<name>script|style)\b).*?(?:(?(name)</(?P=name)\s*>|-->)|(?P<open>\Z))", re.DOTALL | re.IGNORECASE
+)
+"""A comment, script or style, up to its end or that of the source."""
+
+ENDS: Final = ("-->", "</script", "</style")
+"""Ends of what is hidden."""
 
 
 def html_lines(source: str) -> Iterator[Line]:
@@ -26,31 +32,39 @@ def html_lines(source: str) -> Iterator[Line]:
     Args:
         source: The HTML, which may be damaged.
     """
-    cells, start, line, level, hidden = [list[str]()], 0, 0, 0, False
-    for token in _tags().parseInline(source.rstrip())[0].children or []:
+    shown = _HIDDEN.sub(lambda hidden: "\n" * hidden[0].count("\n"), source.rstrip())
+    cells, start, line, level = [list[str]()], 0, 0, 0
+    for token in _tags().parseInline(shown)[0].children or []:
         if token.type != "html_inline":
             is_break = token.type in ("softbreak", "hardbreak")
             line += is_break
-            if not hidden:
-                cells[-1].append(" " if is_break else token.content)
+            cells[-1].append(" " if is_break else token.content)
             continue
         tag = _TAG.match(token.content)
         name, closes = (tag["name"].lower(), bool(tag["closes"])) if tag else ("", False)
-        if name in _HIDDEN:
-            hidden = not closes
-        elif name in _CELLS:
+        in_cell = len(cells) > 1 and name not in _ROWS
+        if name in _CELLS:
             cells.append([])
-        elif name in _begin_lines() and len(cells) > 1 and name not in _ROWS:  # within a cell
+        elif name in _begin_lines() and (in_cell or (level and name == "br")):
             cells[-1].append(" ")
         elif name in _begin_lines():
             if words := _joined(cells):
                 yield words, (start, line + 1), level
+                level = 0  # also if the heading is not closed
             cells, start = [[]], line
             if name in _HEADINGS:
                 level = 0 if closes else int(name[1])
         line += token.content.count("\n")
     if words := _joined(cells):
         yield words, (start, line + 1), level
+
+
+def left_open(source: str) -> str | None:
+    """Return which of `ENDS` is missing at the end of HTML, or None."""
+    for hidden in _HIDDEN.finditer(source):
+        if hidden["open"] is not None:
+            return f"</{hidden['name'].lower()}" if hidden["name"] else "-->"
+    return None
 
 
 def breaks_line(tag: str) -> bool:

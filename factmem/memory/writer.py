@@ -574,6 +574,8 @@ class Writer(ReadingPart):
         log = await self._reader.log(LogPart(record_ids=record_ids))
         states, retracted = states_of(log), AssertionState.RETRACTED
         entries = [entry for entry in log if isinstance(entry, Recorded) and states[entry.id] in _COUNTING]
+        if {entry.record_id for entry in entries} != set(record_ids):
+            raise RecordNotFoundError("one of the records was retracted or erased meanwhile")
         requests = [_request(entry, states[entry.id], retracted, reason) for entry in entries]
         return requests, log
 

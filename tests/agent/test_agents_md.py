@@ -16,7 +16,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import ChangeKind, Memory, MemoryScope, Message, MultipleFacts, SingleFact
+from factmem import Change, ChangeKind, Memory, MemoryScope, Message, MultipleFacts, SingleFact
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.sources import AgentsMdText, Limits
@@ -396,6 +396,43 @@ async def test_a_file_that_others_keep_writing_is_not_overwritten(
         await facts.sync()
     assert read(file) == f"theirs {next(numbers) - 1}"
     assert beside(file) == ["AGENTS.md"]
+
+
+async def test_an_edit_that_waits_is_made_once_however_often_the_file_is_read(
+    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = of(memory, file, origin=Origin.UNKNOWN)
+    await facts.sync()
+    edit(file, ("Rome", "Oslo"), ("- I like tea.", "- I like jam.\r\n- I like tea."))
+    sync_file, others = os.fsync, iter(range(3))
+
+    def interfering(handle: int) -> None:
+        for number in itertools.islice(others, 1):
+            put(file, f"{read(file)}theirs {number}\r\n")
+        sync_file(handle)
+
+    monkeypatch.setattr(os, "fsync", interfering)
+    assert [change.record.value for change in await facts.sync()] == ["Oslo", "I like jam."]
+    assert [item.value for item in await memory.inbox.quarantine.list()] == ["Oslo", "I like jam."]
+    assert "theirs 2" in read(file)
+
+
+async def test_changes_before_a_failure_are_returned(
+    facts: AgentsMdFacts, memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await facts.sync()
+    put(file, without("dog", read(file)))
+    edit(file, ("Rome", "Oslo"))
+    retract = Memory.retract
+
+    async def late(self: Memory, *ids: str, **settings: Any) -> tuple[Change, ...]:
+        monkeypatch.setattr(Memory, "retract", retract)
+        await retract(memory, *ids)
+        return await retract(self, *ids, **settings)
+
+    monkeypatch.setattr(Memory, "retract", late)
+    assert await changed(facts) == ["~city=Oslo"]
+    assert [word in read(file) for word in ("Oslo", "Rome", "dog")] == [True, False, False]
 
 
 async def test_several_agents_sync_one_file_at_once(memory: Memory, file: Path) -> None:

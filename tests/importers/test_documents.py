@@ -145,6 +145,56 @@ def test_parts_of_a_long_table_begin_with_its_header() -> None:
     assert end.statement == "Ports: The end."
 
 
+def test_a_long_header_is_not_repeated() -> None:
+    text = f"| {'h' * 501} |\n|---|\n" + "| row |\n" * 1_000
+    passages = list(passages_in(text, markdown=True))
+    assert len(passages) > 1
+    assert sum(passage.text.count("h" * 501) for passage in passages) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "passages"),
+    [
+        ("| | |\n|---|---|\n| | |", []),
+        ("| | |\n|---|---|\n| Name | Ann |\n| | |\n| Age | 9 |", ["Name | Ann\nAge | 9"]),
+    ],
+)
+async def test_empty_cells_are_no_words(memory: Memory, tmp_path: Path, table: str, passages: list[str]) -> None:
+    write(tmp_path / "table.md", f"{table}\n\nThe end.\n")
+    await ingest_document(memory, tmp_path / "table.md", trust=True)
+    assert await believed(memory) == {*passages, "The end."}
+
+
+@pytest.mark.parametrize(
+    ("html", "statements"),
+    [
+        ("<div>\n<h1>Title\n<p>Ann likes nuts.</p>\n<p>So does Ben.</p>", ["Title: Ann likes nuts.\nSo does Ben."]),
+        ("<h1><center>Title</center></h1><p>Words.</p>", ["Title: Words."]),
+        ("<h1></h1><p>Words.</p>", ["Words."]),
+        ("<h2>Install<br>and run</h2>\n\nWords.", ["Install and run: Words."]),
+    ],
+)
+def test_no_word_of_a_heading_is_lost(html: str, statements: list[str]) -> None:
+    assert [passage.statement for passage in passages_in(html, markdown=True)] == statements
+
+
+@pytest.mark.parametrize(
+    ("html", "shown"),
+    [
+        ("<div>a\n<STYLE>\n.b {}\n\n.c {}\n\n.d {}\n</style>\n</div>\n\ne", ["a", "e"]),
+        ("<div>\n<!-- a\n\n# b\n\nc -->\n</div>\n\nd", ["d"]),
+        ("<div>a<!-- b\n\nc", ["a", "c"]),
+        ("<div>a<script>b\n</div>\n\nc --> d", ["a", "c --> d"]),
+        ("<div><!-->a<!--->b<!-- c --->d</div>", ["abd"]),
+        ("<script>a = '<!--'</script>\n\nb\n\n<!-- c -->\n\nd", ["b", "d"]),
+        ("<p>a &lt;!-- b</p>", ["a <!-- b"]),
+    ],
+)
+def test_what_html_hides_stays_hidden_behind_a_blank_line(html: str, shown: list[str]) -> None:
+    """Up to its end; what has none hides the rest of its block."""
+    assert [passage.statement for passage in passages_in(html, markdown=True)] == shown
+
+
 def test_long_html_is_split_between_its_lines() -> None:
     lines = [f"<li>Rule {number} of the <b>house</b></li>" for number in range(300)]
     first, *others = passages_in("<ul>\n" + "\n".join(lines) + "\n</ul>\n", markdown=True)
@@ -157,7 +207,9 @@ def test_long_html_is_split_between_its_lines() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", ["<a ", "<a b='", "</a ", "<!", "<!-- ", "<td>", "<p>x", "&#", "<script>", "<?"])
+@pytest.mark.parametrize(
+    "piece", ["<a ", "<a b='", "</a ", "<!", "<!-- ", "<td>", "<p>x", "&#", "<script>", "<?", "<div><!-- a\n\n"]
+)
 def test_damaged_html_takes_linear_time(piece: str) -> None:
     """The parser of the standard library takes minutes for some of these."""
     list(passages_in("<div>\n" + piece * 20_000, markdown=True))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -196,20 +197,20 @@ class AgentsMdFacts:
             CodecError: The file is not UTF-8, or the markers of the block are damaged.
             MemoryFileError: The file cannot be read or written.
         """
-        changes: tuple[Change, ...] = ()
+        made: dict[Hashable, Sequence[Change]] = {}
         for attempt in range(1, _ATTEMPTS + 1):
             file, page = await self._read(), await self._page()
             edits = await self._edits(file, page)
             try:
                 if edits:
-                    changes += await self._applied(file, edits)
+                    await self._applied(file, edits, made)
                     page = await self._page()
                 await self._write(file, page)
                 break
             except (RecordNotFoundError, StateConflictError):  # another sync changed the records or the file
                 if attempt == _ATTEMPTS:
                     raise
-        return changes
+        return tuple(itertools.chain.from_iterable(made.values()))
 
     async def read_back(self) -> tuple[Change, ...]:
         """Apply the file's edits to memory, without writing the file; see `sync`.
@@ -217,7 +218,7 @@ class AgentsMdFacts:
         Edits that were applied before change nothing.
         """
         file, page = await self._read(), await self._page()
-        return await self._applied(file, await self._edits(file, page))
+        return await self._applied(file, await self._edits(file, page), {})
 
     async def write(self) -> None:
         """Write the current facts into the block; see `sync`.
@@ -256,7 +257,7 @@ class AgentsMdFacts:
             return page
         return await to_thread.run_sync(page_with, await self._records())
 
-    async def _applied(self, file: _File, edits: Edits) -> tuple[Change, ...]:
+    async def _applied(self, file: _File, edits: Edits, made: dict[Hashable, Sequence[Change]]) -> tuple[Change, ...]:
         with _named(file.path):
             return await applied(
                 self.memory,
@@ -265,6 +266,7 @@ class AgentsMdFacts:
                 source=str(file.path),
                 private=self.private,
                 clock=self.clock,
+                made=made,
             )
 
     async def _edits(self, file: _File, page: Page) -> Edits:

@@ -9,7 +9,7 @@ import json
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -558,6 +558,7 @@ async def applied(
     source: str,
     private: bool,
     clock: Clock = system_clock,
+    made: dict[Hashable, Sequence[Change]] | None = None,
 ) -> tuple[Change, ...]:
     """Apply edits to a memory.
 
@@ -569,9 +570,10 @@ async def applied(
         source: Source of the edits.
         private: Whether added facts are private to the memory's viewer.
         clock: Clock for the timestamps of added facts.
+        made: Changes of earlier calls by their edits, which are not repeated; those of this call are added.
 
     Returns:
-        The changes made. A record in the state QUARANTINED has no effect until it is released.
+        The changes made, with those earlier ones. A record in the state QUARANTINED has no effect until it is released.
 
     Raises:
         InvalidDataError: The edits retract facts, and their origin is not trusted; or they change or retract facts of a
@@ -589,18 +591,23 @@ async def applied(
             "this changes what the user said, and only the user's own words do that: leave the bullet as it is, and "
             "add what you found out as a sentence in a bullet of its own"
         )
-    changes = [
-        await memory.update(record.id, value=value, source=source, origin=origin) for record, value in edits.revised
-    ]
-    if edits.retracted:
-        changes += await memory.retract(*(record.id for record in edits.retracted), reason=f"taken out of {source}")
+    made = {} if made is None else made
+    for record, value in edits.revised:
+        edit: Hashable = record.id, _identity(record.concept, value)
+        if edit not in made:
+            made[edit] = [await memory.update(record.id, value=value, source=source, origin=origin)]
+    if lost := tuple(record.id for record in edits.retracted):
+        made[lost] = await memory.retract(*lost, reason=f"taken out of {source}")
     for place, said in edits.added:
+        edit = place.key, said.concept.keyword, _identity(said.concept, said.value)
+        if edit in made:
+            continue
         fact = said.concept.fact([said.value], timestamp=clock())
         details = FactDetails(origin=origin, source=source)
         records = await memory.save(fact, subject=place.subject, scope=place.scope, details=details, private=private)
         waits = AssertionState.QUARANTINED
-        changes += [
+        made[edit] = [
             Change(kind=ChangeKind.UNCHANGED if record.state is waits else ChangeKind.CREATED, record=record)
             for record in records
         ]
-    return tuple(changes)
+    return tuple(itertools.chain.from_iterable(made.values()))
