@@ -7,7 +7,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, assert_never
 
 import attrs
 from anyio import to_thread
@@ -58,13 +58,13 @@ class ReadUnit:
         unit: The words.
         candidates: Assertions that were found, without their embeddings.
         dropped: Number of findings that are not used, by reason.
-        refused: Values in quarantine that the user asks to forget.
+        rejected: Values in quarantine that the user asks to forget.
     """
 
     unit: Unit
     candidates: tuple[CandidateAssertion, ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-    refused: tuple[Recorded, ...] = ()
+    rejected: tuple[Recorded, ...] = ()
 
 
 class ModelReader(WritingPart):
@@ -127,10 +127,9 @@ class ModelReader(WritingPart):
         dropped = Counter(detection.dropped)
         cited = [message_of(candidate.details) for candidate in detection.candidates]
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
-        found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
-        refused = await self._refused(found, unit)
-        given = found
-        found = await in_time(lambda: list(self._with_ends_known(given, unit, here, dropped)), len(here))
+        read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+        rejected = await self._rejected(read, unit)
+        found = await in_time(lambda: list(self._with_ends_known(read, unit, here, dropped)), len(here))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
@@ -147,7 +146,7 @@ class ModelReader(WritingPart):
             standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
             said += map(CandidateAssertion, standing)
         counted = dict(+(dropped + unconfirmed))
-        return ReadUnit(unit=unit, candidates=tuple(said), dropped=counted, refused=refused)
+        return ReadUnit(unit=unit, candidates=tuple(said), dropped=counted, rejected=rejected)
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
         """Yield the user's standing instructions in the words of a unit, which outlast the words."""
@@ -205,22 +204,22 @@ class ModelReader(WritingPart):
             for said in assertions_of(fact, place, details, removed=removed)
         )
 
-    async def _refused(self, found: Iterable[Candidate], unit: Unit) -> tuple[Recorded, ...]:
+    async def _rejected(self, found: Iterable[Candidate], unit: Unit) -> tuple[Recorded, ...]:
         """Return the values in quarantine that the user plainly asks to forget."""
         wishes = [item for item in found if item.removed and item.doubt is None and not item.quarantined]
         if not wishes:
             return ()
         meant = RecallFilter(keywords={_keyword(wish) for wish in wishes})
         waiting = await quarantined(self._of_everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
-        about = [(wish, _aim_of(wish, unit)) for wish in wishes]
+        tracks = [(wish, _track_of(wish, unit)) for wish in wishes]
 
         def named() -> tuple[Recorded, ...]:
             return tuple(
                 entry
                 for entry, _ in waiting
                 if any(
-                    _aim(entry.assertion) == aim and _means(wish, shown_record(entry, self._context.concepts).fact)
-                    for wish, aim in about
+                    entry.assertion.track == track and _means(wish, shown_record(entry, self._context.concepts).fact)
+                    for wish, track in tracks
                 )
             )
 
@@ -238,8 +237,9 @@ class ModelReader(WritingPart):
             if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
                 yield item
                 continue
-            aim = _aim_of(item, unit)
-            known = [hydrate(row, self._context.concepts).fact for row in here if _aim(row.recorded.assertion) == aim]
+            track = _track_of(item, unit)
+            current = (row for row in here if row.recorded.assertion.track == track)
+            known = [hydrate(row, self._context.concepts).fact for row in current]
             known += [
                 other.fact
                 for other in found
@@ -366,24 +366,15 @@ def _doubted(treatment: Treatment) -> Treatment:
 _IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
 
 
-_Aim: TypeAlias = tuple[str, tuple[Any, ...], str | None]
-"""Keyword, key of the place, and owner."""
-
-
 def _keyword(candidate: Candidate) -> str:
     """Return the keyword of the concept that a candidate means."""
     return (candidate.cleared or candidate.fact.concept).keyword
 
 
-def _aim_of(candidate: Candidate, unit: Unit) -> _Aim:
-    """Return the keyword, the place and the owner of what a candidate of a unit ends or removes."""
+def _track_of(candidate: Candidate, unit: Unit) -> tuple[object, ...]:
+    """Return the `Assertion.track` of what a candidate of a unit ends or removes."""
     place = Place(candidate.subject or unit.place.subject, unit.place.scope)
-    return _keyword(candidate), place.key, unit.given.owner
-
-
-def _aim(said: Assertion) -> _Aim:
-    """Return the keyword, the place and the owner of an assertion."""
-    return said.keyword, said.place.key, said.details.owner
+    return *place.key, unit.given.owner, _keyword(candidate)
 
 
 def _means(wish: Candidate, fact: Fact[Any]) -> bool:

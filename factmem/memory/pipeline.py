@@ -301,7 +301,7 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
 def _without_wishes(read: ReadUnit) -> ReadUnit:
     """Return a unit with its wishes to forget counted as dropped."""
     wishes = sum(item.removal and item.counts for item in read.candidates)
-    return attrs.evolve(_counted(read, DropReason.NOT_APPROVED, wishes), refused=())
+    return attrs.evolve(_counted(read, DropReason.NOT_APPROVED, wishes), rejected=())
 
 
 def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
@@ -576,8 +576,8 @@ class Pipeline(WritingPart):
         undone = [
             it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
         ]
-        refusals = await self._refusals(found)
-        undone += refusals
+        rejections = await self._rejections(found)
+        undone += rejections
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
@@ -587,7 +587,7 @@ class Pipeline(WritingPart):
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
-            *refusals,
+            *rejections,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)
@@ -600,9 +600,9 @@ class Pipeline(WritingPart):
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
         return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
 
-    async def _refusals(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
+    async def _rejections(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
-        ids = {recorded.id for item in found for recorded in item.refused}
+        ids = {recorded.id for item in found for recorded in item.rejected}
         part = LogPart(ids=ids, states=[AssertionState.QUARANTINED])
         return [
             StateRequest.of(

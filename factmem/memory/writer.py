@@ -181,10 +181,10 @@ def _undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason
     states = dict(present)
     for change in last_first:
         ids = {change.record.id, (change.previous or change.record).id}
-        named = [(entries[number], state) for number, state in change.states_before.items() if number in entries]
-        named = [(entry, state) for entry, state in named if not ids.isdisjoint((entry.id, entry.record_id))]
+        known = ((entries[number], state) for number, state in change.states_before.items() if number in entries)
+        named = [(entry, state) for entry, state in known if not ids.isdisjoint((entry.id, entry.record_id))]
         if change.states_before and all(states[entry.id] is state for entry, state in named):
-            raise RecordNotFoundError("one of the changes is undone already, or its record was erased")
+            raise RecordNotFoundError("one of the changes is undone already, or its record was erased: see history()")
         for entry, state in named:
             states[entry.id] = state
             replaces = change.kind is not ChangeKind.UNCHANGED and not entry.assertion.removed
@@ -342,8 +342,8 @@ def _changes_by(
 
     def unchanged(stays: Current | None, states: Mapping[int, AssertionState]) -> Change:
         entry, state = became[max(states)]
-        words = state is AssertionState.QUARANTINED
-        record = as_kept_apart(entry, state, concepts) if words else shown_record(entry, concepts, state=state)
+        waits = state is AssertionState.QUARANTINED
+        record = as_kept_apart(entry, state, concepts) if waits else shown_record(entry, concepts, state=state)
         previous = None if stays is None else hydrate(stays, concepts)
         return Change(kind=ChangeKind.UNCHANGED, record=record, previous=previous, states_before=states)
 
@@ -575,7 +575,7 @@ class Writer(ReadingPart):
         states, retracted = states_of(log), AssertionState.RETRACTED
         entries = [entry for entry in log if isinstance(entry, Recorded) and states[entry.id] in _COUNTING]
         if {entry.record_id for entry in entries} != set(record_ids):
-            raise RecordNotFoundError("one of the records was retracted or erased meanwhile")
+            raise RecordNotFoundError("one of the records was retracted or erased meanwhile: see history()")
         requests = [_request(entry, states[entry.id], retracted, reason) for entry in entries]
         return requests, log
 
