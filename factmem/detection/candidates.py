@@ -11,7 +11,6 @@ import attrs
 from factmem.abc import Candidate, Detection
 from factmem.abc.detector import Doubt, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.class_fields import fields_of
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.evidence import doubt_of, doubt_of_request, is_said, speaks_of_forgetting
 from factmem.detection.extractions import Described, Extraction, Forgotten, Sentence, Targeted, says_nothing
@@ -315,12 +314,14 @@ def _is_called(subject: MemorySubject, name: str) -> bool:
 
 
 def _read_by(value: Json, concept: Concept[Any, Any], quote: str) -> tuple[Concept[Any, Any], Concept[Any, Any] | None]:
-    """Return the concept by which a value that is over, or to be forgotten, is read, and the one whose field it names.
+    """Return the concept by which a value that is over, or to be forgotten, is read, and the one of which it is a part.
 
-    The words of a field are read as texts; which values of the class they mean is decided where these are known.
+    Words that are no value of the concept (a field of a class, an item of a list) are read as a text; which values they
+    mean is decided where these are known.
     """
-    fields = isinstance(value, str) and not _valid([value], concept, quote) and fields_of(bare_type(concept.value_type))
-    return (attrs.evolve(concept, value_type=str), concept) if fields else (concept, None)
+    if not isinstance(value, str) or _valid([value], concept, quote):
+        return concept, None
+    return attrs.evolve(concept, value_type=str), concept
 
 
 def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[tuple[Any, Json]]:

@@ -14,21 +14,20 @@ from anyio import to_thread
 
 from factmem.abc import Candidate
 from factmem.abc.analyst import Analysis, AnalysisRequest
-from factmem.abc.detector import Doubt, DropReason
+from factmem.abc.detector import DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
-from factmem.class_fields import fields_of
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.details import Evidence, FactDetails, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
-from factmem.detection.words import words_of
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
-from factmem.facts import STATEMENT, Concept, Fact, FactType
+from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
+from factmem.memory.known_values import COLLECTIONS, ends_of, means, with_known_items
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader, in_time
 from factmem.memory.scope_tree import ScopeInfo
@@ -41,7 +40,6 @@ from factmem.recall.index.selection import LogPart
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of, shown_record
 from factmem.scopes import MemoryScope
-from factmem.sentences import folded
 
 INFERRED: Final = ("scope", "categories", "importance")
 """Details that an analyst infers where the caller gives none."""
@@ -129,7 +127,7 @@ class ModelReader(WritingPart):
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
         read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
         rejected = await self._rejected(read, unit)
-        found = await in_time(lambda: list(self._with_ends_known(read, unit, here, dropped)), len(here))
+        found = await in_time(lambda: list(self._with_known_values(read, unit, here, dropped)), len(here))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
             return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
@@ -218,23 +216,24 @@ class ModelReader(WritingPart):
                 entry
                 for entry, _ in waiting
                 if any(
-                    entry.assertion.track == track and _means(wish, shown_record(entry, self._context.concepts).fact)
+                    entry.assertion.track == track and means(wish, shown_record(entry, self._context.concepts).fact)
                     for wish, track in tracks
                 )
             )
 
         return await in_time(named, len(waiting))
 
-    def _with_ends_known(
+    def _with_known_values(
         self, found: Sequence[Candidate], unit: Unit, here: Sequence[Current], dropped: Counter[DropReason]
     ) -> Iterator[Candidate]:
-        """Yield candidates, with an end of each known value in the place of one that means it; see `_ends_of`.
+        """Yield candidates, those that mean known values in the terms of these; see `ends_of` and `with_known_items`.
 
         A wish to forget a value is treated like an end. Known are the current values of the unit's owner at its place,
         and those that its own words state before. Ends that name no value, and mean none, are counted.
         """
         for item in found:
-            if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
+            ended = item.ended or (item.removed and item.fact.concept != STATEMENT)
+            if not ended and not isinstance(item.fact.values[-1], COLLECTIONS):
                 yield item
                 continue
             track = _track_of(item, unit)
@@ -247,7 +246,10 @@ class ModelReader(WritingPart):
                 and _place_of(other) < _place_of(item)
                 and not (other.ended or other.removed)
             ]
-            ends = _ends_of(item, known)
+            if not ended:
+                yield with_known_items(item, known)
+                continue
+            ends = ends_of(item, known)
             dropped[DropReason.NOT_CURRENT] += not ends
             yield from ends
 
@@ -363,9 +365,6 @@ def _doubted(treatment: Treatment) -> Treatment:
             assert_never(treatment)
 
 
-_IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
-
-
 def _keyword(candidate: Candidate) -> str:
     """Return the keyword of the concept that a candidate means."""
     return (candidate.cleared or candidate.fact.concept).keyword
@@ -375,53 +374,6 @@ def _track_of(candidate: Candidate, unit: Unit) -> tuple[object, ...]:
     """Return the `Assertion.track` of what a candidate of a unit ends or removes."""
     place = Place(candidate.subject or unit.place.subject, unit.place.scope)
     return *place.key, unit.given.owner, _keyword(candidate)
-
-
-def _means(wish: Candidate, fact: Fact[Any]) -> bool:
-    """Return whether a wish to forget means a value of a typed fact."""
-    return any(end.fact.concept != STATEMENT for end in _ends_of(wish, [fact]))
-
-
-def _ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
-    """Return an end of each known value that a candidate means.
-
-    If it names no value, it means all of them; only the last one of a SINGLE. It names the value that is equal, or else
-    those with the same text, or a field with it, whatever the case. A value that is known in other words is meant with
-    a doubt. One that is not known may be stated by other words, which are read at the same time or later. A wish to
-    forget it goes by its words as well, and by these alone where a SINGLE has another value.
-    """
-    values = [(fact.concept, value) for fact in known for value in fact.values]
-    if end.cleared is not None and end.fact.concept == STATEMENT:
-        meant, doubt = values if end.cleared.fact_type is FactType.MULTIPLE else values[-1:], end.doubt
-    else:
-        named = end.fact.values[0]
-        text, wanted = folded(str(named)), _terms(named)
-        equal = [it for it in values if it[1] == named]
-        meant, doubt = equal or [it for it in values if text in map(folded, _texts(it[1]))], end.doubt
-        if not meant and end.removed:
-            wish = STATEMENT.fact([end.details.evidence[0].quote], timestamp=end.fact.timestamp)
-            typed = end.cleared is None and not (values and end.fact.concept.fact_type is FactType.SINGLE)
-            return [*([end] if typed else []), attrs.evolve(end, fact=wish, cleared=None)]
-        if not meant:
-            meant = [it for it in values if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
-            doubt = doubt or _IN_OTHER_WORDS
-        if not meant:
-            return [end] if end.cleared is None else []
-    facts = (concept.fact([value], timestamp=end.fact.timestamp) for concept, value in meant)
-    return [attrs.evolve(end, fact=fact, cleared=None, doubt=doubt) for fact in facts]
-
-
-def _terms(value: object) -> frozenset[str]:
-    """Return the words of a value."""
-    return frozenset(word.text for text in _texts(value) for word in words_of(text) if not word.is_mark)
-
-
-def _texts(value: object) -> list[str]:
-    """Return the text of a value, or those of the fields of one of a class."""
-    fields = fields_of(type(value))
-    if fields is None:
-        return [str(value)]
-    return [item for field in fields if isinstance(item := getattr(value, field.name), str)]
 
 
 def _removals(

@@ -47,13 +47,14 @@ class Talk:
     """A memory whose model finds what each message is said to hold, and answers all claims alike."""
 
     verdict: str = "unclear"
+    concepts: Sequence[Concept[Any, Any]] = (ALLERGIES, EMPLOYER)
     found: dict[str, Any] = attrs.field(factory=dict, init=False)
     claims: list[str] = attrs.field(factory=list, init=False)
     memory: Memory = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         model = ScriptedModel(self._answer)
-        self.memory = Memory("memory:", model=model, clock=lambda: LATER, concepts=[ALLERGIES, EMPLOYER])
+        self.memory = Memory("memory:", model=model, clock=lambda: LATER, concepts=self.concepts)
 
     def _answer(self, prompt: Any, answer: Any) -> dict[str, Any]:
         if "known" in answer.model_fields:
@@ -71,6 +72,66 @@ class Talk:
 
     async def values(self, concept: Concept[Any, Any]) -> list[Any]:
         return [record.value for record in await self.memory.list_records(concepts=[concept])]
+
+
+@attrs.frozen
+class Medicine:
+    """A drug with its dose."""
+
+    drug: str
+    milligrams: int
+
+
+TOGETHER: Final = "I take 400 mg of ibuprofen and 5 mg of ramipril."
+COURSE: Final = [{"drug": "ibuprofen", "milligrams": 400}, {"drug": "ramipril", "milligrams": 5}]
+COLLECTIONS: Final[dict[str, tuple[Any, Any, Any]]] = {
+    "list": (list[str], ["ibuprofen", "ramipril"], ["ramipril"]),
+    "set": (frozenset[str], ["ibuprofen", "ramipril"], frozenset({"ramipril"})),
+    "dict": (dict[str, int], {"ibuprofen": 400, "ramipril": 5}, {"ramipril": 5}),
+    "list of a class": (list[Medicine], COURSE, [Medicine("ramipril", 5)]),
+}
+
+
+@pytest.mark.parametrize("kind", COLLECTIONS)
+@pytest.mark.parametrize("words", ["I no longer take ibuprofen.", "Forget that I take ibuprofen."])
+async def test_an_item_of_a_collection_is_over_or_forgotten_alone(kind: str, words: str) -> None:
+    value_type, told_value, left = COLLECTIONS[kind]
+    medicines = Concept.single("medicines", "What the user takes", value_type)
+    talk = Talk(verdict="yes", concepts=[medicines])
+    async with talk.memory as memory:
+        await talk.said(1, TOGETHER, told("medicines", told_value, TOGETHER))
+        outcome = await talk.said(2, words, over("medicines", "Ibuprofen", words.rstrip(".")))
+        assert (await talk.values(medicines), outcome.dropped, outcome.waiting) == ([left], {}, ())
+        assert ChangeKind.UPDATED in {change.kind for change in outcome.changes}
+        await talk.said(3, "I no longer take ramipril.", over("medicines", "ramipril", "I no longer take ramipril"))
+        assert await memory.load(medicines) is None
+
+
+async def test_words_that_are_no_item_of_a_collection_end_nothing() -> None:
+    medicines = Concept.single("medicines", "What the user takes", list[str])
+    talk, words = Talk(concepts=[medicines]), "I no longer take aspirin."
+    async with talk.memory:
+        await talk.said(1, TOGETHER, told("medicines", ["ibuprofen", "ramipril"], TOGETHER))
+        outcome = await talk.said(2, words, over("medicines", "aspirin", words))
+        assert await talk.values(medicines) == [["ibuprofen", "ramipril"]]
+        assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("I also take aspirin.", ["ibuprofen", "ramipril", "aspirin"]),
+        ("Ich nehme auch aspirin.", ["ibuprofen", "ramipril", "aspirin"]),
+        ("I take aspirin.", ["aspirin"]),
+    ],
+)
+async def test_a_list_said_beside_the_known_one_is_added_to_it(words: str, expected: list[str]) -> None:
+    medicines = Concept.single("medicines", "What the user takes", list[str])
+    talk = Talk(concepts=[medicines])
+    async with talk.memory:
+        await talk.said(1, TOGETHER, told("medicines", ["ibuprofen", "ramipril"], TOGETHER))
+        await talk.said(2, words, told("medicines", ["aspirin"], words))
+        assert await talk.values(medicines) == [expected]
 
 
 async def test_a_wish_to_forget_is_obeyed_where_only_concepts_are_looked_for() -> None:
@@ -264,14 +325,6 @@ async def test_requested_concepts_end_too() -> None:
             said = Message(content=text, id=text, timestamp=day(number))
             await talk.memory.remember(said, looking_for=request)
         assert await talk.values(EMPLOYER) == []
-
-
-@attrs.frozen
-class Medicine:
-    """A drug with its dose."""
-
-    drug: str
-    milligrams: int
 
 
 @pytest.mark.parametrize(
