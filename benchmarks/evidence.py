@@ -15,7 +15,7 @@ The sets:
 - *unseen*: cases that nobody has looked at one by one since.
 - *dangers*: forgeries that each mechanism invites, written before it, with honest counterparts.
 - *new*: written apart from the code. It was built with one half in view; the other was opened once, and is spent.
-- *second* to *sixth*: written apart from the code and from the other sets, one after the other. One half was
+- *second* to *seventh*: written apart from the code and from the other sets, one after the other. One half was
   built with, the other opened once; all are spent.
 
 A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between
@@ -183,7 +183,7 @@ def sets() -> dict[str, list[Case]]:
         "unseen": [*_written("unseen")],
         "dangers": [*_written("fourth")],
     }
-    for name in ("new", "second", "third", "fourth", "fifth", "sixth"):
+    for name in ("new", "second", "third", "fourth", "fifth", "sixth", "seventh"):
         file = "evidence" if name == "new" else f"evidence_{name}"
         found[name] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read(file, half)]
     return found

@@ -342,13 +342,14 @@ class Reading:
         first, last = clause[0], place[0] - 1
         after = self._after(place)
         related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
-        verbs = self.entries("verbs", first, after) | self.entries("became", *clause)
-        verbs |= self.entries("endings", place[1], place[1])
+        became = self.entries("became", *clause) | self.entries("endings", place[1], place[1])
+        verbs = self.entries("verbs", first, after) | became
         table = self.language.table
-        oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
+        oneself = self._own("self", first, last) or self._own("self", place[1] + 1, after)
         if oneself and (verbs or related or acts or table.get("nominal")):
             return True
-        if (verbs and table.get("prodrop")) or self._begins_with_verb(place, clause):
+        inflected = self._own("verbs", first, after) | became
+        if (inflected and table.get("prodrop")) or self._begins_with_verb(place, clause):
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
@@ -417,7 +418,12 @@ class Reading:
         """Return whether a clause begins with a verb that says who speaks, in a language that may leave that out."""
         said, table = self._said(clause[0], place[1]), self.language.table
         leaves_out = table.get("prodrop") or table.get("verb_first")
-        return bool(leaves_out) and said[0] < place[0] and bool(self.entries("verbs", said[0], said[0] + 1) & {said[0]})
+        return bool(leaves_out) and said[0] < place[0] and said[0] in self._own("verbs", said[0], said[0] + 1)
+
+    def _own(self, name: str, first: int, last: int) -> set[int]:
+        """Return the entries of a list of which the speaker may be the subject, or a thing that the concept is about."""
+        unmarked = set() if self.topic.is_of_a_thing else self.entries("unmarked", first, last)
+        return self.entries(name, first, last) - unmarked
 
     def _counts_topic(self, place: Found) -> bool:
         """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
