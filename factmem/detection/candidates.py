@@ -275,9 +275,8 @@ class _Check:
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
         """Return whether an individual is not the one who said a message, in a talk of several people with names."""
-        talk = (item.utterance for item in self.window.excerpts)
-        speakers = {other.speaker for other in talk if other.origin is Origin.USER} - {None}
-        if len(speakers) < 2 or said.origin is not Origin.USER or said.speaker is None:
+        users = {item.utterance.speaker for item in self.window.excerpts if item.utterance.origin is Origin.USER}
+        if len(users - {None}) < 2 or said.origin is not Origin.USER or said.speaker is None:
             return False
         return subject.individual_name is not None and not _is_called(subject, said.speaker)
 
@@ -319,9 +318,8 @@ def _read_by(value: Json, concept: Concept[Any, Any], quote: str) -> tuple[Conce
     Words that are no value of the concept (a field of a class, an item of a list) are read as a text; which values they
     mean is decided where these are known.
     """
-    if not isinstance(value, str) or _valid([value], concept, quote):
-        return concept, None
-    return attrs.evolve(concept, value_type=str), concept
+    part = isinstance(value, str) and not _valid([value], concept, quote)
+    return (attrs.evolve(concept, value_type=str), concept) if part else (concept, None)
 
 
 def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[tuple[Any, Json]]:

@@ -339,17 +339,15 @@ class Reading:
 
     def _speaks(self, place: Found, clause: Found, acts: bool, subject: Collection[int]) -> bool:
         """Return whether a clause begins with the speaker or what the concept is about, or ends with "is my ..."."""
-        first, last = clause[0], place[0] - 1
-        after = self._after(place)
+        first, last, after = clause[0], place[0] - 1, self._after(place)
         related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
         became = self.entries("became", *clause) | self.entries("endings", place[1], place[1])
         verbs = self.entries("verbs", first, after) | became
-        table = self.language.table
         oneself = self._own("self", first, last) or self._own("self", place[1] + 1, after)
-        if oneself and (verbs or related or acts or table.get("nominal")):
+        if oneself and (verbs or related or acts or self.language.table.get("nominal")):
             return True
         inflected = self._own("verbs", first, after) | became
-        if (inflected and table.get("prodrop")) or self._begins_with_verb(place, clause):
+        if (inflected and self.language.table.get("prodrop")) or self._begins_with_verb(place, clause):
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
@@ -421,7 +419,7 @@ class Reading:
         return bool(leaves_out) and said[0] < place[0] and said[0] in self._own("verbs", said[0], said[0] + 1)
 
     def _own(self, name: str, first: int, last: int) -> set[int]:
-        """Return the entries of a list of which the speaker may be the subject, or a thing that the concept is about."""
+        """Return the entries of a list whose subject may be the speaker, or the thing that the concept is about."""
         unmarked = set() if self.topic.is_of_a_thing else self.entries("unmarked", first, last)
         return self.entries(name, first, last) - unmarked
 

@@ -20,6 +20,7 @@ from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.details import Evidence, FactDetails, Origin, Treatment
 from factmem.detection import OriginPolicy
+from factmem.detection.candidates import place_of
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
@@ -136,7 +137,7 @@ class ModelReader(WritingPart):
         current = [row.recorded.assertion for row in here]
         left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation, current)
         certain = [item for item in found if item not in doubtful]
-        in_order_said = sorted((*certain, *left), key=_place_of)  # of one message, the last value wins
+        in_order_said = sorted((*certain, *left), key=place_of)  # of one message, the last value wins
         said = [CandidateAssertion(it, removal=item.removed) for item in in_order_said for it in asserted(item)]
         if not self._context.policies.keep_words:
             kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
@@ -243,7 +244,7 @@ class ModelReader(WritingPart):
                 other.fact
                 for other in found
                 if (other.fact.concept.keyword, other.subject) == (_keyword(item), item.subject)
-                and _place_of(other) < _place_of(item)
+                and place_of(other) < place_of(item)
                 and not (other.ended or other.removed)
             ]
             if not ended:
@@ -306,12 +307,6 @@ def holds_facts(recorded: Recorded, origins: OriginPolicy) -> bool:
     """
     treatment = treatment_of(recorded) or origins.user
     return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
-
-
-def _place_of(candidate: Candidate) -> tuple[int, int]:
-    """Return the position of the message that a candidate quotes, and the start of the quote."""
-    quote = candidate.details.evidence[0]
-    return quote.position or 0, quote.start or 0
 
 
 def _instructs(details: FactDetails) -> bool:
