@@ -284,7 +284,7 @@ class Reading:
         yield from self._of_clause(clause, set() if manner.whole else set(range(place[0], place[1] + 1)), manner)
         yield from self._of_sentence(place, clause, sentence)
         yield from self._of_speaker(place, clause, sentence, manner)
-        yield from self.reasons_around(clause, sentence, denied=manner.truth is False)
+        yield from self.reasons_around(place, clause, sentence, denied=manner.truth is False)
 
     def clause(self, place: Found, sentence: Found | None = None) -> Found:
         """Return the clause of a place in its sentence: between pauses, or words that begin another clause."""
@@ -514,7 +514,9 @@ class Reading:
 
     def _of_sentence(self, place: Found, clause: Found, sentence: Found) -> Iterator[str]:
         inner = set(range(place[0], place[1] + 1))
-        if self.cues("ask", clause[0], place[0] - 1):
+        if self.cues("ask", clause[0], place[0] - 1) or sentence[0] in self.entries(
+            "asks", sentence[0], sentence[0] + 1
+        ):
             yield CUES["ask"]
         for name in _BEFORE:
             if self.cues(name, sentence[0], place[0] - 1):
@@ -548,11 +550,12 @@ class Reading:
 
     # Around
 
-    def reasons_around(self, clause: Found, sentence: Found, *, denied: bool = False) -> Iterator[str]:
-        """Yield the reasons that the words after a clause, and the task of the message, give.
+    def reasons_around(self, place: Found, clause: Found, sentence: Found, *, denied: bool = False) -> Iterator[str]:
+        """Yield the reasons that the words after a value, and the task of the message, give.
 
         Args:
-            clause: the clause.
+            place: the value.
+            clause: its clause.
             sentence: its sentence.
             denied: whether the clause denies something, which may be denied once more.
         """
@@ -560,9 +563,7 @@ class Reading:
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
         after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
-        corrected = self.entries("fix", clause[1] + 1, reach) or any(
-            self._takes_back(at, denied=denied) for at in after
-        )
+        corrected = self.entries("fix", place[1] + 1, reach) or any(self._takes_back(at, denied=denied) for at in after)
         if corrected or self._is_corrected_later:
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
@@ -716,7 +717,7 @@ class Reading:
                 return reason
         if any(word.text in _QUESTION_MARKS for word in self.words[span[0] : span[1] + 1]):
             return CUES["ask"]
-        return next(self.reasons_around(span, span), None)
+        return next(self.reasons_around(span, span, span), None)
 
     def unsaid(self, text: str, span: Found) -> list[str]:
         """Return the words of a statement that carry meaning and that some sentences do not have."""
