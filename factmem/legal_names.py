@@ -42,6 +42,15 @@ def checked_name(name: object, *, what: str) -> str:
     return name
 
 
+def is_legal_name(name: str) -> bool:
+    """Return whether a name is legal; see `checked_name`."""
+    try:
+        checked_name(name, what="a name")
+    except InvalidNameError:
+        return False
+    return True
+
+
 @functools.lru_cache(maxsize=16_384)
 def folded_keyword(keyword: str) -> str:
     """Return a keyword in NFC without case, hyphens, underscores and spaces: keywords are alike if this is equal.

@@ -231,7 +231,7 @@ class DropReason(enum.Enum):
     NOT_CONFIRMED = "a verifier says that its words do not state it"
     REFUSED_BEFORE = "the same value was refused in the inbox"
     WAITING_ALREADY = "the same value waits in the inbox already"
-    NOT_CURRENT = "it ends what is not known to hold"
+    NOT_CURRENT = "it ends, or asks to forget, what is not known"
     OTHER_TYPE = "its place holds another type under its keyword"
     NOT_APPROVED = "to forget all that it asks for needs an approval"
 

@@ -29,7 +29,7 @@ class Claim:
         answered: End of the message that they answer; empty if there is none.
         speaker: Name or role of the speaker.
         said_at: Time when the words were said, in UTC.
-        about: Description of the subject.
+        about: Name of the subject, and its description if it has one; empty if the finding names none.
         concept: Description of the concept; empty for a free statement.
         value: Value as text; of a removal, what is to be forgotten.
         removal: Whether the speaker is found to ask for the value to be forgotten.

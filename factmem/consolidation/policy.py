@@ -42,7 +42,7 @@ class ConsolidationPolicy:
 
     Attributes:
         threshold: minimum cosine of a known statement to be compared with a new one by a model.
-        limit: maximum number of known records in a question.
+        limit: maximum number of known records in a question; ten times as many where the user asks to forget.
         duplicate: minimum cosine of two statements of one batch to be the same, without a model.
         max_deleted_share: a plan that deletes more than this share, and more than one record, needs approval. It is
             the share of the records shown; for wishes to forget, of all that is known in their partition, where words

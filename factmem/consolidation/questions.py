@@ -106,6 +106,10 @@ def questions_about(
     return questions
 
 
+_OF_WISHES: Final = 10
+"""A question about a wish to forget shows so many times the records of another one."""
+
+
 def _same(one: Assertion, other: Assertion) -> bool:
     return one.keyword == other.keyword and one.slot == other.slot
 
@@ -127,12 +131,16 @@ def _about_similar(
 def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> bool:
     if record.unread or not is_statement(record.said) or not candidate.may_change(record.said):
         return False
-    if len({record.said.speaker, candidate.assertion.speaker} - {None}) > 1:
+    if _differ_in_speaker(record.said, candidate.assertion):
         return False  # what one person says is nothing new about another
     if policy.metadata is not MetadataMerge.REQUIRE_EXACT_MATCH:
         return True
     before, brought = record.said.details.metadata, candidate.assertion.details.metadata
     return merged_metadata(before, brought, policy.metadata) is not None
+
+
+def _differ_in_speaker(one: Assertion, other: Assertion) -> bool:
+    return None not in (one.speaker, other.speaker) and one.speaker != other.speaker
 
 
 def _about_wish(
@@ -149,13 +157,15 @@ def _about_wish(
     ranks = [
         (not _same(item.said, said), -cosine, -item.said.timestamp.timestamp(), number)
         for number, (item, cosine) in enumerate(zip(items, cosines, strict=True))
-        if item.said.timestamp <= said.timestamp and candidate.may_change(item.said)
+        if item.said.timestamp <= said.timestamp
+        and candidate.may_change(item.said)
+        and not _differ_in_speaker(item.said, said)  # one person's wish takes nothing of another's
     ]
     if not ranks:
         return None
     eligible = [items[number] for *_, number in sorted(ranks)]
     exact = tuple(item for item in eligible if _same(item.said, said))
-    return attrs.evolve(_question(candidate, eligible[: policy.limit]), exact=exact)
+    return attrs.evolve(_question(candidate, eligible[: _OF_WISHES * policy.limit]), exact=exact)
 
 
 def _fellows_before(number: int, candidates: Sequence[CandidateAssertion]) -> list[Fellow]:

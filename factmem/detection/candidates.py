@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -146,9 +147,9 @@ class _Check:
         instructs = isinstance(finding.said, Forgotten) or getattr(finding.said, "instruction", False)
         if said.origin is not Origin.USER and instructs:
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
-        label = self._label(finding, said)
+        labels = self._labels(finding, said)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
-        meaning, evidence = self._best_meaning(finding, label, excerpt, places)
+        label, meaning, evidence = self._best_meaning(finding, labels, excerpt, places)
         return [
             Candidate(
                 fact=meaning.concept.fact(values, timestamp=said.timestamp),
@@ -178,18 +179,19 @@ class _Check:
         return quoted[0]
 
     def _best_meaning(
-        self, finding: Extraction, label: str, excerpt: Excerpt, places: Sequence[Evidence]
-    ) -> tuple[_Meaning, Evidence]:
-        """Return the meaning of an extraction where its quote first says a value plainly, or where it first stands."""
-        read: list[tuple[_Meaning, Evidence, _Drops]] = []
-        for evidence in places:
+        self, finding: Extraction, labels: Sequence[str], excerpt: Excerpt, places: Sequence[Evidence]
+    ) -> tuple[str, _Meaning, Evidence]:
+        """Return the subject and the meaning by which a quote says a value plainly, or else the first ones."""
+        read: list[tuple[str, _Meaning, Evidence, _Drops]] = []
+        for label, evidence in itertools.product(labels, places):
             dropped = _Drops()
-            read.append((self._meaning(finding, self._citation(excerpt, evidence, label), dropped), evidence, dropped))
-            if None in read[-1][0].values:
+            meaning = self._meaning(finding, self._citation(excerpt, evidence, label), dropped)
+            read.append((label, meaning, evidence, dropped))
+            if None in meaning.values:
                 break
-        meaning, evidence, dropped = next((it for it in read if None in it[0].values), read[0])
+        label, meaning, evidence, dropped = next((it for it in read if None in it[1].values), read[0])
         self.dropped.update(dropped)
-        return meaning, evidence
+        return label, meaning, evidence
 
     def _citation(self, excerpt: Excerpt, evidence: Evidence, label: str) -> Citation:
         """Return a quote with what is needed to judge it. Findings with one quote and one subject share it."""
@@ -274,24 +276,27 @@ class _Check:
         return _Meaning(read_by, doubts, ended=True, cleared=whole)
 
     def _is_of_another(self, said: Utterance, subject: MemorySubject) -> bool:
-        """Return whether an individual is not the one who said a message, in a talk of several people with names."""
-        users = {item.utterance.speaker for item in self.window.excerpts if item.utterance.origin is Origin.USER}
-        if len(users - {None}) < 2 or said.origin is not Origin.USER or said.speaker is None:
+        """Return whether a subject is another person than who said a message, where several people have names."""
+        if said.origin is not Origin.USER or said.speaker is None or _is_called(subject, said.speaker):
             return False
-        return subject.individual_name is not None and not _is_called(subject, said.speaker)
+        talk = (item.utterance for item in self.window.excerpts)
+        others = {other.speaker for other in talk if other.origin is Origin.USER} - {None, said.speaker}
+        known = any(_is_called(it, said.speaker) for it in self.task.subjects.values())
+        named = subject.individual_name is not None and (known or bool(others))
+        return named or any(_is_called(subject, other) for other in others if other)
 
-    def _label(self, finding: Extraction, said: Utterance) -> str:
-        """Return the label of a finding's subject; if it names none, that of the speaker, or the first one."""
+    def _labels(self, finding: Extraction, said: Utterance) -> list[str]:
+        """Return the label of a finding's subject; if it names none, that of the speaker, and the first one."""
         labels = list(self.task.subjects)
         wanted = (finding.about or "").strip().casefold()
         if not wanted or not self.task.several_subjects:
             speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
-            return next(speakers, labels[0])
+            return [*dict.fromkeys([next(speakers, labels[0]), labels[0]])]
         exact = [label for label in labels if label.casefold() == wanted]
         meant = exact or [label for label in labels if self.task.subjects[label].name.casefold() == wanted]
         if len(meant) != 1:  # "user" stands for user:ann where there is no other one
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
-        return meant[0]
+        return meant
 
     def _topics(self, sentence: Sentence) -> tuple[str, ...]:
         """Return the requested labels. If there is only one topic, a memory without a label belongs to it."""
@@ -307,8 +312,8 @@ class _Check:
 
 
 def _is_called(subject: MemorySubject, name: str) -> bool:
-    """Return whether a name has a word of the name of an individual."""
-    own, others = (words_of(text.replace("_", " ")) for text in (subject.individual_name or "", name))
+    """Return whether a name has a word of that of a subject."""
+    own, others = (words_of(text.replace("_", " ")) for text in (subject.individual_name or subject.name, name))
     return not {word.text for word in own}.isdisjoint(word.text for word in others)
 
 

@@ -15,9 +15,8 @@ from factmem.detection.extractions import says_nothing
 from factmem.detection.model_questions import inquire
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
-from factmem.errors import InvalidNameError
 from factmem.hidden_characters import escaped_words
-from factmem.legal_names import checked_name
+from factmem.legal_names import is_legal_name
 from factmem.llm.messages import document, items, section
 from factmem.validators import positive
 
@@ -90,15 +89,7 @@ def _path(text: str | None) -> str | None:
 def _labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Return labels without those that no store can carry, and without fillers for "nothing"."""
     spelled = (" ".join(label.split()) for label in labels if not says_nothing(label))
-    return tuple(dict.fromkeys(label for label in spelled if _is_legal(label)))
-
-
-def _is_legal(label: str) -> bool:
-    try:
-        checked_name(label, what="a label")
-    except InvalidNameError:
-        return False
-    return True
+    return tuple(dict.fromkeys(filter(is_legal_name, spelled)))
 
 
 def _parts(text: str, max_chars: int) -> list[str]:

@@ -192,7 +192,7 @@ def _folded(text: str) -> _Folded:
         elif HIDDEN.match(char):
             folded = ""
         else:
-            folded = char.casefold() if char.isascii() else unicodedata.normalize("NFKD", char).casefold()
+            folded = char.casefold() if char.isascii() else unicodedata.normalize("NFKD", char).casefold().strip()
             spaced = False
         parts.append(folded)
         offsets.extend([place] * len(folded))

@@ -28,8 +28,8 @@ def means(wish: Candidate, fact: Fact[Any]) -> bool:
 def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     """Return an end of each known value that a candidate means.
 
-    If it names no value, it means all of them; only the last one of a SINGLE. It names the value that is equal, or else
-    those with the same text, or a field with it, whatever the case. Of a collection it may name items: the others are
+    If it names no value, it means all of them; only the last one of a SINGLE. It names the values that are equal, have
+    the same text, or a field with it, whatever the case. Of a collection it may name items: the others are
     its new value. A value that is known in other words is meant with a doubt. One that is not known may be stated by
     other words, which are read at the same time or later. A wish to forget it goes by its words as well, and by these
     alone where a SINGLE has another value.
@@ -40,8 +40,8 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     else:
         named = end.fact.values[0]
         text, wanted = folded(str(named)), _terms(named)
-        equal = [it for it in values if it[1] == named]
-        meant, doubt = equal or [it for it in values if text in map(folded, _texts(it[1]))], end.doubt
+        meant = [it for it in values if it[1] == named or text in map(folded, _texts(it[1]))]
+        doubt = end.doubt
         if not meant and (fewer := _with_fewer_items(end, values[-1:])) is not None:
             return [fewer, _in_words(end)] if end.removed else [fewer]
         if not meant and end.removed:

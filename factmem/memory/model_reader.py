@@ -26,6 +26,7 @@ from factmem.detection.utterances import covers
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current
+from factmem.legal_names import is_legal_name
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
 from factmem.memory.known_values import COLLECTIONS, ends_of, means, with_known_items
@@ -41,12 +42,16 @@ from factmem.recall.index.selection import LogPart
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of, shown_record
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 INFERRED: Final = ("scope", "categories", "importance")
 """Details that an analyst infers where the caller gives none."""
 
 _DEEPEST_PROPOSAL: Final = 32
 """Maximum depth of a scope that a model proposes."""
+
+_ANY_USER: Final = MemorySubject(Origin.USER.value)
+_ANYBODY: Final = {_ANY_USER.key, MemorySubject.EVERYTHING.key}
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +118,8 @@ class ModelReader(WritingPart):
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
         reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
-        request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
+        subjects = _with_speakers(unit.job.request.subjects, (*unit.context, *unit.words))
+        request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here), subjects=subjects)
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
             call.record_result(len(detection.candidates))
@@ -126,7 +132,11 @@ class ModelReader(WritingPart):
         dropped = Counter(detection.dropped)
         cited = [message_of(candidate.details) for candidate in detection.candidates]
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
-        read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+        read = [
+            _of_speaker(item, positions[message])
+            for item, message in zip(detection.candidates, cited, strict=True)
+            if message in positions
+        ]
         rejected = await self._rejected(read, unit)
         found = await in_time(lambda: list(self._with_known_values(read, unit, here, dropped)), len(here))
 
@@ -244,7 +254,7 @@ class ModelReader(WritingPart):
                 other.fact
                 for other in found
                 if (other.fact.concept.keyword, other.subject) == (_keyword(item), item.subject)
-                and place_of(other) < place_of(item)
+                and _ends_before(other, item)
                 and not (other.ended or other.removed)
             ]
             if not ended:
@@ -307,6 +317,34 @@ def holds_facts(recorded: Recorded, origins: OriginPolicy) -> bool:
     """
     treatment = treatment_of(recorded) or origins.user
     return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
+
+
+def _with_speakers(subjects: Sequence[MemorySubject], words: Iterable[Recorded]) -> tuple[MemorySubject, ...]:
+    """Return subjects, and with them the users who speak under a name where one subject may be any user."""
+    details = (item.assertion.details for item in words)
+    names = dict.fromkeys(found.evidence[0].speaker for found in details if found.origin is Origin.USER)
+    anybody = next((item for item in subjects if item.key in _ANYBODY), None)
+    if anybody is None:
+        return tuple(subjects)
+    user = anybody if anybody.key == _ANY_USER.key else _ANY_USER
+    speakers = [user.individual(name) for name in names if name and is_legal_name(name)]
+    known = {item.key for item in subjects}
+    return (*subjects, *(item for item in speakers if item.key not in known))
+
+
+def _of_speaker(candidate: Candidate, words: FactDetails) -> Candidate:
+    """Return a candidate of a typed fact about the user, whoever that is, as one about the speaker with a name."""
+    name, subject, concept = words.evidence[0].speaker, candidate.subject, candidate.cleared or candidate.fact.concept
+    if concept == STATEMENT or subject is None or subject.key != _ANY_USER.key or not (name and is_legal_name(name)):
+        return candidate
+    return attrs.evolve(candidate, subject=subject.individual(name))
+
+
+def _ends_before(one: Candidate, other: Candidate) -> bool:
+    """Return whether the quote of a candidate ends before that of another one begins."""
+    message, start = place_of(other)
+    end = one.details.evidence[0].end or 0
+    return place_of(one)[0] < message or (place_of(one)[0] == message and end <= start)
 
 
 def _instructs(details: FactDetails) -> bool:

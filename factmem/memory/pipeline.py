@@ -262,6 +262,8 @@ def _outcomes_of(
         numbers = reported.get(change.record.id) or citing(change.record.details) or {0}
         for number in numbers:
             changes[number].append(change)
+    deleted = any(change.kind is not ChangeKind.CREATED for change in changed)
+    findings = findings if deleted else list(map(_with_vain_wishes, findings))
     return {
         item.unit.job.id: Remembered(
             records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
@@ -296,6 +298,13 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
         _counted(attrs.evolve(read, candidates=rest), DropReason.NOT_CURRENT, len(read.candidates) - len(rest))
         for read, rest in zip(found, kept, strict=True)
     ]
+
+
+def _with_vain_wishes(read: ReadUnit) -> ReadUnit:
+    """Return a unit that changed nothing known, with its wishes to forget counted as dropped."""
+    wishes = sum(item.removal and item.counts for item in read.candidates)
+    counted = bool(read.rejected) or DropReason.NOT_APPROVED in read.dropped
+    return read if counted else _counted(read, DropReason.NOT_CURRENT, wishes)
 
 
 def _without_wishes(read: ReadUnit) -> ReadUnit:

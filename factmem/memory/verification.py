@@ -186,12 +186,19 @@ def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Cl
         answered=heard.before[-_AROUND:] if heard else "",
         speaker=evidence.speaker or evidence.role or "user",
         said_at=candidate.fact.timestamp,
-        about="" if candidate.subject in (None, MemorySubject.EVERYTHING) else candidate.subject.prompt_description,
+        about=_name_of(candidate.subject),
         concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
         value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
         removal=candidate.removed,
         ended=candidate.ended,
     )
+
+
+def _name_of(subject: MemorySubject | None) -> str:
+    """Return the name of a subject with its description; individuals may share the description."""
+    if subject in (None, MemorySubject.EVERYTHING):
+        return ""
+    return f"{subject}: {subject.prompt_description}" if subject.prompt_description else str(subject)
 
 
 def _passage(text: str, evidence: Evidence) -> str:

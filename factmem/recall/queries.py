@@ -210,8 +210,8 @@ class AskedAbout:
     Attributes:
         names: The terms that name people; see `SubjectIndex.named`.
         called: By head, whether the query names its person; None if it names nobody.
-        facts: By head, how far the query asks for its concept, how far it names it, and whether it is of facts about
-            others than the query asks about; None if there are statements only.
+        facts: By head, how far the query asks for its concept, how far it names it, and whether it is of facts, or
+            words, about others than the query asks about; None if there are statements only, and it asks for no own.
         strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
             there are no facts; None if it asks about no such people.
         mentions: By row, whether it is a fact, or is of or holds a name in the query; None if that names nobody.
@@ -251,7 +251,7 @@ class AskedAbout:
         terms = [] if query.asks_whose else [term.number for term in query.terms]
         people, names = corpus.named(terms, query.people, seen)
         asking = _Asking(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
-        facts = asking.concepts() if len(seen.facts) else None
+        facts = asking.concepts() if len(seen.facts) or query.asks_for_own else None
         strangers = asking.strangers()
         relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
         return cls(
@@ -323,22 +323,22 @@ class _Asking:
         return asked.take(of_heads, mode="clip"), named.take(of_heads, mode="clip")
 
     @functools.cached_property
-    def _own_and_individuals(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """By person, whether they are the viewer's own, and whether they are other people."""
+    def _own_and_people(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """By person, whether they are the viewer's own, and whether they are people."""
         query = self.query
-        return self.corpus.columns.own_and_others(query.sight.viewer, capitalized=query.asks_for_own)
+        return self.corpus.columns.own_and_people(query.sight.viewer, capitalized=query.asks_for_own)
 
     @functools.cached_property
     def called(self) -> NDArray[np.bool_]:
         """By person, whether the query names them."""
-        called = np.zeros(len(self._own_and_individuals[0]), np.bool_)
+        called = np.zeros(len(self._own_and_people[0]), np.bool_)
         called[self.people] = True
         return called
 
     @functools.cached_property
     def about(self) -> NDArray[np.bool_]:
         """By person, whether the query, which names some, asks about them."""
-        own, _ = self._own_and_individuals
+        own, _ = self._own_and_people
         return self.called | own if own[self.people].any() else self.called
 
     @functools.cached_property
@@ -348,7 +348,7 @@ class _Asking:
 
     @functools.cached_property
     def others(self) -> NDArray[np.bool_]:
-        """By head, whether it is of a typed fact about somebody or something else than the query asks about."""
+        """By head, whether it is about somebody or something else than the query asks about; a typed fact, or words."""
         if self.people:
             return ~self.about.take(self.heads["person"], mode="clip") & self.typed
         key, known = (self.query.sight.viewer, self.query.asks_for_own), self.seen.others
@@ -362,7 +362,8 @@ class _Asking:
     def _others_of_nobody(self) -> NDArray[np.bool_]:
         """Return `others` for a query that names nobody."""
         heads, facts = self.heads, self.seen.facts
-        own, individuals = self._own_and_individuals
+        own, people = self._own_and_people
+        individuals = people & ~own
         about, of_facts = ~individuals, np.unique(heads["subject"][facts])
         someone = len(of_facts) == 1 or not self.query.asks_for_own
         if self.query.sight.viewer is None and individuals[of_facts].all() and someone:
@@ -370,7 +371,21 @@ class _Asking:
         is_own = own.take(heads["subject"], mode="clip")
         keywords = np.unique(heads["keyword"][facts[is_own[facts]]])
         of_others = ~about.take(heads["person"], mode="clip")
-        return self.typed & (of_others | (~is_own & among(heads["keyword"], keywords)))
+        others = self.typed & (of_others | (~is_own & among(heads["keyword"], keywords)))
+        return others | self._of_other_speakers(own & people, individuals) if self.query.asks_for_own else others
+
+    def _of_other_speakers(self, own: NDArray[np.bool_], others: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """By head, whether it is of what others than the viewer say under a name.
+
+        A single name may be that of the viewer, and so may those at the viewer's own place where they have no other.
+        """
+        person, subject, words = self.heads["person"], self.heads["subject"], ~self.typed
+        said: NDArray[np.bool_] = words & (person != subject) & others.take(person, mode="clip")
+        speakers = np.unique(person[words])
+        speakers = speakers[self.seen.people.take(speakers, mode="clip")]
+        if not own[speakers].any():
+            said &= ~own.take(subject, mode="clip") & (others[speakers].sum() > 1)
+        return said
 
     @property
     def facts(self) -> NDArray[np.bool_]:

@@ -152,6 +152,35 @@ async def test_a_wish_to_forget_names_a_value_in_whatever_case() -> None:
         assert list(await talk.memory.list_records()) == []
 
 
+async def test_an_end_takes_each_spelling_of_a_value() -> None:
+    talk, words = Talk(), "I am no longer allergic to nuts."
+    async with talk.memory:
+        await talk.said(1, "I am allergic to Nuts.", told("allergies", "Nuts", "I am allergic to Nuts"))
+        await talk.said(2, "I am allergic to nuts!", told("allergies", "nuts", "I am allergic to nuts"))
+        await talk.said(3, words, over("allergies", "nuts", "I am no longer allergic to nuts"))
+        assert await talk.values(ALLERGIES) == []
+
+
+async def test_an_end_leaves_the_value_that_its_own_statement_gives() -> None:
+    medication = Concept.multiple("medication", "Drugs that the user takes", Medicine)
+    talk, words = Talk(verdict="yes", concepts=[medication]), "She raised my sertraline from 50 to 100 mg."
+    before, now = ({"drug": "sertraline", "milligrams": dose} for dose in (50, 100))
+    async with talk.memory:
+        quote = "I take 50 mg of sertraline"
+        await talk.said(1, quote, {"medication": [{"quote": quote, "message": 1, "values": [before]}]})
+        found = {"medication": [{"quote": words, "message": 1, "values": [now]}]}
+        await talk.said(2, words, found | over("medication", "sertraline", "raised my sertraline from 50 to 100 mg"))
+        assert await talk.values(medication) == [Medicine("sertraline", 100)]
+
+
+async def test_a_wish_that_means_nothing_known_is_counted() -> None:
+    talk, wish = Talk(), "Forget my work at the zoo."
+    async with talk.memory:
+        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
+        outcome = await talk.said(2, wish, over("employer", "the zoo", wish))
+        assert (outcome.changes, outcome.dropped) == ((), {DropReason.NOT_CURRENT: 1})
+
+
 async def test_a_wish_to_forget_a_former_value_leaves_the_present_one() -> None:
     talk, wish = Talk(), "Forget that I worked at Acme."
     async with talk.memory:

@@ -108,7 +108,7 @@ class LastWord:
         (["C", "C++", "C#"], "C", ["C#", "C++"]),
         (["A+", "A-"], "A+", ["A-"]),
         (["Jazz", "Pop"], "jazz", ["Pop"]),
-        (["jazz", "Jazz"], "jazz", ["Jazz"]),
+        (["jazz", "Jazz", "Pop"], "jazz", ["Pop"]),
     ],
 )
 async def test_a_value_ends_and_is_forgotten_alone(

@@ -229,8 +229,8 @@ class Columns:
         """Return which subjects, by their numbers, are individuals."""
         return self._people["individual"]
 
-    def own_and_others(self, viewer: str | None, *, capitalized: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which subjects, by their numbers, are a viewer's own, and which are other people.
+    def own_and_people(self, viewer: str | None, *, capitalized: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which subjects, by their numbers, are a viewer's own, and which are people.
 
         Everything, the user and what is called like the viewer are the viewer's own; individuals are people, and so is
         a subject such as ``boss``.
@@ -245,7 +245,7 @@ class Columns:
         numbers = [*self.numbers_of((name, None) for name in names), *self._called.get(viewer or "", ())]
         own = np.zeros(len(people), np.bool_)
         own[[number for number in numbers if number < len(own)]] = True  # others append meanwhile
-        return own, people & ~own
+        return own, people
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
         """Return which scopes lie in a view; each is tested once."""

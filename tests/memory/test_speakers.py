@@ -1,0 +1,139 @@
+"""Talks of several people with names: whose facts are found, who may end them, and whom a question means."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from factmem import Concept, Memory, MemorySubject, Message
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import Conversation
+from factmem.testing import ScriptedModel
+
+NOON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+ALLERGIES: Final = Concept.multiple("allergies", "What somebody cannot eat")
+CITY: Final = Concept.single("home_city", "Where somebody lives")
+USER: Final = MemorySubject("user", "somebody of the family")
+TRIP: Final = MemorySubject("trip", "the trip that they plan")
+
+
+@attrs.define
+class Group:
+    """A memory whose model finds what each talk is said to hold, and confirms no claim."""
+
+    found: dict[str, Any] = attrs.field(factory=dict)
+    prompts: list[str] = attrs.field(factory=list)
+    memory: Memory = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.memory = Memory(
+            "memory:", model=ScriptedModel(self._answer), clock=lambda: NOON, concepts=[ALLERGIES, CITY]
+        )
+
+    def _answer(self, prompt: Any, answer: Any) -> dict[str, Any]:
+        self.prompts.append(prompt.content)
+        if "claims" in answer.model_fields:
+            return {"claims": [{"number": number, "answer": "no"} for number in range(1, 9)]}
+        return {} if "known" in answer.model_fields else self.found
+
+    async def said(self, day: int, *said: tuple[str, str], **options: Any) -> None:
+        messages = [
+            Message(content=text, name=name, id=f"{day}.{number}", timestamp=NOON + dt.timedelta(days=day - 9))
+            for number, (name, text) in enumerate(said)
+        ]
+        await self.memory.remember(Conversation(messages=messages, id=str(day)), **options)
+
+    async def facts(self) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for record in await self.memory.list_records(concepts=[ALLERGIES, CITY]):
+            found.setdefault(str(record.subject), []).append(record.value)
+        return found
+
+
+def city(quote: str, value: str, message: int = 1, **about: str) -> dict[str, Any]:
+    return {"quote": quote, "message": message, "value": value, **about}
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_what_people_say_of_themselves_is_about_them(together: bool) -> None:
+    group = Group()
+    async with group.memory as memory:
+        ana, tom = ("Ana", "I live in Linz."), ("Tom", "I live in Wien.")
+        if together:
+            group.found = {"home_city": [city("I live in Linz", "Linz"), city("I live in Wien", "Wien", 2)]}
+            await group.said(1, ana, tom)
+        else:
+            for day, said in enumerate((ana, tom)):
+                group.found = {"home_city": [city(said[1], said[1].split()[-1].strip("."))]}
+                await group.said(day, said)
+        assert await group.facts() == {"user:Ana": ["Linz"], "user:Tom": ["Wien"]}
+        for name, place in (("Ana", "Linz"), ("Tom", "Wien")):
+            (best, *_) = await memory.recall(f"Where does {name} live?")
+            assert (best.record.value, best.record.subject.individual_name) == (place, name)
+
+
+async def test_what_the_model_says_about_everything_or_a_declared_subject_stays_there() -> None:
+    group = Group()
+    async with group.memory:
+        group.found = {"home_city": [city("The party is in Linz", "Linz", about="everything")]}
+        await group.said(1, ("Ana", "The party is in Linz."), looking_for=DetectionRequest(concepts=[CITY]))
+        group.found = {"home_city": [city("The trip is to Graz", "Graz", about="trip")]}
+        await group.said(
+            2, ("Ana", "The trip is to Graz."), looking_for=DetectionRequest(subjects=[USER, TRIP], concepts=[CITY])
+        )
+        assert "user:Ana" not in await group.facts()
+
+
+async def test_one_persons_end_leaves_what_is_so_of_another() -> None:
+    group = Group()
+    async with group.memory:
+        group.found = {"allergies": [{"quote": "I am allergic to nuts", "message": 1, "values": ["nuts"]}]}
+        await group.said(1, ("Tom", "I am allergic to nuts."))
+        over = {"quote": "I am no longer allergic to nuts", "message": 1, "keyword": "allergies", "value": "nuts"}
+        group.found = {"forget": [over]}
+        await group.said(2, ("Lena", "I am no longer allergic to nuts."))
+        assert await group.facts() == {"user:Tom": ["nuts"]}
+        group.found = {"forget": [over]}
+        await group.said(3, ("Tom", "I am no longer allergic to nuts."))
+        assert await group.facts() == {}
+
+
+async def test_words_of_a_declared_person_are_no_plain_fact_about_another_one() -> None:
+    group = Group()
+    members = DetectionRequest(subjects=[USER.individual("Ana"), USER.individual("Nora")], concepts=[CITY])
+    async with group.memory:
+        group.found = {"home_city": [city("I live in Bonn", "Bonn", about="user:Nora")]}
+        await group.said(1, ("Ana", "I live in Bonn."), looking_for=members)
+        assert await group.facts() == {}
+        assert 'about="user:Nora: somebody of the family"' in group.prompts[-1]
+
+
+async def test_a_question_for_ones_own_is_not_answered_by_what_others_say() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        for minute, (name, text) in enumerate([("Ana", "I live in Linz."), ("Tom", "I live in Wien.")]):
+            said = NOON - dt.timedelta(days=2, minutes=-minute)
+            await memory.remember(Message(content=text, name=name, timestamp=said))
+        for viewer, place in (("Ana", "Linz"), ("Tom", "Wien"), ("Zoe", None)):
+            found = await memory.for_user(viewer).recall("Where do I live?")
+            assert found.answers is (place is not None)
+            assert place is None or found[0].record.value == f"I live in {place}."
+
+
+async def test_words_of_others_at_a_users_own_place_are_not_the_users() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        view = memory.for_user("Tom")
+        for minute, (name, text) in enumerate([("Lena", "Hello."), ("Ana", "My shoe size is 38."), ("Tom", "Hi all.")]):
+            said = NOON - dt.timedelta(days=2, minutes=-minute)
+            await view.remember(Message(content=text, name=name, timestamp=said))
+        assert not (await view.recall("What is my shoe size?")).answers
+
+
+async def test_a_display_name_is_the_users_own() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        view = memory.for_user("u-42")
+        await view.remember(Message(content="I live in Linz.", name="Ana", timestamp=NOON - dt.timedelta(days=1)))
+        found = await view.recall("Where do I live?")
+        assert (found[0].record.value, found.answers) == ("I live in Linz.", True)
