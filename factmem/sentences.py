@@ -569,6 +569,15 @@ def points_back(text: str) -> bool:
     return language_of(lowered).finds("past", lowered) is not None
 
 
+def tells_of_another(text: str) -> bool:
+    """Return whether a text begins with what may be a name, and tells of it: "Tom lives in Graz", not "Tom, you …"."""
+    lowered = folded(text[:_LONGEST])
+    first, language = WORD.search(lowered), language_of(lowered)
+    if first is None or language.unspaced or first[0] in language.words or lowered[first.end() :][:1] != " ":
+        return False
+    return language.finds("you", lowered) is None and language.finds("self", lowered) is None
+
+
 def tells_of_change(text: str) -> bool:
     """Return whether a text tells that something is not as it was: "moved", "no longer", "from now on"."""
     lowered = folded(text[:_LONGEST])

@@ -13,7 +13,7 @@ from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
-from factmem.recall.index.outline_codec import query_term, term_numbers
+from factmem.recall.index.outline_codec import OF_ANOTHER, query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
@@ -387,6 +387,13 @@ class _Asking:
             said &= ~own.take(subject, mode="clip") & (others[speakers].sum() > 1)
         return said
 
+    def _names_another(self, row: int) -> bool:
+        """Return whether a row holds a name of people whom the query, which names some, does not ask about."""
+        columns = self.corpus.columns
+        terms = columns.terms_of(row, row + 1).tolist()
+        named = (person for term in terms for person in columns.subject_index.called(term))
+        return any(self.seen.people[person] and not self.about[person] for person in named)
+
     @property
     def facts(self) -> NDArray[np.bool_]:
         """By row, whether it is a typed fact."""
@@ -433,7 +440,10 @@ class _Asking:
             session = self.corpus.layout.session
             present = np.zeros(len(told), np.bool_)
             present[session[told & ~self.facts]] = True
-            mentions = mentions & ~present[session] | told  # who is present is addressed
+            begins = self.corpus.columns["tells"][: len(told)] & OF_ANOTHER != 0
+            mentions &= begins | ~present[session]  # who is present is addressed
+            told[[row for row in (told & begins & ~mentions).nonzero()[0] if self._names_another(row)]] = False
+            mentions |= told
         return mentions | self.facts if self.people or len(self.seen.facts) or not mentions.any() else None
 
 

@@ -131,6 +131,23 @@ async def test_words_of_others_at_a_users_own_place_are_not_the_users() -> None:
         assert not (await view.recall("What is my shoe size?")).answers
 
 
+@pytest.mark.parametrize("others", ["Right.", None])
+async def test_what_begins_with_a_name_is_about_that_person_and_not_about_its_speaker(others: str | None) -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        said = [("Ana", "Tom is allergic to walnuts."), ("Ana", "The oven is broken.")]
+        said += [("Tom", others)] if others else []
+        await memory.remember(Message(content="Hello.", name="Tom", id="hello", timestamp=NOON - dt.timedelta(days=3)))
+        messages = [
+            Message(content=text, name=name, id=str(number), timestamp=NOON - dt.timedelta(days=2, minutes=-number))
+            for number, (name, text) in enumerate(said)
+        ]
+        await memory.remember(Conversation(messages=messages, id="talk"))
+        about_tom = await memory.recall("What is Tom allergic to?")
+        assert (about_tom[0].record.value, about_tom.answers) == ("Tom is allergic to walnuts.", True)
+        assert not (await memory.recall("What is Ana allergic to?")).answers
+        assert (await memory.recall("What did Ana say about the oven?")).answers
+
+
 async def test_a_display_name_is_the_users_own() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
         view = memory.for_user("u-42")

@@ -20,7 +20,7 @@ from factmem.recall.text.signs import (
     nameless,
 )
 from factmem.records import Assertion, Place, assertions_of
-from factmem.sentences import tells_of_change
+from factmem.sentences import tells_of_another, tells_of_change
 from factmem.shapes import shape_of
 
 EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
@@ -192,3 +192,22 @@ async def test_a_change_stands_first_for_a_question_about_the_present() -> None:
         before = await memory.recall("Where was the meeting room?")
     assert [match.record.value for match in now] == said[::-1]
     assert [match.record.value for match in before] == said
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("Tom lives in Graz.", True),
+        ("tom is allergic to walnuts", True),
+        ("Tom's shoe size is 43.", True),
+        ("Tom wohnt in Graz.", True),
+        ("Tom, the party is on Friday.", False),
+        ("Tom you are late.", False),
+        ("Tom and I moved to Graz.", False),
+        ("Thanks Tom!", False),
+        ("We met in Graz.", False),
+        ("", False),
+    ],
+)
+def test_what_begins_with_a_name_tells_of_another(text: str, begins: bool) -> None:
+    assert tells_of_another(text) is begins

@@ -34,9 +34,9 @@ from factmem.recall.text.signs import (
 )
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
-from factmem.sentences import forget_texts, points_back, tells_of_change
+from factmem.sentences import forget_texts, points_back, tells_of_another, tells_of_change
 
-OUTLINE_VERSION: Final = 21
+OUTLINE_VERSION: Final = 22
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -51,9 +51,10 @@ TRUST_FROM: Final = 6
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
-TELLS, DENIES, CHANGES, POINTS_BACK = 1, 1 << 5, 1 << 6, 1 << 7
+TELLS, OF_ANOTHER, DENIES, CHANGES, POINTS_BACK = 1, 1 << 4, 1 << 5, 1 << 6, 1 << 7
 """Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`), that something is not so
-(the value False), of a change, and of a time before its own (`factmem.sentences.tells_of_change`, `points_back`)."""
+(the value False), and, by `factmem.sentences`: of what it begins with, maybe a name (`tells_of_another`), of a change
+(`tells_of_change`), and of a time before its own (`points_back`)."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -296,8 +297,8 @@ def _flags(said: Assertion) -> int:
 def _tells(said: Assertion, text: str) -> int:
     if said.keyword != STATEMENT.keyword:
         return TELLS | (DENIES if said.data is False else 0)
-    changes = CHANGES if tells_of_change(text) else 0
-    return (TELLS if tells_something(said) else 0) | changes | (POINTS_BACK if points_back(text) else 0)
+    signs = {OF_ANOTHER: tells_of_another, CHANGES: tells_of_change, POINTS_BACK: points_back}
+    return (TELLS if tells_something(said) else 0) | sum([bit for bit, has in signs.items() if has(text)])
 
 
 def _signs(said: Assertion, text: str) -> int:
