@@ -6,13 +6,17 @@ The client retries, waits as the server asks, and runs on asyncio and trio alike
 from __future__ import annotations
 
 import contextlib
+import json
+import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 from anyio import CancelScope, Lock, to_thread
 
-from factmem.errors import FactMemError
+from factmem.errors import EmbedderError, FactMemError
 from factmem.llm.local_models import imported
 
 
@@ -36,6 +40,37 @@ class Key:
         if not self.key:
             return {}
         return {self.header: f"Bearer {self.key}" if self.header == "Authorization" else self.key}
+
+
+@attrs.define
+class IbmTokens:
+    """Tokens that IBM Cloud gives for a key, each fetched in time before the last one ends. See `Credentials`."""
+
+    key: str = attrs.field(repr=False)
+    url: str
+    timeout: float = 30.0
+    _token: str = attrs.field(default="", init=False, repr=False)
+    _until: float = attrs.field(default=0.0, init=False)
+    _EARLY: Final = 60.0
+
+    async def headers(self) -> Mapping[str, str]:
+        """See `Credentials.headers`.
+
+        Raises:
+            EmbedderError: IBM Cloud gives no token.
+        """
+        if time.monotonic() >= self._until:
+            await to_thread.run_sync(self._fetch, abandon_on_cancel=True)
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def _fetch(self) -> None:
+        form = {"grant_type": "urn:ibm:params:oauth:grant-type:apikey", "apikey": self.key}
+        try:
+            with urllib.request.urlopen(self.url, urllib.parse.urlencode(form).encode(), self.timeout) as answer:
+                found = json.load(answer)
+            self._token, self._until = found["access_token"], time.monotonic() + found["expires_in"] - self._EARLY
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EmbedderError(f"IBM Cloud gave no token ({type(error).__name__}): check WATSONX_API_KEY") from None
 
 
 class JsonEndpoint:

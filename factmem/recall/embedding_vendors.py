@@ -6,20 +6,17 @@ through the client of the package ``openai``, which retries, waits and closes co
 
 from __future__ import annotations
 
-import json
 import os
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
-from anyio import to_thread
 
 from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import EmbedderError, InvalidDataError
-from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, failing_as
+from factmem.llm.json_endpoint import Credentials, IbmTokens, JsonEndpoint, Key, failing_as
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
 from factmem.toml_tables import table
@@ -287,32 +284,6 @@ _FORMS: Final[Mapping[str, WireForm]] = {
 """Forms of single vendors."""
 
 
-@attrs.define
-class _IbmTokens:
-    """Tokens that IBM Cloud gives for a key, each fetched in time before the last one ends. See `Credentials`."""
-
-    key: str = attrs.field(repr=False)
-    url: str
-    timeout: float = 30.0
-    _token: str = attrs.field(default="", init=False, repr=False)
-    _until: float = attrs.field(default=0.0, init=False)
-    _EARLY: Final = 60.0
-
-    async def headers(self) -> Mapping[str, str]:
-        if time.monotonic() >= self._until:
-            await to_thread.run_sync(self._fetch, abandon_on_cancel=True)
-        return {"Authorization": f"Bearer {self._token}"}
-
-    def _fetch(self) -> None:
-        form = {"grant_type": "urn:ibm:params:oauth:grant-type:apikey", "apikey": self.key}
-        try:
-            with urllib.request.urlopen(self.url, urllib.parse.urlencode(form).encode(), self.timeout) as answer:
-                found = json.load(answer)
-            self._token, self._until = found["access_token"], time.monotonic() + found["expires_in"] - self._EARLY
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise EmbedderError(f"IBM Cloud gave no token ({type(error).__name__}): check WATSONX_API_KEY") from None
-
-
 class RemoteEmbedder:
     """Embeddings of an HTTP endpoint in its wire form.
 
@@ -559,7 +530,7 @@ def vendor_embedder(vendor: Vendor, address: str) -> RemoteEmbedder:
 
 def _credentials(vendor: Vendor, settings: Mapping[str, str], *, optional: bool) -> Credentials:
     if "WATSONX_API_KEY" in settings:
-        return _IbmTokens(settings["WATSONX_API_KEY"], settings["WATSONX_IAM_URL"])
+        return IbmTokens(settings["WATSONX_API_KEY"], settings["WATSONX_IAM_URL"])
     found = next(filter(None, map(os.environ.get, vendor.keys)), "")
     if vendor.keys and not found and not optional:
         raise InvalidDataError(
