@@ -392,7 +392,7 @@ class Worker:
             CapabilityError: The memory is not open.
         """
         if self._tasks is None:
-            raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
+            raise CapabilityError("this memory is not open: open it with `async with`, also one for an AgentMemory")
 
     def submit(self, reader: UnitReader, units: Sequence[Unit], submission: Submission | None = None) -> None:
         """Start to read units. Words that are being read already are read once, and reported to both submissions.
