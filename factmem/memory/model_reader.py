@@ -333,7 +333,7 @@ def _with_speakers(subjects: Sequence[MemorySubject], words: Iterable[Recorded])
 
 
 def _of_speaker(candidate: Candidate, words: FactDetails) -> Candidate:
-    """Return a candidate of a typed fact about the user, whoever that is, as one about the speaker with a name."""
+    """Return a candidate of a typed fact about the user as one about the speaker, if the speaker has a name."""
     name, subject, concept = words.evidence[0].speaker, candidate.subject, candidate.cleared or candidate.fact.concept
     if concept == STATEMENT or subject is None or subject.key != _ANY_USER.key or not (name and is_legal_name(name)):
         return candidate
