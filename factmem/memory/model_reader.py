@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -119,7 +119,8 @@ class ModelReader(WritingPart):
         reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         subjects = _with_speakers(unit.job.request.subjects, (*unit.context, *unit.words))
-        request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here), subjects=subjects)
+        in_use = self._in_use({subject.key for subject in (*subjects, unit.place.subject)}, here)
+        request = attrs.evolve(unit.job.request, in_use=in_use, subjects=subjects)
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
             call.record_result(len(detection.candidates))
@@ -297,9 +298,10 @@ class ModelReader(WritingPart):
         except InvalidDataError:
             return otherwise
 
-    def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
-        """Return the declared concepts, and those of records about a unit's subjects, which a detector is shown."""
-        subjects = {subject.key for subject in (*unit.job.request.subjects, unit.place.subject)}
+    def _in_use(
+        self, subjects: Collection[tuple[str, str | None]], here: Sequence[Current]
+    ) -> tuple[Concept[Any, Any], ...]:
+        """Return the declared concepts, and those of records about some subjects, which a detector is shown."""
         said = ((row, row.recorded.assertion) for row in here)
         newest = {it.keyword: row for row, it in said if it.place.subject.key in subjects}
         newest.pop(STATEMENT.keyword, None)

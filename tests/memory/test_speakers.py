@@ -87,6 +87,17 @@ async def test_what_the_model_says_about_everything_or_a_declared_subject_stays_
         assert "user:Ana" not in await group.facts()
 
 
+async def test_the_model_is_shown_the_concepts_in_use_of_those_who_speak() -> None:
+    group = Group()
+    async with group.memory:
+        shoes = {"keyword": "shoe_size", "kind": "single", "description": "Size of shoes", "value": "38"}
+        group.found = {"facts": [{"quote": "I wear 38", "message": 1, **shoes}]}
+        await group.said(1, ("Ana", "I wear 38."))
+        group.found = {}
+        await group.said(2, ("Ana", "I bought boots."))
+        assert "shoe_size" in group.prompts[-1]
+
+
 async def test_one_persons_end_leaves_what_is_so_of_another() -> None:
     group = Group()
     async with group.memory:
