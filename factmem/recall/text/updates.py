@@ -221,7 +221,7 @@ def _counted(sentence: str, language: Language) -> str | None:
     """Return a sentence without its numbers; None if it states no amount."""
     if not (language.may_hold(sentence, "numbers") or _FIGURE.search(sentence)):
         return None
-    masked = language.without("articles", language.without("numbers", _FIGURES.sub("#", sentence), "#"))
+    masked = language.without("padding", language.without("numbers", _FIGURES.sub("#", sentence), "#"))
     before, number, _ = masked.partition("#")
     if not number:
         return None
@@ -248,7 +248,7 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     start, end, kind = min(places, default=(0, 0, ""))  # the first, and of several there the longest
     if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return nothing
-    rest, words = sentence[end:], words_of(language.without("articles", sentence[:end]))
+    rest, words = sentence[end:], words_of(language.without("padding", sentence[:end]))
     written, said = text[slice(*value.span())], analyse(rest)
     form, circumstance = _form(text, sentence, end, language), _circumstance(text, sentence, end, language)
     more = _says_more(language.without("numbers", rest, "0"), language)  # not "a hundred and fifty"
