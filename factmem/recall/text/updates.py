@@ -7,10 +7,11 @@ A statement has a matter. Another of the same matter overtakes it:
 - *counted*: the same sentence but for numbers, units and days: "I weigh 82 kilos.", "I weigh 76 kilos.".
 
 The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.". So
-may the earlier one, if the others tell nothing by themselves: "My boss is Ann. It's fine.", but not "I live in Oslo.
+may the earlier one, if the others hold no word with content: "My boss is Ann. It's fine.", but not "I live in Oslo.
 I'm vegan.", which nothing may hide. When a value began makes no difference: "My rent is 950 euros from now on.", "As of
 May my rent is 950 euros.". Nor do the marks, capitals and hesitations that tell text from speech: "um my boss is uh
-ben". Where no letter is a capital, a word or two for a person may be a name if they are no quality: "my boss is nice".
+ben". Where no letter is a capital, a word or two for a boss or the like are a name unless they are a quality: "my boss
+is nice".
 
 No grammar stands here: the words are lists by language, see ``sentences.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
@@ -31,8 +32,9 @@ import attrs
 
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
-from factmem.recall.text.signs import names_one_of_several, relation
+from factmem.recall.text.signs import REPLACED, names_one_of_several, relation
 from factmem.sentences import (
+    ENOUGH,
     WORD,
     Language,
     fluent,
@@ -40,7 +42,7 @@ from factmem.sentences import (
     is_question,
     language_of,
     sentence_spans,
-    tells,
+    telling,
     words_anywhere,
     words_of,
 )
@@ -111,9 +113,8 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
         return False
     if older.counted is not None and older.counted == newer.counted:
         return True
-    if older.held is None or older.held != newer.held:
-        return False
-    if older.circumstance and newer.circumstance and older.circumstance != newer.circumstance:
+    apart = older.circumstance and newer.circumstance and older.circumstance != newer.circumstance
+    if older.held is None or older.held != newer.held or apart:
         return False
     repeated = older.value in older.content and older.value == newer.value
     adds = not {*older.content, older.value} <= {*newer.content, newer.value, None}  # more than words
@@ -133,7 +134,7 @@ def matter_of(text: str) -> Matter[str] | None:
     mine = _begins_with_first_person(lowered, language) or language.finds("of_self", lowered) is not None
     if not (mine or _may_be_framed(lowered, language)):
         return None
-    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
+    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not telling(text) & ENOUGH:
         return None
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
@@ -143,7 +144,7 @@ def matter_of(text: str) -> Matter[str] | None:
     if frame is None or own is None:
         return Matter(mine=True) if mine else None
     others = [lowered[slice(*span)] for span in stated if span != own]
-    more = any(tells(it) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
+    more = any(telling(it) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
     return attrs.evolve(frame, content=() if more else _content(text[slice(*own)], language), mine=mine)
 
 
@@ -249,7 +250,7 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return nothing
     rest, words = sentence[end:], words_of(language.without("padding", sentence[:end]))
-    written, said = text[slice(*value.span())], analyse(rest)
+    written, said = text[slice(*value.span())], analyse(rest) if kind == "shared" else []
     form, circumstance = _form(text, sentence, end, language), _circumstance(text, sentence, end, language)
     more = _says_more(language.without("numbers", rest, "0"), language)  # not "a hundred and fifty"
     matter = Matter(circumstance=circumstance, value=_first_of(rest, language), more=more)
@@ -273,14 +274,13 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
         return nothing  # "She is tall."
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
         return nothing  # "My sister is Eva."
-    behind = said[-1:] if kind == "shared" else ()
-    return attrs.evolve(matter, held=" ".join([kind, *map(stemmer(), words), form, *behind]))
+    return attrs.evolve(matter, held=" ".join([kind, *map(stemmer(), words), form, *said[-1:]]))
 
 
 def _may_name(words: Sequence[str], value: str, language: Language) -> bool:
-    """Return whether a value may be a name where none has a capital: one or two words for a person, and no quality."""
+    """Return whether a value may be a name where none has a capital: a word or two for a boss or so, no quality."""
     known = "qualities" in language.lists and not language.finds("qualities", value)
-    return known and len(words_of(value)) < 3 and any(map(relation, words))
+    return known and len(words_of(value)) < 3 and any(relation(word) in REPLACED for word in words)
 
 
 def _form(text: str, sentence: str, start: int, language: Language) -> str:
@@ -328,6 +328,5 @@ def _first_of(value: str, language: Language) -> str | None:
 def _says_more(rest: str, language: Language) -> bool:
     """Return whether a clause or a companion follows a value: "Oslo and I'm allergic", "Oslo, my wife is"."""
     joined = language.finds("joins", rest)
-    ends = [joined.end()] if joined else []
-    ends += [pause.end(1) for pause in _PAUSE.finditer(rest) if pause[2] in language.everyday]
-    return any(words_of(rest[end:]) for end in ends)
+    pauses = [pause.end(1) for pause in _PAUSE.finditer(rest) if pause[2] in language.everyday]
+    return any(words_of(rest[end:]) for end in ([joined.end(), *pauses] if joined else pauses))
