@@ -60,6 +60,9 @@ _ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
 
+_TWICE: Final = lazy_pattern(r"(?i)(?<![^\W_])([^\W\d_]+)(?: \1(?![^\W_]))+")
+"""A word said twice."""
+
 _IN_WORDS: Final = r"\p{L}\p{N}_\x{900}-\x{963}"
 """The `_LETTER` of linear patterns, whose ``\\w`` holds combining marks as well."""
 _NOTHING: Final = r"\z."
@@ -348,7 +351,7 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     words = words_of(text)
     if "'" in text:
         words = [*words, *(part for word in words if "'" in word for part in _ELISION.findall(word))]
-    total = sum(map(known.get, words, repeat(0)))
+    total = sum(map(known.get, [*words[:1], *words], repeat(0)))
     if not total:
         return ()
     counts = struct.unpack(f"<{len(languages)}H", total.to_bytes(2 * len(languages), "little"))
@@ -367,6 +370,16 @@ def sentence_spans(text: str) -> Sequence[Span]:
     if numbered and (months := _months_behind_ordinals(language_of(folded(text)).name)) is not None:
         ends -= {end for end in numbered if text[end].islower() or _word_at(text, end) in months}
     return tuple(_between(text, 0, len(text), ends))
+
+
+def fluent(text: str) -> str:
+    """Return a text without what speech alone holds: words such as "um", and words said twice."""
+    lowered = folded(text)
+    language = language_of(lowered)
+    found = language.cues["fillers"].finditer(lowered) if language.may_hold(lowered, "fillers") else ()
+    for start, end in reversed([filler.span() for filler in found]):
+        text = text[:start] + text[end:].lstrip(" ,…")
+    return _TWICE.sub(r"\1", text)
 
 
 def last_sentence(text: str) -> str:

@@ -43,6 +43,8 @@ _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
 _RELATIONS: Final = _ROLES | PEOPLE
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
+REPLACED: Final = frozenset(f"{_TABLE['replaced']} {_TABLE['roles']}".split())
+"""The English names of people whose place another takes."""
 _CALLED: Final = frozenset(_TABLE["called"].split())
 _FIRST_PERSON: Final = _I | _MINE
 NAMING: Final[str] = _TABLE["naming"]

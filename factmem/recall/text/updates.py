@@ -6,8 +6,12 @@ A statement has a matter. Another of the same matter overtakes it:
   "My gate is B12.", "My gate is C7."; but not "I report to Ann for the shop.", "I report to Ben for the till.";
 - *counted*: the same sentence but for numbers, units and days: "I weigh 82 kilos.", "I weigh 76 kilos.".
 
-The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.". When
-a value began makes no difference: "My rent is 950 euros from now on.", "As of May my rent is 950 euros.".
+The newer one may say more, in up to three sentences of which one is of the matter: "Big news! I moved to Bergen.". So
+may the earlier one, if the others hold no word with content: "My boss is Ann. It's fine.", but not "I live in Oslo.
+I'm vegan.", which nothing may hide. When a value began makes no difference: "My rent is 950 euros from now on.", "As of
+May my rent is 950 euros.". Nor do the marks, capitals and hesitations that tell text from speech: "um my boss is uh
+ben". Where no letter is a capital, a word or two for a boss or the like are a name unless they are a quality: "my boss
+is nice".
 
 No grammar stands here: the words are lists by language, see ``sentences.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
@@ -21,22 +25,24 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final, Generic, TypeVar
 
 import attrs
 
-from factmem.patterns import LinearPattern, lazy_pattern
+from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
-from factmem.recall.text.signs import names_one_of_several
+from factmem.recall.text.signs import REPLACED, names_one_of_several, relation
 from factmem.sentences import (
+    ENOUGH,
     WORD,
     Language,
+    fluent,
     folded,
     is_question,
     language_of,
     sentence_spans,
-    tells,
+    telling,
     words_anywhere,
     words_of,
 )
@@ -70,6 +76,7 @@ _YEAR: Final = r"(?:19|20)\d\d"
 _DAY: Final = r"\d{1,2}(?:st|nd|rd|th|er|[ºª])?"
 _TITLE: Final = lazy_pattern(r"\A\W*(?:[^\W\d_]{1,4}\.\s+)+(?=\w)")
 _PAUSE: Final = lazy_pattern(r"([,;:(–—]\s*)([^\W_]+(?:'[^\W_]+)*)")
+_NUMBERS: Final = lazy_pattern(r"#(?: #)+")
 _PIECE: Final = lazy_pattern(r"#|[^\W_]+(?:'[^\W_]+)*")
 
 Term = TypeVar("Term", bound=Hashable)
@@ -84,8 +91,8 @@ class Matter(Generic[Term]):
         counted: Key of the sentence without its numbers; None for none.
         circumstance: Key of what stands behind the value of a held sentence; None for none. Two values may hold at a
             time, each in its own circumstance.
-        content: Words with content of a single sentence, in order, without numbers; none if it also says something else
-            than its value, which must not be hidden.
+        content: Words with content of the sentence, in order, without numbers; none if the statement also says
+            something else than its value, which must not be hidden.
         mine: Whether the statement begins with the first person, or an ending of its words is of it.
         value: First word or figure of the value of a held sentence; None for none.
         more: Whether a sentence says something else as well, as long as its content is not known.
@@ -106,9 +113,8 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
         return False
     if older.counted is not None and older.counted == newer.counted:
         return True
-    if older.held is None or older.held != newer.held:
-        return False
-    if older.circumstance and newer.circumstance and older.circumstance != newer.circumstance:
+    apart = older.circumstance and newer.circumstance and older.circumstance != newer.circumstance
+    if older.held is None or older.held != newer.held or apart:
         return False
     repeated = older.value in older.content and older.value == newer.value
     adds = not {*older.content, older.value} <= {*newer.content, newer.value, None}  # more than words
@@ -119,24 +125,27 @@ def matter_of(text: str) -> Matter[str] | None:
     """Return the matter of a statement; None if it neither overtakes nor is overtaken, nor is of the first person."""
     if len(text) > _LONGEST:
         return None
+    text = fluent(text)
     sentences, lowered = sentence_spans(text), folded(text)
-    if len(sentences) > 1 and text.isascii() and not (_FIGURE.search(text) or _replacing().occurs_in(lowered)):
+    replacing = words_anywhere("numbers", *_PREDICATES)
+    if len(sentences) > 1 and text.isascii() and not (_FIGURE.search(text) or replacing.occurs_in(lowered)):
         return None
     language = language_of(lowered)
     mine = _begins_with_first_person(lowered, language) or language.finds("of_self", lowered) is not None
     if not (mine or _may_be_framed(lowered, language)):
         return None
-    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
+    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not telling(text) & ENOUGH:
         return None
     stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
-    frames = [_frame_of(text[slice(*span)], lowered[slice(*span)], language) for span in stated]
-    frame = next((frame for frame in frames if frame.held or frame.counted), None)
-    if frame is None:
+    frames = [(_frame_of(text[slice(*span)], lowered[slice(*span)], language), span) for span in stated]
+    frame, own = next(((frame, span) for frame, span in frames if frame.held or frame.counted), (None, None))
+    if frame is None or own is None:
         return Matter(mine=True) if mine else None
-    alone = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS and not frame.more
-    return attrs.evolve(frame, content=_content(text, language) if alone else (), mine=mine)
+    others = [lowered[slice(*span)] for span in stated if span != own]
+    more = any(telling(it) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
+    return attrs.evolve(frame, content=() if more else _content(text[slice(*own)], language), mine=mine)
 
 
 def _frame_of(text: str, sentence: str, language: Language) -> Matter[str]:
@@ -148,8 +157,7 @@ def _frame_of(text: str, sentence: str, language: Language) -> Matter[str]:
         start = 0  # "No me mudé a Oslo."
     lasting = _lasting(sentence[start:], language)
     frame = attrs.evolve(_held(text[start:], lasting, language), counted=_counted(lasting, language))
-    framed = frame.held or frame.counted
-    if framed and (language.finds("several", lasting) or language.finds("beside", lasting)):
+    if (frame.held or frame.counted) and (language.finds("several", lasting) or language.finds("beside", lasting)):
         return Matter(more=frame.more)
     return frame
 
@@ -165,17 +173,9 @@ def _may_be_framed(sentence: str, language: Language) -> bool:
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
     """Return the terms with content, in order, without numbers."""
-    everyday, lowered = _everyday(language), folded(text)
-    # An ASCII text has the terms of its lower case.
-    counts = not text.isascii() or language.may_hold(lowered, "numbers")
-    terms = analyse(language.without("numbers", lowered)) if counts else terms_of(text)
+    everyday, terms = _everyday(language), analyse(language.without("numbers", folded(text)))
     kept = [term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term)))]
     return tuple(dict.fromkeys(kept))
-
-
-def _replacing() -> LinearPattern:
-    """Return the words of all languages that a statement of several sentences needs, to overtake another."""
-    return words_anywhere("numbers", *_PREDICATES)
 
 
 @functools.cache
@@ -222,7 +222,7 @@ def _counted(sentence: str, language: Language) -> str | None:
     """Return a sentence without its numbers; None if it states no amount."""
     if not (language.may_hold(sentence, "numbers") or _FIGURE.search(sentence)):
         return None
-    masked = language.without("numbers", _FIGURES.sub("#", sentence), "#")
+    masked = language.without("padding", language.without("numbers", _FIGURES.sub("#", sentence), "#"))
     before, number, _ = masked.partition("#")
     if not number:
         return None
@@ -231,7 +231,7 @@ def _counted(sentence: str, language: Language) -> str | None:
         return None  # "Ticket 12 is done."
     if not known and len(words_of(before)) < 2:
         return None
-    return " ".join(_PIECE.findall(masked)) if _content(sentence, language) else None
+    return _NUMBERS.sub("#", " ".join(_PIECE.findall(masked))) if _content(sentence, language) else None
 
 
 def _held(text: str, sentence: str, language: Language) -> Matter[str]:
@@ -249,32 +249,38 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     start, end, kind = min(places, default=(0, 0, ""))  # the first, and of several there the longest
     if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return nothing
-    words, written, more = words_of(sentence[:end]), text[slice(*value.span())], _says_more(sentence[end:], language)
-    said, first = analyse(sentence[end:]), _first_of(_TITLE.sub("", sentence[end:]), language)
+    rest, words = sentence[end:], words_of(language.without("padding", sentence[:end]))
+    written, said = text[slice(*value.span())], analyse(rest) if kind == "shared" else []
+    form, circumstance = _form(text, sentence, end, language), _circumstance(text, sentence, end, language)
+    more = _says_more(language.without("numbers", rest, "0"), language)  # not "a hundred and fifty"
+    matter = Matter(circumstance=circumstance, value=_first_of(rest, language), more=more)
     if kind == "home":  # living and moving to are said in different words
         who, own = words_of(sentence[:start]), _first_person(language)
         mine = not own.isdisjoint(who[:1] or words)
         if mine and not own.issuperset(words_of(language.without("done", sentence[:start]))):
             return nothing  # "I dream of living in Rome.", "I almost moved to Rome."
-        if written[0].islower():
+        if written[0].islower() and form != "A":
             return nothing  # "We moved to a bigger office."
-        key = " ".join([kind, *(["self"] if mine else map(stemmer(), who))])
-        return Matter(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
+        return attrs.evolve(matter, held=" ".join([kind, *(["self"] if mine else map(stemmer(), who))]))
     if language.finds("changes", sentence):
         return nothing
-    spaced = not language.unspaced
-    described = written[0].islower() and value[0] in definite
-    if kind == "copula" and spaced and (described or all(word in language.everyday for word in words[:-1])):
+    copula = kind == "copula" and not language.unspaced
+    if copula and ((written[0].islower() and value[0] in definite) or language.everyday.issuperset(words[:-1])):
         return nothing  # "She is my doctor.", "It is Ann."
     if kind == "shared" and (len(said) < 2 or _FIGURE.search(sentence, end)):
         return nothing  # "We use Slack.", "I take 5 mg of it in the evening."
-    form = _form(text, sentence, end, language)
-    if form == "a" and kind == "copula" and spaced and not language.finds("sole", sentence[:end]):
+    plain = form == "a" or (form == "A" and text.islower() and not _may_name(words, rest, language))
+    if copula and plain and not language.finds("sole", sentence[:end]):
         return nothing  # "She is tall."
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
         return nothing  # "My sister is Eva."
-    key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
-    return Matter(held=key, circumstance=_circumstance(text, sentence, end, language), value=first, more=more)
+    return attrs.evolve(matter, held=" ".join([kind, *map(stemmer(), words), form, *said[-1:]]))
+
+
+def _may_name(words: Sequence[str], value: str, language: Language) -> bool:
+    """Return whether a value may be a name where none has a capital: a word or two for a boss or so, no quality."""
+    known = "qualities" in language.lists and not language.finds("qualities", value)
+    return known and len(words_of(value)) < 3 and any(relation(word) in REPLACED for word in words)
 
 
 def _form(text: str, sentence: str, start: int, language: Language) -> str:
@@ -285,13 +291,13 @@ def _form(text: str, sentence: str, start: int, language: Language) -> str:
     found: list[str] = []
     for word in WORD.finditer(sentence, start):
         written = text[slice(*word.span())]
-        if any(map(str.isdigit, written)):
+        light = word[0] in STOP_WORDS or word[0] in language.everyday
+        if any(map(str.isdigit, written)) or (len(written) == 1 and not (light or language.unspaced)):
             code = _CODE.match(sentence, word.start()) or word
             pause = _PAUSE.search(sentence, code.end())
             return " ".join([*found, "#", *_content(sentence[code.end() : pause and pause.start()], language)])
-        light = word[0] in STOP_WORDS or word[0] in language.everyday
         if language.unspaced or written[0].isupper() or not light:
-            return " ".join([*found, "A" if written[0].isupper() else "a"])
+            return " ".join([*found, "A" if written[0].isupper() or text.islower() else "a"])
         found.append(word[0])
     return " ".join(found)
 
@@ -300,9 +306,9 @@ def _circumstance(text: str, sentence: str, start: int, language: Language) -> s
     """Return what stands in the clause of a value behind a light word that is within no name: "Ann for the shop"."""
     rest = sentence[start:]
     ends = [found.start() for found in (language.finds("joins", rest), _PAUSE.search(rest)) if found]
-    words = list(WORD.finditer(sentence, start, start + min(ends, default=len(rest))))
-    light = [word[0] in STOP_WORDS or word[0] in language.everyday for word in words]
-    heavy = [] if language.unspaced else [at for at in range(len(words)) if not light[at]]
+    end = start + min(ends, default=len(rest))
+    words = [] if language.unspaced else list(WORD.finditer(sentence, start, end))
+    heavy = [at for at, word in enumerate(words) if word[0] not in STOP_WORDS and word[0] not in language.everyday]
     for one, other in itertools.pairwise([*heavy, len(words)] if heavy else ()):
         in_name = other < len(words) and all(text[words[at].start()].isupper() for at in (one, other))
         behind = [word[0] for word in words[one + 1 :]]
@@ -313,14 +319,14 @@ def _circumstance(text: str, sentence: str, start: int, language: Language) -> s
 
 def _first_of(value: str, language: Language) -> str | None:
     """Return the term of the first word with content or figure."""
+    value = language.without("titles", _TITLE.sub("", value))
     figure = _CODE.search(value)
     words = _content(value[: figure.start()] if figure else value, language)
-    return words[0] if words else analyse(figure[0])[-1] if figure else None
+    return next(iter(words or (analyse(figure[0])[::-1] if figure else analyse(value))), None)
 
 
 def _says_more(rest: str, language: Language) -> bool:
     """Return whether a clause or a companion follows a value: "Oslo and I'm allergic", "Oslo, my wife is"."""
     joined = language.finds("joins", rest)
-    ends = [joined.end()] if joined else []
-    ends += [pause.end(1) for pause in _PAUSE.finditer(rest) if pause[2] in language.everyday]
-    return any(words_of(rest[end:]) for end in ends)
+    pauses = [pause.end(1) for pause in _PAUSE.finditer(rest) if pause[2] in language.everyday]
+    return any(words_of(rest[end:]) for end in ([joined.end(), *pauses] if joined else pauses))
