@@ -324,6 +324,16 @@ def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
     return dict(found)
 
 
+@functools.cache
+def _openings() -> Mapping[str, int]:
+    """Return words for the first person, and for what is its own, like `_languages_of_words`."""
+    found = defaultdict[str, int](int)
+    for place, language in enumerate(_languages().values()):
+        for word in {*language.lists.get("self", ()), *language.lists.get("definite", ())}:
+            found[word] += len(word) << 16 * place
+    return dict(found)
+
+
 def language_of(text: str) -> Language:
     """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
     found = _languages_of(text[:_TELLING_LANGUAGE], of_times=False)
@@ -351,7 +361,7 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
     words = words_of(text)
     if "'" in text:
         words = [*words, *(part for word in words if "'" in word for part in _ELISION.findall(word))]
-    total = sum(map(known.get, [*words[:1], *words], repeat(0)))
+    total = sum(map(known.get, words, repeat(0))) + _openings().get(words[0] if words else "", 0)
     if not total:
         return ()
     counts = struct.unpack(f"<{len(languages)}H", total.to_bytes(2 * len(languages), "little"))
