@@ -312,25 +312,35 @@ def _escaped(words: str) -> str:
 _UNKNOWN: Final = _language("", {})
 
 
+_A_WORD_COUNTS: Final = 16
+_MOST_TO_KNOW: Final = 1_000
+"""Number of words of a text by which its language is known: their weights have 16 bits."""
+
+
 @functools.cache
 def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
-    """Return the length of each word as the counts of its languages, 16 bits for each; names of times count twice."""
+    """Return the weight of each word as the counts of its languages, 16 bits for each; names of times count twice.
+
+    The length of words decides where two languages know as many.
+    """
     found = defaultdict[str, int](int, _languages_of_words(of_times=False) if of_times else {})
     for place, (name, language) in enumerate(_languages().items()):
         named = table("time_words")[name] if of_times else {}
         times = " ".join(named.get(key, "") for key in ("months", "weekdays", "relative"))
         for word in 2 * WORD.findall(folded(times)) if of_times else language.words:
-            found[word] += len(word) << 16 * place
+            found[word] += (_A_WORD_COUNTS + len(word)) << 16 * place
     return dict(found)
 
 
 @functools.cache
 def _openings() -> Mapping[str, int]:
-    """Return words for the first person, and for what is its own, like `_languages_of_words`."""
-    found = defaultdict[str, int](int)
-    for place, language in enumerate(_languages().values()):
-        for word in {*language.lists.get("self", ()), *language.lists.get("definite", ())}:
-            found[word] += len(word) << 16 * place
+    """Return what words for the first person, and for what is its own, weigh besides where they open a text."""
+    found, languages = defaultdict[str, int](int), _languages().values()
+    lists = (language.lists.get(name, ()) for language in languages for name in ("self", "definite"))
+    words = frozenset(chain.from_iterable(lists))
+    for place, language in enumerate(languages):
+        for word in words.intersection(language.words):
+            found[word] += _A_WORD_COUNTS // 2 << 16 * place
     return dict(found)
 
 
@@ -358,7 +368,7 @@ def _languages_of(text: str, *, of_times: bool) -> Sequence[Language]:
             if script.search(text):
                 return (_languages()[name],)
     known, languages = _languages_of_words(of_times=of_times), _languages().values()
-    words = words_of(text)
+    words = words_of(text)[:_MOST_TO_KNOW]
     if "'" in text:
         words = [*words, *(part for word in words if "'" in word for part in _ELISION.findall(word))]
     total = sum(map(known.get, words, repeat(0))) + _openings().get(words[0] if words else "", 0)
@@ -594,11 +604,12 @@ def points_back(text: str) -> bool:
 
 def tells_of_another(text: str) -> bool:
     """Return whether a text begins with what may be a name, and tells of it: "Tom lives in Graz", not "Tom, you …"."""
-    lowered = folded(text[:_LONGEST])
+    lowered = folded(fluent(text[:_LONGEST]))
     first, language = WORD.search(lowered), language_of(lowered)
     if first is None or language.unspaced or first[0] in language.words or lowered[first.end() :][:1] != " ":
         return False
-    return language.finds("you", lowered) is None and language.finds("self", lowered) is None
+    clause = lowered[slice(*clause_spans(lowered, (0, len(lowered)))[0])]
+    return language.finds("you", clause) is None and language.finds("self", clause) is None
 
 
 def tells_of_change(text: str) -> bool:

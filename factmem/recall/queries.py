@@ -233,7 +233,7 @@ class AskedAbout:
     so: bool
 
     @classmethod
-    def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences) -> AskedAbout:
+    def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences | None) -> AskedAbout:
         """Return what a query asks for, and about whom.
 
         If it names people, facts about anybody else are about others. If it names none, those about other individuals
@@ -305,7 +305,7 @@ class _Asking:
     corpus: Corpus
     query: Query
     seen: Seen
-    found: Occurrences
+    found: Occurrences | None
     people: Sequence[int]
     names: Mapping[int, int]
 
@@ -419,7 +419,7 @@ class _Asking:
         """Return by row whether it holds some words, not counting the name of who says it."""
         held = np.zeros(len(self.corpus.heads), np.bool_)
         for place, term in enumerate(self.query.terms):
-            if term.number in words:
+            if self.found and term.number in words:
                 rows, counts = self.found.levels[0].of_term(place)
                 persons = self.heads["person"][self.corpus.heads[rows]]
                 in_name = among(persons, self.corpus.columns.subject_index.called(term.number))
@@ -480,7 +480,8 @@ class CorpusQuery:
         terms = query.terms if query.lexical_weight else ()
         found = corpus.occurrences(terms, seen, among) if terms else None
         held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
-        about = AskedAbout.of(corpus, query, seen, found) if found else None
+        own = query.asks_for_own and query.lexical_weight
+        about = AskedAbout.of(corpus, query, seen, found) if found or own else None
         dots, error = None, 0.0
         if among is None and query.vector is not None:
             dots, error = corpus.vectors.dots(query.vector)

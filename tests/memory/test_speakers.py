@@ -133,6 +133,16 @@ async def test_a_question_for_ones_own_is_not_answered_by_what_others_say() -> N
             assert place is None or found[0].record.value == f"I live in {place}."
 
 
+async def test_a_question_for_a_day_alone_prefers_ones_own() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        for minute, (name, what) in enumerate([("Mia", "swimming"), ("Jo", "guitar")]):
+            said = NOON - dt.timedelta(days=4, minutes=-minute)
+            await memory.remember(Message(content=f"I have {what} on Monday.", name=name, timestamp=said))
+        for name, what in (("Mia", "swimming"), ("Jo", "guitar")):
+            found = await memory.for_user(name).recall("What do I have on Monday?")
+            assert found[0].record.value == f"I have {what} on Monday."
+
+
 async def test_words_of_others_at_a_users_own_place_are_not_the_users() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
         view = memory.for_user("Tom")
