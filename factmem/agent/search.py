@@ -27,9 +27,6 @@ SAVE_MEMORY: Final = "save_memory"
 _LONGEST_QUERY: Final = 4_000
 """Maximum length of a query, in characters; its end is kept."""
 
-_MOST_INSTRUCTIONS: Final = 50
-"""Maximum number of standing instructions considered, newest first."""
-
 _MOST_OF_ASSISTANT: Final = 10
 """Maximum number of the assistant's statements considered, best first."""
 
@@ -90,7 +87,7 @@ class BlockSearch:
     async def _instructions(self) -> list[FactRecord[Any]]:
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
-            limit=_MOST_INSTRUCTIONS,
+            limit=None,
             topics=[EXPLICIT_INSTRUCTIONS.label],
             concepts=[STATEMENT],
             subjects=self.subjects,

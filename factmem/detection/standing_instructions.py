@@ -18,6 +18,7 @@ from factmem.sentences import (
     clause_spans,
     content_words,
     folded,
+    forgettable,
     is_question,
     language_of,
     own_words,
@@ -36,7 +37,8 @@ _OF_ADDRESS: Final = 2
 """Maximum number of words with content of an instruction that says how to address the user, and nothing else."""
 _HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
-_ORDERING: Final = ("orders", "forbids", "nominal", "requests", "wishes", "named", "please", "conditions")
+_WISHING: Final = ("forbids", "nominal", "requests", "wishes", "named", "please", "conditions", "you")
+_ORDERING: Final = ("orders", *_WISHING)
 """Lists of words of which it holds one too: those by which it is an order or a wish."""
 
 
@@ -72,6 +74,20 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     )
 
 
+def may_instruct(text: str) -> bool:
+    """Return whether words that a model takes for a standing instruction may be one, rather than tell something.
+
+    They may if, behind an opening such as "Remember that", they hold a word of wishes, of orders, of the manner of
+    answers or of the second person, or if their language is unknown: "Remember that I parked on level 3" is a fact.
+    """
+    lowered = folded(text)
+    language = language_of(lowered)
+    said = lowered[language.start_of(lowered) :]
+    clauses = [said[slice(*span)] for span in clause_spans(said, (0, len(said)))]
+    orders = any(language.orders(clause) or language.ends("orders", clause) for clause in clauses)
+    return orders or not language.name or language.may_hold(said, *_HINTS, *_WISHING)
+
+
 def overtakes(newer: str, older: str) -> bool:
     """Return whether a standing instruction replaces an older one, because both are about the same.
 
@@ -79,13 +95,14 @@ def overtakes(newer: str, older: str) -> bool:
     and the older one nothing else. Instructions that differ in their subject, if only by a word, stand side by side.
     """
     new, old = _said(newer), _said(older)
-    of_new, of_old = (set(content_words(said.sentence, said.language)) for said in (new, old))
-    if len(of_old) <= _OF_ADDRESS and new.addresses and old.only_addresses:
+    if len(old.terms) <= _OF_ADDRESS and new.addresses and old.only_addresses:
         return True
-    fewer = min(len(of_new), len(of_old))
-    return fewer > 1 and len(of_new & of_old) >= _SAME_WORDS * fewer
+    fewer = min(len(new.terms), len(old.terms))
+    return fewer > 1 and len(new.terms & old.terms) >= _SAME_WORDS * fewer
 
 
+@forgettable
+@functools.lru_cache(1_024)  # each of a user's instructions is compared with all others
 def _said(text: str) -> _Said:
     lowered = folded(text)
     return _Said(lowered, language_of(lowered))
@@ -144,13 +161,18 @@ class _Said:
         """Whether the sentence holds for more than this time."""
         return self._has("lasting") or self._has("asked") or self.language.ends("closing", self.sentence)
 
-    @property
+    @functools.cached_property
+    def terms(self) -> frozenset[str]:
+        """The words with content."""
+        return frozenset(content_words(self.sentence, self.language))
+
+    @functools.cached_property
     def addresses(self) -> bool:
         """Whether the sentence says how to address the user: "call me Bo"."""
         leads = (self._lead(start) for start, _ in self._starts())
         return any(lead.named is not None and self._names(lead.named) for lead in leads)
 
-    @property
+    @functools.cached_property
     def only_addresses(self) -> bool:
         """Whether it says that, and nothing about the manner of answers."""
         return self.addresses and not (self._has("manner") or self._has("forbids"))
