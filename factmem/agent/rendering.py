@@ -62,6 +62,7 @@ class Found:
 
     Attributes:
         records: The records.
+        instructions: Ids of those that are standing instructions, newest first.
         earlier: Their earlier revisions by record id.
         newer: Newer statements that overtake some, by record id.
         replacing: The present facts in the place of those that some tell.
@@ -70,6 +71,7 @@ class Found:
     """
 
     records: tuple[FactRecord[Any], ...] = ()
+    instructions: Set[str] = frozenset()
     earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
     newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
     replacing: tuple[FactRecord[Any], ...] = ()
@@ -122,7 +124,7 @@ def rendered_block(found: Found, loading: Loading, query: str = "") -> MemoryBlo
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in found.records:
-        parts[_part_of(record)].append(record)
+        parts[_Part.INSTRUCTION if record.id in found.instructions else _part_of(record)].append(record)
     heading = _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING
     filling = _Filling(found, loading, heading, Excerpt.of(query).terms)
     wishes = filling.take_instructions(parts[_Part.INSTRUCTION])
@@ -178,9 +180,7 @@ def belongs_in_file(record: FactRecord[Any]) -> bool:
 def _part_of(record: FactRecord[Any]) -> _Part:
     if not record.is_statement:
         return _Part.FACT
-    if record.details.origin is Origin.ASSISTANT:
-        return _Part.ASSISTANT
-    return _Part.INSTRUCTION if is_instruction(record) else _Part.STATEMENT
+    return _Part.ASSISTANT if record.details.origin is Origin.ASSISTANT else _Part.STATEMENT
 
 
 def _is_verbatim(record: FactRecord[Any]) -> bool:

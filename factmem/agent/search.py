@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -13,6 +14,7 @@ from factmem.abc.detector import Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.rendering import Found, in_force, instruction_in, is_instruction
+from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.memory.facade import Memory, recall_each, revisions_of
 from factmem.memory.filters import Filters
@@ -82,9 +84,14 @@ class BlockSearch:
         overtaken = {record.id for record in instructions} - {record.id for record in kept}
         about = [*own.records, *(record for record in replies.records if self._is_answered_by(record))]
         shown = [*kept, *facts.records, *(record for record in about if record.id not in overtaken)]
-        return attrs.evolve(facts, records=tuple({record.id: record for record in shown}.values()), newer=own.newer)
+        records = tuple({record.id: record for record in shown}.values())
+        return attrs.evolve(facts, records=records, instructions={record.id for record in kept}, newer=own.newer)
 
     async def _instructions(self) -> list[FactRecord[Any]]:
+        """Return the standing instructions of the user's own, newest first.
+
+        Those under another name than the user's are, if nobody else spoke under a name in that talk.
+        """
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
             limit=None,
@@ -92,7 +99,18 @@ class BlockSearch:
             concepts=[STATEMENT],
             subjects=self.subjects,
         )
-        return [*filter(is_instruction, standing)]
+        wishes = [*filter(is_instruction, standing)]
+        if all(map(_is_under_own_name, wishes)):
+            return wishes
+        listed = await self.view.list_records(limit=None, concepts=[STATEMENT], subjects=self.subjects, assistant=False)
+        names = defaultdict[str | None, set[str | None]](set)
+        for said in (it.evidence[0] for it in listed if it.evidence):
+            names[said.conversation_id].add(said.speaker)
+        return [
+            it
+            for it in wishes
+            if _is_under_own_name(it) or names[it.evidence[0].conversation_id] <= {it.evidence[0].speaker, None}
+        ]
 
     async def _best(self, several: Sequence[tuple[Filters, int]]) -> list[Found]:
         """Return the best records by each of some filters, up to a number."""
@@ -165,6 +183,13 @@ class BlockSearch:
         """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
         saved = record.details.source == SAVE_MEMORY
         return not self.query or saved or bool(_content(self.query) & _content(str(record.value)))
+
+
+def _is_under_own_name(record: FactRecord[Any]) -> bool:
+    """Return whether a statement has no speaker with a name, or one with a word of the user's."""
+    speaker = record.evidence[0].speaker if record.evidence else None
+    own, name = ({word.text for word in words_of(text or "")} for text in (record.subject.individual_name, speaker))
+    return not name or not own.isdisjoint(name)
 
 
 def query_of(history: Sequence[Message], count: int) -> str:

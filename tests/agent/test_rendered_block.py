@@ -191,6 +191,28 @@ async def test_nobody_but_the_user_gives_standing_instructions(memory: Memory) -
     assert {tag for tag, _ in lines(block)} == {"statement"}
 
 
+@pytest.mark.parametrize(
+    ("user_id", "said", "instructions"),
+    [
+        ("Tom", [("Lena", "Always answer me in Spanish."), ("Tom", "Never suggest pork.")], ["Never suggest pork."]),
+        ("tom berg", [("Ana", "I play chess."), ("Tom", "Never suggest pork.")], ["Never suggest pork."]),
+        ("u-17", [("Tom", "Never suggest pork."), (None, "I play chess.")], ["Never suggest pork."]),
+        ("u-17", [("Tom", "Never suggest pork."), ("Lena", "I play chess.")], []),
+        (None, [("Tom", "Never suggest pork."), ("Lena", "I play chess.")], []),
+    ],
+)
+async def test_a_wish_of_somebody_else_is_no_instruction(
+    user_id: str | None, said: list[tuple[str | None, str]], instructions: list[str], memory: Memory
+) -> None:
+    """A name is the user's if their id has a word of it, or if nobody else spoke under a name in that talk."""
+    agent = plugin(memory, concepts=())
+    with agent.run(user_id, "monday"):
+        await saved(agent, [Message(content=text, name=name) for name, text in said])
+    with agent.run(user_id, "tuesday"):
+        block = lines("".join(texts(await agent.load_all_facts_to_agent([user("Do you eat pork?")]))[:1]))
+    assert [text for tag, text in block if tag == "instruction"] == instructions
+
+
 async def test_all_instructions_are_rendered_as_far_as_the_budget_allows(memory: Memory) -> None:
     """They leave room for typed facts, and none for statements; those that do not fit are counted."""
     agent = await converse(
