@@ -24,6 +24,7 @@ from factmem.sentences import (
     own_words,
     sentence_spans,
     words_anywhere,
+    words_of,
 )
 
 _LONGEST: Final = 250
@@ -202,7 +203,10 @@ class _Said:
     def _ends_with_order(self) -> bool:
         """Return whether a sentence with its verb at the end is a standing instruction."""
         ordered = self.language.ends("orders", self.sentence) or self.language.ends("forbids", self.sentence)
-        return ordered and not self._asks and (self._lasting or self._bare or self._has("named"))
+        if self._asks or not ordered:
+            return False
+        hushes = self._has("forbids") and self._has("mentions") and not self._has("once")
+        return self._lasting or self._bare or self._has("named") or hushes
 
     def _starts(self) -> Iterator[tuple[int, bool]]:
         """Yield the offsets at which an order may begin, and whether a clause with a subject of its own stands before.
@@ -227,10 +231,11 @@ class _Said:
                 ordered, named = True, found.end()
             ordered = ordered or self._match("orders", at) is not None
             leads = (*_LEADS, "objects") if passed else _LEADS
-            cue, lead = next(((cue, match) for cue in leads if (match := self._match(cue, at))), ("", None))
-            if lead is None:
+            found_here = {cue: match for cue in leads if (match := self._match(cue, at))}
+            if not found_here:
                 return _Lead(at, frozenset(passed), ordered, named)
-            passed.add(cue)
+            (cue, lead), *others = found_here.items()
+            passed |= {cue, *(it for it, match in others if self.sentence.startswith(" ", match.end()))}
             at = self._after(lead.end())
 
     def _orders(self, lead: _Lead, *, beside: bool) -> bool:
@@ -252,20 +257,44 @@ class _Said:
             return False  # what somebody wants to do
         if lead.holds("wishes") and (lead.holds("lasting") or self.language.ends("lasting", self.sentence)):
             return True
-        return (lead.ordered or lead.holds("forbids", "nominal", "requests", "wishes")) and self._bare
+        forbids = lead.holds("forbids") and not self.language.finds("self", self._clause(lead))
+        return (lead.ordered or forbids or lead.holds("nominal", "requests", "wishes")) and self._bare
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
-        return self.language.ends("lasting", self.sentence) or (lead.holds("lasting", "forbids") and self._bare)
+        if self.language.ends("lasting", self.sentence):
+            return True
+        meant = self._bare or self._hushes(lead) or (lead.ordered and lead.holds("please") and lead.holds("lasting"))
+        return meant and lead.holds("lasting", "forbids")
 
     def _leaves_out(self, lead: _Lead) -> bool:
         """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
-        only = self._has("only")
-        if not lead.ordered or not (only or lead.holds("forbids")) or self._has("once"):
+        if self._has("once"):
             return False
+        if self._hushes(lead):
+            return True
+        rest = self._clause(lead)
+        kind = (self.language.unspaced or len(words_of(rest)) > 1) and bool(content_words(rest, self.language))
+        left_out = lead.ordered and (lead.holds("forbids") or self._has("only"))
+        return left_out and kind and not self.language.finds("definite", rest)
+
+    def _clause(self, lead: _Lead) -> str:
+        """Return the rest of the clause behind a lead."""
         clauses = clause_spans(self.sentence, (lead.at, len(self.sentence)))
-        rest = self.sentence[slice(*clauses[0])] if clauses else ""
-        return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
+        return self.sentence[slice(*clauses[0])] if clauses else ""
+
+    def _hushes(self, lead: _Lead) -> bool:
+        """Return whether a topic, if only of the user's own, is not to be mentioned: "don't talk about my ex"."""
+        mention = self._match("mentions", lead.at)
+        if mention is None:
+            return False
+        before, topic = self.sentence[: mention.end()], self.sentence[mention.end() :]
+        if not (self.language.finds("forbids", before) or self.language.ends("forbids", topic)):
+            return False
+        determiners = self.language.lists.get("determiners", ())
+        plain = not self.language.finds("definite", topic) and bool(content_words(topic, self.language))
+        bare = any(word not in determiners for word in words_of(topic)[:1]) and bool(determiners)
+        return plain or bare or self.language.finds("self", topic) is not None
 
     def _follows_question(self) -> bool:
         """Return whether the sentence says what to do when something is asked: its last clause has no subject."""
