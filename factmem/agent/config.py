@@ -213,7 +213,8 @@ class Loading:
             typed facts leave room, before any statement.
         fact_share: Share of the budget for typed facts if there are also statements.
         assistant_share: Share of the budget for statements of the assistant; 0 leaves them out.
-        statement_share: Share of the budget for a single statement; a longer one is shortened at a word boundary.
+        statement_share: Share of the budget for the words of a single statement; a longer one is shortened at a word
+            boundary.
         messages: Number of the user's latest messages that form the query. Where these ask and order nothing, and have
             no word with content, as "Hi!" and "Thanks!", a block of all concepts holds standing instructions and the
             typed facts of the agent's concepts (of all, if it has none), and no statements.

@@ -288,11 +288,13 @@ class _Filling:
 
     def _shortened(self, record: FactRecord[Any], tag: str, excerpt: Excerpt) -> str:
         """Return the line of a statement, which is shortened if it is longer than its share; see `_shorter`."""
-        count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
+        count = self._loading.count_tokens
+        bare = count(_line(record, self._zone, ids=False, tag=tag, excerpt=Excerpt.of("")))
+        most = self._loading.statement_share * self._loading.budget + bare
         line = _line(record, self._zone, ids=False, tag=tag, excerpt=excerpt)
         length = len(excerpt.text)
         while length > _SHORTEST and (cost := count(line + "\n")) > most:
-            length = max(_SHORTEST, min(length - 1, int(length * most / cost)))
+            length = max(_SHORTEST, min(length - 1, int(length * (most - bare) / (cost - bare))))
             shorter = _shorter(excerpt, length, self._asked)
             line = _line(record, self._zone, ids=False, tag=tag, excerpt=shorter)
         return line

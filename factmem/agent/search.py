@@ -141,10 +141,13 @@ class BlockSearch:
         return found
 
     async def _earlier(self, records: Sequence[FactRecord[Any]]) -> Mapping[str, Sequence[FactRecord[Any]]]:
-        """Return the revisions of records before those that are shown, newest first, by record id."""
+        """Return the revisions of records before those that are shown, newest first, by record id.
+
+        One that was told late is among them: it is older, though its revision is not.
+        """
         past = await revisions_of(self.view, [record.id for record in records]) if records else {}
         shown = {record.id: record.revision for record in records}
-        return {id: [it for it in reversed(said) if it.revision < shown[id]] for id, said in past.items()}
+        return {id: _before(shown[id], said) for id, said in past.items()}
 
     async def _settled(self, facts: Found, replacing: Iterable[FactRecord[Any]]) -> Found:
         """Return the best facts with those that replaced what statements tell, and with the values that do not hold.
@@ -183,6 +186,10 @@ class BlockSearch:
         """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
         saved = record.details.source == SAVE_MEMORY
         return not self.query or saved or bool(_content(self.query) & _content(str(record.value)))
+
+
+def _before(revision: int, said: Sequence[FactRecord[Any]]) -> Sequence[FactRecord[Any]]:
+    return [*itertools.takewhile(lambda it: it.revision != revision, said)][::-1]
 
 
 def _is_under_own_name(record: FactRecord[Any]) -> bool:

@@ -284,7 +284,7 @@ LONG = (
 @pytest.mark.parametrize(
     ("query", "shown", "hidden"),
     [
-        ("Am I allergic to penicillin?", "I am allergic to penicillin, she says.", "Rui"),
+        ("Am I allergic to penicillin?", "I am allergic to penicillin, she says.", "blood test"),
         ("What does my husband Rui cook?", "My husband Rui has started to cook again", "penicillin"),
         ("Tell me something.", "We came back from the mountains on Sunday", "penicillin"),
     ],
