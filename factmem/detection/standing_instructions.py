@@ -203,10 +203,8 @@ class _Said:
     def _ends_with_order(self) -> bool:
         """Return whether a sentence with its verb at the end is a standing instruction."""
         ordered = self.language.ends("orders", self.sentence) or self.language.ends("forbids", self.sentence)
-        if self._asks or not ordered:
-            return False
         hushes = self._has("forbids") and self._has("mentions") and not self._has("once")
-        return self._lasting or self._bare or self._has("named") or hushes
+        return ordered and not self._asks and (self._lasting or self._bare or self._has("named") or hushes)
 
     def _starts(self) -> Iterator[tuple[int, bool]]:
         """Yield the offsets at which an order may begin, and whether a clause with a subject of its own stands before.
@@ -262,21 +260,18 @@ class _Said:
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
-        if self.language.ends("lasting", self.sentence):
-            return True
         meant = self._bare or self._hushes(lead) or (lead.ordered and lead.holds("please") and lead.holds("lasting"))
-        return meant and lead.holds("lasting", "forbids")
+        return self.language.ends("lasting", self.sentence) or (meant and lead.holds("lasting", "forbids"))
 
     def _leaves_out(self, lead: _Lead) -> bool:
         """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
-        if self._has("once"):
-            return False
-        if self._hushes(lead):
-            return True
         rest = self._clause(lead)
-        kind = (self.language.unspaced or len(words_of(rest)) > 1) and bool(content_words(rest, self.language))
-        left_out = lead.ordered and (lead.holds("forbids") or self._has("only"))
-        return left_out and kind and not self.language.finds("definite", rest)
+        kind = self._is_of_a_kind(rest) and (self.language.unspaced or len(words_of(rest)) > 1)
+        left_out = kind and lead.ordered and (lead.holds("forbids") or self._has("only"))
+        return not self._has("once") and (left_out or self._hushes(lead))
+
+    def _is_of_a_kind(self, words: str) -> bool:
+        return bool(content_words(words, self.language)) and not self.language.finds("definite", words)
 
     def _clause(self, lead: _Lead) -> str:
         """Return the rest of the clause behind a lead."""
@@ -285,16 +280,13 @@ class _Said:
 
     def _hushes(self, lead: _Lead) -> bool:
         """Return whether a topic, if only of the user's own, is not to be mentioned: "don't talk about my ex"."""
-        mention = self._match("mentions", lead.at)
-        if mention is None:
+        if (mention := self._match("mentions", lead.at)) is None:
             return False
         before, topic = self.sentence[: mention.end()], self.sentence[mention.end() :]
-        if not (self.language.finds("forbids", before) or self.language.ends("forbids", topic)):
-            return False
-        determiners = self.language.lists.get("determiners", ())
-        plain = not self.language.finds("definite", topic) and bool(content_words(topic, self.language))
-        bare = any(word not in determiners for word in words_of(topic)[:1]) and bool(determiners)
-        return plain or bare or self.language.finds("self", topic) is not None
+        forbids = self.language.finds("forbids", before) or self.language.ends("forbids", topic)
+        determiners = self.language.lists.get("determiners")
+        named = bool(determiners) and not set(words_of(topic)[:1]).issubset(determiners or ())
+        return bool(forbids) and (named or self._is_of_a_kind(topic) or bool(self.language.finds("self", topic)))
 
     def _follows_question(self) -> bool:
         """Return whether the sentence says what to do when something is asked: its last clause has no subject."""
