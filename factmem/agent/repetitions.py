@@ -20,7 +20,7 @@ import functools
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -56,6 +56,9 @@ _FEW: Final = 2
 
 _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 """Mark at the end of a clause whose sentence went on with a question or a request."""
+
+_BETWEEN_DIGITS: Final = lazy_pattern(r"(?<=\d)-(?=\d)")
+"""A mark in a date, such as 2026-05-01."""
 
 _TURNS: Final = ("deny", "past", "others", "ended", "longer")
 _FIRST: Final = ("self", "my")
@@ -217,10 +220,9 @@ class _Clause:
             return None
         if language.unspaced:
             return frozenset(content_words(self._of.lowered[slice(*self.sentence)], language))
-        table = language_named(language.name) if language.name else None
-        common = frozenset[str]().union(*(table.words(name) for name in ("common", *_FIRST))) if table else ()
+        common, months = _common(language.name)
         words = WORD.findall(self._of.lowered[slice(*self.sentence)])
-        return frozenset(_term(word) for word in words if word not in common)
+        return frozenset(months.get(word) or _term(word) for word in words if word not in common)
 
     @property
     def _in_pairs(self) -> bool:
@@ -503,7 +505,8 @@ def means_more(record: FactRecord[Any]) -> bool:
 
 def _value(record: FactRecord[Any], *, former: bool) -> _Value:
     data = encode_value(record.value, record.concept.value_type)
-    own = frozenset() if isinstance(data, bool) else _terms(data if isinstance(data, str) else json.dumps(data))
+    said = _BETWEEN_DIGITS.sub(" ", data if isinstance(data, str) else json.dumps(data))
+    own = frozenset[str]() if isinstance(data, bool) else _terms(said)
     about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
     text = data if isinstance(data, str) and bare_type(record.concept.value_type) is str else None
     return _Value(_individual(record), about, own, text, isinstance(data, list), record.timestamp, former)
@@ -520,6 +523,16 @@ def _manner(clause: _Clause, record: FactRecord[Any]) -> _Manner:
 
 def _individual(record: FactRecord[Any]) -> _Individual:
     return record.subject.key if record.subject.individual_name is not None else None
+
+
+@functools.cache
+def _common(language: str) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Return the commonest words of a language, and the names of its months with their numbers, as values have them."""
+    if not language:
+        return frozenset(), {}
+    table = language_named(language)
+    months = {name: str(number) for number, names in enumerate(table.calendar("months"), 1) for name in names}
+    return frozenset[str]().union(*(table.words(name) for name in ("common", *_FIRST))), months
 
 
 def _terms(text: str) -> frozenset[str]:

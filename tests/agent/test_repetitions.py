@@ -119,6 +119,7 @@ async def test_the_rest_of_a_sentence_is_told_after_its_fact_was_replaced(
 
 
 JOB: Final = Concept.single("job", "What the user works as")
+BIRTHDAY: Final = Concept.single("birthday", "When the user was born", dt.date)
 GYM: Final = Concept.single("gym_days", "Days on which the user goes to the gym", tuple[str, ...])
 
 
@@ -135,6 +136,8 @@ GYM: Final = Concept.single("gym_days", "Days on which the user goes to the gym"
         (SingleFact(GYM, ("Monday", "Wednesday", "Friday")), "I go to the gym on Monday and Friday.", True),
         (SingleFact(GYM, ("Monday", "Friday")), "My gym days are Monday and Friday.", False),
         (SingleFact(CITY, "Bremen"), "Bremen ist vorbei.", True),
+        (SingleFact(BIRTHDAY, dt.date(1988, 5, 3)), "My birthday is 3 May 1988.", False),
+        (SingleFact(BIRTHDAY, dt.date(1988, 5, 3)), "My birthday is 3 June 1988.", True),
     ],
 )
 async def test_newer_words_stay_unless_a_fact_says_all_of_them(fact: SingleFact[Any], said: str, stays: bool) -> None:
