@@ -21,7 +21,7 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -220,9 +220,10 @@ class _Clause:
             return None
         if language.unspaced:
             return frozenset(content_words(self._of.lowered[slice(*self.sentence)], language))
-        common, months = _common(language.name)
+        common = _common(language.name)
         words = WORD.findall(self._of.lowered[slice(*self.sentence)])
-        return frozenset(months.get(word) or _term(word) for word in words if word not in common)
+        terms = (common.months.get(word) or _term(word) for word in words if word not in common.first)
+        return frozenset(terms) - common.terms
 
     @property
     def _in_pairs(self) -> bool:
@@ -235,6 +236,8 @@ class _Clause:
         same = len(self.words) - len(other)
         if not 1 < same >= len(other) > 0:
             return ()
+        if not self._in_pairs and self.words & newer <= _common(self._of.language.name).particles:
+            return ()  # "in a" is said of anything
         value = frozenset(term for term in self.terms if not self._is_in(term, newer))
         beside = (
             other - value if not self._in_pairs else {pair for pair in other if not set(pair) & set("".join(value))}
@@ -525,14 +528,33 @@ def _individual(record: FactRecord[Any]) -> _Individual:
     return record.subject.key if record.subject.individual_name is not None else None
 
 
+class _Common(NamedTuple):
+    """Words of a language that tell nothing alone.
+
+    Attributes:
+        first: Those of the first person.
+        terms: The other common ones, as they are compared.
+        particles: Those that are no verbs.
+        months: The names of months with their numbers, as values have them.
+    """
+
+    first: frozenset[str]
+    terms: frozenset[str]
+    particles: frozenset[str]
+    months: Mapping[str, str]
+
+
 @functools.cache
-def _common(language: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Return the commonest words of a language, and the names of its months with their numbers, as values have them."""
+def _common(language: str) -> _Common:
     if not language:
-        return frozenset(), {}
+        return _Common(frozenset(), frozenset(), frozenset(), {})
     table = language_named(language)
+    first = table.words("self") | table.words("my")
     months = {name: str(number) for number, names in enumerate(table.calendar("months"), 1) for name in names}
-    return frozenset[str]().union(*(table.words(name) for name in ("common", *_FIRST))), months
+    terms, particles = (
+        frozenset(map(_term, table.words("common") - those)) for those in (first, first | table.words("verbs"))
+    )
+    return _Common(first, terms, particles, months)
 
 
 def _terms(text: str) -> frozenset[str]:
