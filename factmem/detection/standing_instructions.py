@@ -180,8 +180,10 @@ class _Said:
 
     @functools.cached_property
     def _asks(self) -> bool:
-        """Whether the sentence is a question."""
-        return is_question(self.sentence, self.language)
+        """Whether the sentence is a question, and not one by a last word such as "okay?" alone."""
+        *_, (start, end) = clause_spans(self.sentence, (0, len(self.sentence))) or [(0, 0)]
+        agreed = self.language.cues["first"].fullmatch(self.sentence, start, end - 1) if start else None
+        return agreed is None and is_question(self.sentence, self.language)
 
     @functools.cached_property
     def _bare(self) -> bool:
