@@ -232,7 +232,7 @@ def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     everyday, own = lists.pop("everyday", []), lists.get("self", [])
     known = frozenset(word.strip("-") for word in chain(everyday, *lists.values()))
     lists["today"] = _today(name) if name else []
-    lists["opening"] = [word for key in ("please", "first", "corrects") for word in lists.get(key, ())]
+    lists["opening"] = [word for key in ("please", "first", "corrects", "fillers") for word in lists.get(key, ())]
     return Language(
         name=name,
         everyday=frozenset(everyday) | frozenset(own),

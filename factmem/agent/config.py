@@ -209,10 +209,12 @@ class Loading:
             instructions are exempt. The tool `recall_memory` applies the same minimum. With 0, the best facts are shown
             for any request, also for an open one ("Plan my weekend."), which no fact answers; with 0.2 or 0.3, only
             those that answer it.
-        instruction_share: Share of the budget for standing instructions, newest first.
+        instruction_share: Share of the budget for standing instructions, newest first. More of them are shown if the
+            typed facts leave room, before any statement.
         fact_share: Share of the budget for typed facts if there are also statements.
         assistant_share: Share of the budget for statements of the assistant; 0 leaves them out.
-        statement_share: Share of the budget for a single statement; a longer one is shortened at a word boundary.
+        statement_share: Share of the budget for the words of a single statement; a longer one is shortened at a word
+            boundary.
         messages: Number of the user's latest messages that form the query. Where these ask and order nothing, and have
             no word with content, as "Hi!" and "Thanks!", a block of all concepts holds standing instructions and the
             typed facts of the agent's concepts (of all, if it has none), and no statements.
@@ -231,7 +233,7 @@ class Loading:
     budget: int = attrs.field(default=1_000, validator=positive)
     limit: int = attrs.field(default=50, validator=positive)
     min_score: float = attrs.field(default=0.0, validator=fraction)
-    instruction_share: float = attrs.field(default=0.2, validator=fraction)
+    instruction_share: float = attrs.field(default=0.5, validator=fraction)
     fact_share: float = attrs.field(default=0.75, validator=fraction)
     assistant_share: float = attrs.field(default=0.1, validator=fraction)
     statement_share: float = attrs.field(default=0.1, validator=fraction)

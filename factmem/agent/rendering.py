@@ -13,7 +13,7 @@ import attrs
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.repetitions import Coverage, Excerpt, means_more
 from factmem.details import Evidence, Origin
-from factmem.detection.standing_instructions import instructions_in, overtakes
+from factmem.detection.standing_instructions import instructions_in, may_instruct, overtakes
 from factmem.detection.utterances import covers
 from factmem.hidden_characters import escaped, escaped_words
 from factmem.records import FactRecord
@@ -62,6 +62,7 @@ class Found:
 
     Attributes:
         records: The records.
+        instructions: Ids of those that are standing instructions, newest first.
         earlier: Their earlier revisions by record id.
         newer: Newer statements that overtake some, by record id.
         replacing: The present facts in the place of those that some tell.
@@ -70,6 +71,7 @@ class Found:
     """
 
     records: tuple[FactRecord[Any], ...] = ()
+    instructions: Set[str] = frozenset()
     earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
     newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
     replacing: tuple[FactRecord[Any], ...] = ()
@@ -122,12 +124,13 @@ def rendered_block(found: Found, loading: Loading, query: str = "") -> MemoryBlo
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in found.records:
-        parts[_part_of(record)].append(record)
+        parts[_Part.INSTRUCTION if record.id in found.instructions else _part_of(record)].append(record)
     heading = _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING
     filling = _Filling(found, loading, heading, Excerpt.of(query).terms)
-    filling.take_instructions(parts[_Part.INSTRUCTION])
+    wishes = filling.take_instructions(parts[_Part.INSTRUCTION])
     statements = [*parts[_Part.STATEMENT], *(it for it in parts[_Part.INSTRUCTION] if not means_more(it))]
     facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
+    lost = filling.take_instructions(wishes, shared=False)
     filling.coverage.add_former(found.former)
     filling.coverage.add_changes(() if loading.overtaken else statements)
     for id, record in found.newer.items():
@@ -136,7 +139,7 @@ def rendered_block(found: Found, loading: Loading, query: str = "") -> MemoryBlo
     for record in facts:
         filling.takes_fact(record, shared=False)
     filling.take_statements(parts[_Part.ASSISTANT], _Part.ASSISTANT)
-    return filling.block(len(found.records))
+    return filling.block(found.records, lost)
 
 
 class _Part(enum.IntEnum):
@@ -149,12 +152,17 @@ class _Part(enum.IntEnum):
 
 
 def is_instruction(record: FactRecord[Any]) -> bool:
-    """Return whether a record is a standing instruction of the user, with no flag other than ``standing order``."""
+    """Return whether a record is a standing instruction of the user, with no flag other than ``standing order``.
+
+    What a user only asks to remember is not: "Remember that I parked on level 3".
+    """
+    words = str(record.value), *(item.quote for item in record.evidence)
     return (
         record.is_statement
         and record.details.origin is Origin.USER
         and EXPLICIT_INSTRUCTIONS.label in record.details.topics
         and _OF_AN_ORDER.issuperset(record.details.flags)
+        and (not record.evidence or any(map(may_instruct, words)))
     )
 
 
@@ -172,9 +180,7 @@ def belongs_in_file(record: FactRecord[Any]) -> bool:
 def _part_of(record: FactRecord[Any]) -> _Part:
     if not record.is_statement:
         return _Part.FACT
-    if record.details.origin is Origin.ASSISTANT:
-        return _Part.ASSISTANT
-    return _Part.INSTRUCTION if is_instruction(record) else _Part.STATEMENT
+    return _Part.ASSISTANT if record.details.origin is Origin.ASSISTANT else _Part.STATEMENT
 
 
 def _is_verbatim(record: FactRecord[Any]) -> bool:
@@ -201,15 +207,28 @@ class _Filling:
         self._taken: dict[str, FactRecord[Any]] = {}
         self.coverage = Coverage()
 
-    def take_instructions(self, instructions: Sequence[FactRecord[Any]]) -> None:
-        """Add standing instructions, newest first. Those that a model extracted replace their words."""
+    def take_instructions(
+        self, instructions: Sequence[FactRecord[Any]], *, shared: bool = True
+    ) -> Sequence[FactRecord[Any]]:
+        """Add standing instructions, newest first, and return those that do not fit.
+
+        Those that a model extracted replace their words. None is shown as a statement.
+
+        Args:
+            instructions: The instructions.
+            shared: Whether they must fit into the rest of their share.
+        """
         extracted = [record for record in instructions if not _is_verbatim(record)]
+        left_out: list[FactRecord[Any]] = []
         for record in instructions:
             quotes = [item for other in extracted for item in other.evidence if _cites_same(item, record)]
-            if not (_is_verbatim(record) and covers(quotes, record.evidence[0])):
-                wish = Excerpt.of(instruction_in(record))
-                if self._takes(record, _Part.INSTRUCTION, self._shortened(record, "instruction", wish)):
-                    self.coverage.add_statement(record, wish)
+            if text := instruction_in(record, quotes if _is_verbatim(record) else ()):
+                wish = Excerpt.of(text)
+                self.coverage.add_statement(record, wish)
+                line = self._shortened(record, "instruction", wish)
+                if not self._takes(record, _Part.INSTRUCTION, line, shared=shared):
+                    left_out.append(record)
+        return left_out
 
     def takes_fact(self, record: FactRecord[Any], *, shared: bool) -> bool:
         """Add a typed fact if it fits, and return whether it was added.
@@ -230,19 +249,22 @@ class _Filling:
             if left is not None and self._takes(record, part, self._shortened(record, "statement", left)):
                 self.coverage.add_statement(record, left)
 
-    def block(self, of: int) -> MemoryBlock:
+    def block(self, candidates: Sequence[FactRecord[Any]], lost: Sequence[FactRecord[Any]]) -> MemoryBlock:
         """Return the finished block.
 
         Args:
-            of: Number of candidates, from which `MemoryBlock.left_out` is computed.
+            candidates: All records, from which `MemoryBlock.left_out` is computed.
+            lost: Those of them whose instruction was left out, even if the rest of their words was not.
         """
         if not self._taken:
-            return MemoryBlock(left_out=of)
-        newest = self._lines[_Part.INSTRUCTION]
+            return MemoryBlock(left_out=len(candidates))
+        places = {record.id: place for place, record in enumerate(candidates)}
+        newest = sorted(self._lines[_Part.INSTRUCTION], key=lambda it: places[it[0].id])
         others = [sorted(self._lines[part], key=lambda it: _position(it[0])) for part in list(_Part)[1:]]
         lines = [line for part in (newest, *others) for _, line in part]
         records = tuple({record.id: record for part in _Part for record, _ in self._lines[part]}.values())
-        return MemoryBlock(text=_block(lines, self._heading), records=records, left_out=of - len(records))
+        left_out = len({it.id for it in candidates} - {it.id for it in records} | {it.id for it in lost})
+        return MemoryBlock(text=_block(lines, self._heading), records=records, left_out=left_out)
 
     def _takes(self, record: FactRecord[Any], part: _Part, line: str, *, shared: bool = True) -> bool:
         """Add a line if it fits, and return whether it was added.
@@ -266,11 +288,13 @@ class _Filling:
 
     def _shortened(self, record: FactRecord[Any], tag: str, excerpt: Excerpt) -> str:
         """Return the line of a statement, which is shortened if it is longer than its share; see `_shorter`."""
-        count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
+        count = self._loading.count_tokens
+        bare = count(_line(record, self._zone, ids=False, tag=tag, excerpt=Excerpt.of("")))
+        most = self._loading.statement_share * self._loading.budget + bare
         line = _line(record, self._zone, ids=False, tag=tag, excerpt=excerpt)
         length = len(excerpt.text)
         while length > _SHORTEST and (cost := count(line + "\n")) > most:
-            length = max(_SHORTEST, min(length - 1, int(length * most / cost)))
+            length = max(_SHORTEST, min(length - 1, int(length * (most - bare) / (cost - bare))))
             shorter = _shorter(excerpt, length, self._asked)
             line = _line(record, self._zone, ids=False, tag=tag, excerpt=shorter)
         return line
@@ -292,10 +316,20 @@ def _marked(excerpt: Excerpt) -> str:
     return "".join([*parts, escaped_words(text[at:])])
 
 
-def instruction_in(record: FactRecord[Any]) -> str:
-    """Return the sentences of a statement that are standing instructions; the whole text if none is recognized."""
+def instruction_in(record: FactRecord[Any], quotes: Sequence[Evidence] = ()) -> str:
+    """Return the sentences of a statement that are standing instructions; the whole text if none is recognized.
+
+    Args:
+        record: The statement.
+        quotes: Quotes of its message; sentences that they hold are left out.
+    """
     text = str(record.value)
-    return " ".join(text[start:end] for start, end in instructions_in(text)) or text
+    spans: Iterable[Span] = instructions_in(text) or [(0, len(text))]
+    if quotes:
+        of = record.evidence[0]
+        words = {span: attrs.evolve(of, quote=text[slice(*span)], start=(of.start or 0) + span[0]) for span in spans}
+        spans = [span for span, sentence in words.items() if not covers(quotes, sentence)]
+    return " ".join(text[start:end] for start, end in spans)
 
 
 def in_force(

@@ -1,13 +1,16 @@
 """Coverage of statements by the facts and statements of a block, and their parts that no longer hold.
 
 A statement is compared clause by clause, by its words with content. A clause is covered by one of a statement of the
-same speaker and day that holds all of them and denies as much, and is about the same people; by one fact that holds all
-of them, by the facts found in its own message together, or by a fact that was found in just this clause. A fact about
-another individual covers only words of its own message, and so does any fact for a clause that denies something, or is
-about the past or about others. A clause no longer counts if a newer statement of its speaker repeats it with another
-value and a word of change: "I live in Oslo", "I live in Rome now". What is said to be over ends no other value: "I'm no
-longer allergic to cats" leaves "I'm allergic to nuts" as it is. Where a clause is left, its sentence stays whole, and
-former values in it are marked.
+same speaker and day that holds all of them and denies as much, and is about the same people; by one fact that holds
+all of them, by the facts found in its own message together, or by a fact that was found in just this clause. A fact
+about another individual covers only words of its own message, and so does any fact for a clause that denies
+something, or is about the past or about others. A fact covers newer words of other messages only if they have no word
+beside its own and the commonest ones, for "My job as a nurse is over." says more than "nurse", and "on Monday and
+Friday" no more, but something else, than three days. A clause no longer counts if a newer statement of its speaker
+repeats it with another value and a word of change: "I live in Oslo", "I live in Rome now"; one of the assistant, if
+any of the user's does. What is said to be over ends no other value: "I'm no longer allergic to cats" leaves "I'm
+allergic to nuts" as it is. A value that is found after its end stays in its words, too: "I work as a nurse again".
+Where a clause is left, its sentence stays whole, and former values in it are marked.
 """
 
 from __future__ import annotations
@@ -17,15 +20,16 @@ import functools
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
-from factmem.details import Evidence
+from factmem.details import Evidence, Origin
 from factmem.detection.languages import language_named
 from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.patterns import lazy_pattern
+from factmem.recall.text.times import moves_with_its_day
 from factmem.records import FactRecord
 from factmem.sentences import (
     WORD,
@@ -52,6 +56,9 @@ _FEW: Final = 2
 
 _OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
 """Mark at the end of a clause whose sentence went on with a question or a request."""
+
+_BETWEEN_DIGITS: Final = lazy_pattern(r"(?<=\d)-(?=\d)")
+"""A mark in a date, such as 2026-05-01."""
 
 _TURNS: Final = ("deny", "past", "others", "ended", "longer")
 _FIRST: Final = ("self", "my")
@@ -125,7 +132,19 @@ class _Text:
             for first, last in itertools.pairwise([start, *starts, end]):
                 if words := content_words(self.lowered[first:last], self.language):
                     terms = frozenset(words if unspaced else map(_term, words))
-                    yield _Clause(self, (first, last), terms, opens=first == sentence[0])
+                    yield _Clause(self, (first, last), terms, sentence)
+
+    def marks(self, span: Span) -> frozenset[tuple[str, str]]:
+        """Return the marks of a part; see `_Clause.marks`."""
+        if not self.language.name:
+            return frozenset()
+        language, words = language_named(self.language.name), words_of(self.text[slice(*span)])
+        found = {cue: language.find(cue, words, 0, len(words) - 1) for cue in (*_TURNS, "averse", *_FIRST)}
+        return frozenset(
+            ("first person", "") if cue in _FIRST else (cue, " ".join(word.text for word in words[first : last + 1]))
+            for cue, places in found.items()
+            for first, last in places
+        )
 
     def _is_plain(self, span: Span) -> bool:
         """Return whether a word is more than an accented letter, such as the Italian "è", which is not "e"."""
@@ -147,13 +166,13 @@ class _Clause:
         of: The text that it is in.
         span: Its place there.
         terms: Its words with content, as they are compared.
-        opens: Whether it opens a sentence.
+        sentence: The place of its sentence.
     """
 
     _of: _Text
     span: Span
     terms: frozenset[str]
-    opens: bool = attrs.field(kw_only=True)
+    sentence: Span
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -161,7 +180,7 @@ class _Clause:
         if self._of.language.capitals:
             return frozenset()
         words = [found[0] for found in WORD.finditer(self._of.text, *self.span)]
-        inside = words[1:] if self.opens else words
+        inside = words[1:] if self.span[0] == self.sentence[0] else words
         return frozenset(_term(folded(word)) for word in inside if word[0].isupper() or word[0].isdigit())
 
     @functools.cached_property
@@ -181,20 +200,30 @@ class _Clause:
 
         Two clauses with the same words with content tell the same only if they have the same marks.
         """
-        if not self._of.language.name:
-            return frozenset()
-        language, words = language_named(self._of.language.name), words_of(self._of.text[slice(*self.span)])
-        found = {cue: language.find(cue, words, 0, len(words) - 1) for cue in (*_TURNS, "averse", *_FIRST)}
-        return frozenset(
-            ("first person", "") if cue in _FIRST else (cue, " ".join(word.text for word in words[first : last + 1]))
-            for cue, places in found.items()
-            for first, last in places
-        )
+        return self._of.marks(self.span)
 
     @functools.cached_property
     def is_plain(self) -> bool:
         """Whether no word of it denies anything, tells of an end ("no longer"), or is about the past or others."""
         return all(cue not in _TURNS for cue, _ in self.marks)
+
+    @functools.cached_property
+    def is_of_a_day(self) -> bool:
+        """Whether its sentence names a time relative to the day on which it was said."""
+        return moves_with_its_day(self._of.text[slice(*self.sentence)])
+
+    @functools.cached_property
+    def told(self) -> frozenset[str] | None:
+        """The words of its sentence but for the commonest, as they are compared; None if that is not plain."""
+        language = self._of.language
+        if any(cue in _TURNS for cue, _ in self._of.marks(self.sentence)):
+            return None
+        if language.unspaced:
+            return frozenset(content_words(self._of.lowered[slice(*self.sentence)], language))
+        common = _common(language.name)
+        words = WORD.findall(self._of.lowered[slice(*self.sentence)])
+        terms = (common.months.get(word) or _term(word) for word in words if word not in common.first)
+        return frozenset(terms) - common.terms
 
     @property
     def _in_pairs(self) -> bool:
@@ -207,6 +236,8 @@ class _Clause:
         same = len(self.words) - len(other)
         if not 1 < same >= len(other) > 0:
             return ()
+        if not self._in_pairs and self.words & newer <= _common(self._of.language.name).particles:
+            return ()  # "in a" is said of anything
         value = frozenset(term for term in self.terms if not self._is_in(term, newer))
         beside = (
             other - value if not self._in_pairs else {pair for pair in other if not set(pair) & set("".join(value))}
@@ -240,6 +271,8 @@ class _Value:
         about: Terms of the concept.
         own: Terms of the value.
         text: The value, if it is a text.
+        several: Whether it is a list.
+        at: Time of the fact.
         former: Whether it was replaced.
     """
 
@@ -247,6 +280,8 @@ class _Value:
     about: frozenset[str]
     own: frozenset[str]
     text: str | None
+    several: bool
+    at: dt.datetime
     former: bool
 
     @property
@@ -260,6 +295,19 @@ class _Value:
             return False
         rest = clause.terms - self.terms
         return len(rest) <= _BESIDE + (self.text is None) and (self.text is None or rest.isdisjoint(clause.names))
+
+    def says(self, clause: _Clause, terms: frozenset[str], said_at: dt.datetime) -> bool:
+        """Return whether it says what a clause of any message does.
+
+        Args:
+            clause: The clause.
+            terms: Its terms and those of its quotes.
+            said_at: Time of the clause. One that is newer may tell a change, unless its sentence has no other word.
+        """
+        if said_at <= self.at:
+            return clause.terms <= terms or self.is_repeated_in(clause)
+        told = clause.told
+        return told is not None and told <= terms and (not self.several or self.own <= told)
 
     def is_told_in(self, clause: _Clause, *, alone: bool) -> bool:
         """Return whether a clause of a quote for this value tells hardly anything else.
@@ -308,11 +356,11 @@ class Coverage:
     """The facts and statements of a block so far. No statement covers a short answer or correction."""
 
     def __init__(self) -> None:
-        self._told: dict[_Individual, _Told] = defaultdict(_Told)
         self._said: dict[_Manner, _Told] = defaultdict(_Told)
-        self._facts: list[_Value] = []
+        self._facts: list[tuple[_Value, frozenset[str]]] = []
         self._former: list[tuple[_Individual, dt.datetime, frozenset[str]]] = []
         self._changes: dict[_Whose, list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
+        self._turns: dict[_Whose, list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
 
@@ -324,8 +372,7 @@ class Coverage:
             earlier: Its earlier revisions.
         """
         value = _value(record, former=False)
-        self._facts.append(value)
-        self._told[value.individual].add(self._indexed(value, record))
+        self._facts.append((value, self._indexed(value, record)))
         for revision in earlier:
             if revision.value != record.value:
                 terms = self._indexed(_value(revision, former=True), revision)
@@ -347,13 +394,15 @@ class Coverage:
             self._said[_manner(clause, record)].add(clause.terms)
         for quote in record.evidence:
             if quote.quote != record.value:
-                value = _Value(None, frozenset(), excerpt.terms, excerpt.text, former=False)
+                value = _Value(None, frozenset(), excerpt.terms, excerpt.text, False, record.timestamp, former=False)
                 self._found[quote.message].append((value, quote))
 
     def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
         """Take in the changes that statements report, whether they are in the block yet or not."""
         for record in records:
             text = _text(str(record.value))
+            turns = [clause.terms for _, clauses in text.stated for clause in clauses if not clause.is_plain]
+            self._turns[_whose(record)] += [(record.timestamp, terms) for terms in turns]
             changed = any(text.language.finds(cue, text.lowered) for cue in ("changes", "lately"))
             if changed and not text.language.finds("beside", text.lowered):
                 read = ReadableText(text.text)  # what stands in a letter or a quotation is another's
@@ -378,7 +427,8 @@ class Coverage:
         clauses = [clause for _, clauses in text.stated for clause in clauses]
         if overtaking and not any(clause.replaced(words) for clause in clauses for words in overtaking):
             return None  # nobody knows which part still holds
-        later = [words for at, words in self._changes.get(_whose(record), ()) if at > record.timestamp]
+        of_assistant = record.details.origin is Origin.ASSISTANT  # whose words change nothing that the user said
+        later = [words for at, words in self._changes.get(_whose(record), ()) if of_assistant or at > record.timestamp]
         replaced: dict[_Clause, list[Span]] = defaultdict(list)
         for words in (*overtaking, *later):
             for clause in clauses:
@@ -396,7 +446,9 @@ class Coverage:
             return None
         rest, former = "", []
         for span, clauses in kept:
-            rest += " " if rest else ""
+            if rest:
+                ends = text.language.unspaced or not rest[-1].isalnum()
+                rest += " " if ends else ". "
             places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
             places += [place for clause in clauses for place in replaced[clause]]
             former += [(start - span[0] + len(rest), end - span[0] + len(rest)) for start, end in places]
@@ -414,6 +466,9 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
+        here = [value for value, quote in near if _overlap(clause, quote, record)]
+        if any(self._was_over(value, record) for value in here):
+            return False
         said = self._said[_manner(clause, record)].holds(clause.terms) or (
             clause.is_plain and self._covers_plain(clause, record)
         )
@@ -421,22 +476,23 @@ class Coverage:
         if covered or not near:
             return covered
         together = frozenset[str]().union(*(value.terms for value, _ in near))
-        return clause.terms <= together or any(
-            value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record)
-        )
+        return clause.terms <= together or any(value.is_told_in(clause, alone=False) for value in here)
+
+    def _was_over(self, value: _Value, record: FactRecord[Any]) -> bool:
+        """Return whether older words of the speaker deny or end a value, which is said to hold again."""
+        turns = self._turns.get(_whose(record), ())
+        return any(at < record.timestamp and not value.own.isdisjoint(terms) for at, terms in turns)
 
     def _covers_plain(self, clause: _Clause, record: FactRecord[Any]) -> bool:
         """Return whether a fact, or its former value, says a clause: one about the same individual, or about none."""
         if not self._facts:
             return False
         whose = (None, _individual(record))
-        return (
-            any(self._told[individual].holds(clause.terms) for individual in whose)
-            or any(it.individual in whose and it.is_repeated_in(clause) for it in self._facts)
-            or any(
-                individual in whose and record.timestamp <= until and clause.terms <= former
-                for individual, until, former in self._former
-            )
+        return any(
+            value.individual in whose and value.says(clause, terms, record.timestamp) for value, terms in self._facts
+        ) or any(
+            individual in whose and record.timestamp <= until and clause.terms <= former
+            for individual, until, former in self._former
         )
 
     def _near(self, record: FactRecord[Any]) -> list[tuple[_Value, Evidence]]:
@@ -452,10 +508,11 @@ def means_more(record: FactRecord[Any]) -> bool:
 
 def _value(record: FactRecord[Any], *, former: bool) -> _Value:
     data = encode_value(record.value, record.concept.value_type)
-    own = frozenset() if isinstance(data, bool) else _terms(data if isinstance(data, str) else json.dumps(data))
+    said = _BETWEEN_DIGITS.sub(" ", data if isinstance(data, str) else json.dumps(data))
+    own = frozenset[str]() if isinstance(data, bool) else _terms(said)
     about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
     text = data if isinstance(data, str) and bare_type(record.concept.value_type) is str else None
-    return _Value(_individual(record), about, own, text, former)
+    return _Value(_individual(record), about, own, text, isinstance(data, list), record.timestamp, former)
 
 
 def _whose(record: FactRecord[Any]) -> _Whose:
@@ -464,11 +521,40 @@ def _whose(record: FactRecord[Any]) -> _Whose:
 
 def _manner(clause: _Clause, record: FactRecord[Any]) -> _Manner:
     speaker, day = ((item := record.evidence[0]).speaker, item.day) if record.evidence else (None, None)
-    return clause.marks, speaker, day
+    return clause.marks, speaker, day if clause.is_of_a_day else None
 
 
 def _individual(record: FactRecord[Any]) -> _Individual:
     return record.subject.key if record.subject.individual_name is not None else None
+
+
+class _Common(NamedTuple):
+    """Words of a language that tell nothing alone.
+
+    Attributes:
+        first: Those of the first person.
+        terms: The other common ones, as they are compared.
+        particles: Those that are no verbs.
+        months: The names of months with their numbers, as values have them.
+    """
+
+    first: frozenset[str]
+    terms: frozenset[str]
+    particles: frozenset[str]
+    months: Mapping[str, str]
+
+
+@functools.cache
+def _common(language: str) -> _Common:
+    if not language:
+        return _Common(frozenset(), frozenset(), frozenset(), {})
+    table = language_named(language)
+    first = table.words("self") | table.words("my")
+    months = {name: str(number) for number, names in enumerate(table.calendar("months"), 1) for name in names}
+    terms, particles = (
+        frozenset(map(_term, table.words("common") - those)) for those in (first, first | table.words("verbs"))
+    )
+    return _Common(first, terms, particles, months)
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -13,6 +14,7 @@ from factmem.abc.detector import Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.rendering import Found, in_force, instruction_in, is_instruction
+from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.memory.facade import Memory, recall_each, revisions_of
 from factmem.memory.filters import Filters
@@ -26,9 +28,6 @@ SAVE_MEMORY: Final = "save_memory"
 
 _LONGEST_QUERY: Final = 4_000
 """Maximum length of a query, in characters; its end is kept."""
-
-_MOST_INSTRUCTIONS: Final = 50
-"""Maximum number of standing instructions considered, newest first."""
 
 _MOST_OF_ASSISTANT: Final = 10
 """Maximum number of the assistant's statements considered, best first."""
@@ -85,17 +84,33 @@ class BlockSearch:
         overtaken = {record.id for record in instructions} - {record.id for record in kept}
         about = [*own.records, *(record for record in replies.records if self._is_answered_by(record))]
         shown = [*kept, *facts.records, *(record for record in about if record.id not in overtaken)]
-        return attrs.evolve(facts, records=tuple({record.id: record for record in shown}.values()), newer=own.newer)
+        records = tuple({record.id: record for record in shown}.values())
+        return attrs.evolve(facts, records=records, instructions={record.id for record in kept}, newer=own.newer)
 
     async def _instructions(self) -> list[FactRecord[Any]]:
+        """Return the standing instructions of the user's own, newest first.
+
+        Those under another name than the user's are, if nobody else spoke under a name in that talk.
+        """
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
-            limit=_MOST_INSTRUCTIONS,
+            limit=None,
             topics=[EXPLICIT_INSTRUCTIONS.label],
             concepts=[STATEMENT],
             subjects=self.subjects,
         )
-        return [*filter(is_instruction, standing)]
+        wishes = [*filter(is_instruction, standing)]
+        if all(map(_is_under_own_name, wishes)):
+            return wishes
+        listed = await self.view.list_records(limit=None, concepts=[STATEMENT], subjects=self.subjects, assistant=False)
+        names = defaultdict[str | None, set[str | None]](set)
+        for said in (it.evidence[0] for it in listed if it.evidence):
+            names[said.conversation_id].add(said.speaker)
+        return [
+            it
+            for it in wishes
+            if _is_under_own_name(it) or names[it.evidence[0].conversation_id] <= {it.evidence[0].speaker, None}
+        ]
 
     async def _best(self, several: Sequence[tuple[Filters, int]]) -> list[Found]:
         """Return the best records by each of some filters, up to a number."""
@@ -126,10 +141,13 @@ class BlockSearch:
         return found
 
     async def _earlier(self, records: Sequence[FactRecord[Any]]) -> Mapping[str, Sequence[FactRecord[Any]]]:
-        """Return the revisions of records before those that are shown, newest first, by record id."""
+        """Return the revisions of records before those that are shown, newest first, by record id.
+
+        One that was told late is among them: it is older, though its revision is not.
+        """
         past = await revisions_of(self.view, [record.id for record in records]) if records else {}
         shown = {record.id: record.revision for record in records}
-        return {id: [it for it in reversed(said) if it.revision < shown[id]] for id, said in past.items()}
+        return {id: _before(shown[id], said) for id, said in past.items()}
 
     async def _settled(self, facts: Found, replacing: Iterable[FactRecord[Any]]) -> Found:
         """Return the best facts with those that replaced what statements tell, and with the values that do not hold.
@@ -168,6 +186,17 @@ class BlockSearch:
         """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
         saved = record.details.source == SAVE_MEMORY
         return not self.query or saved or bool(_content(self.query) & _content(str(record.value)))
+
+
+def _before(revision: int, said: Sequence[FactRecord[Any]]) -> Sequence[FactRecord[Any]]:
+    return [*itertools.takewhile(lambda it: it.revision != revision, said)][::-1]
+
+
+def _is_under_own_name(record: FactRecord[Any]) -> bool:
+    """Return whether a statement has no speaker with a name, or one with a word of the user's."""
+    speaker = record.evidence[0].speaker if record.evidence else None
+    own, name = ({word.text for word in words_of(text or "")} for text in (record.subject.individual_name, speaker))
+    return not name or not own.isdisjoint(name)
 
 
 def query_of(history: Sequence[Message], count: int) -> str:

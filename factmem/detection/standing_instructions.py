@@ -18,11 +18,13 @@ from factmem.sentences import (
     clause_spans,
     content_words,
     folded,
+    forgettable,
     is_question,
     language_of,
     own_words,
     sentence_spans,
     words_anywhere,
+    words_of,
 )
 
 _LONGEST: Final = 250
@@ -36,7 +38,8 @@ _OF_ADDRESS: Final = 2
 """Maximum number of words with content of an instruction that says how to address the user, and nothing else."""
 _HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
-_ORDERING: Final = ("orders", "forbids", "nominal", "requests", "wishes", "named", "please", "conditions")
+_WISHING: Final = ("forbids", "nominal", "requests", "wishes", "named", "please", "conditions", "you")
+_ORDERING: Final = ("orders", *_WISHING)
 """Lists of words of which it holds one too: those by which it is an order or a wish."""
 
 
@@ -72,6 +75,20 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     )
 
 
+def may_instruct(text: str) -> bool:
+    """Return whether words that a model takes for a standing instruction may be one, rather than tell something.
+
+    They may if, behind an opening such as "Remember that", they hold a word of wishes, of orders, of the manner of
+    answers or of the second person, or if their language is unknown: "Remember that I parked on level 3" is a fact.
+    """
+    lowered = folded(text)
+    language = language_of(lowered)
+    said = lowered[language.start_of(lowered) :]
+    clauses = [said[slice(*span)] for span in clause_spans(said, (0, len(said)))]
+    orders = any(language.orders(clause) or language.ends("orders", clause) for clause in clauses)
+    return orders or not language.name or language.may_hold(said, *_HINTS, *_WISHING)
+
+
 def overtakes(newer: str, older: str) -> bool:
     """Return whether a standing instruction replaces an older one, because both are about the same.
 
@@ -79,13 +96,14 @@ def overtakes(newer: str, older: str) -> bool:
     and the older one nothing else. Instructions that differ in their subject, if only by a word, stand side by side.
     """
     new, old = _said(newer), _said(older)
-    of_new, of_old = (set(content_words(said.sentence, said.language)) for said in (new, old))
-    if len(of_old) <= _OF_ADDRESS and new.addresses and old.only_addresses:
+    if len(old.terms) <= _OF_ADDRESS and new.addresses and old.only_addresses:
         return True
-    fewer = min(len(of_new), len(of_old))
-    return fewer > 1 and len(of_new & of_old) >= _SAME_WORDS * fewer
+    fewer = min(len(new.terms), len(old.terms))
+    return fewer > 1 and len(new.terms & old.terms) >= _SAME_WORDS * fewer
 
 
+@forgettable
+@functools.lru_cache(1_024)  # each of a user's instructions is compared with all others
 def _said(text: str) -> _Said:
     lowered = folded(text)
     return _Said(lowered, language_of(lowered))
@@ -144,21 +162,28 @@ class _Said:
         """Whether the sentence holds for more than this time."""
         return self._has("lasting") or self._has("asked") or self.language.ends("closing", self.sentence)
 
-    @property
+    @functools.cached_property
+    def terms(self) -> frozenset[str]:
+        """The words with content."""
+        return frozenset(content_words(self.sentence, self.language))
+
+    @functools.cached_property
     def addresses(self) -> bool:
         """Whether the sentence says how to address the user: "call me Bo"."""
         leads = (self._lead(start) for start, _ in self._starts())
         return any(lead.named is not None and self._names(lead.named) for lead in leads)
 
-    @property
+    @functools.cached_property
     def only_addresses(self) -> bool:
         """Whether it says that, and nothing about the manner of answers."""
         return self.addresses and not (self._has("manner") or self._has("forbids"))
 
     @functools.cached_property
     def _asks(self) -> bool:
-        """Whether the sentence is a question."""
-        return is_question(self.sentence, self.language)
+        """Whether the sentence is a question, and not one by a last word such as "okay?" alone."""
+        *_, (start, end) = clause_spans(self.sentence, (0, len(self.sentence))) or [(0, 0)]
+        agreed = self.language.cues["first"].fullmatch(self.sentence, start, end - 1) if start else None
+        return agreed is None and is_question(self.sentence, self.language)
 
     @functools.cached_property
     def _bare(self) -> bool:
@@ -180,7 +205,8 @@ class _Said:
     def _ends_with_order(self) -> bool:
         """Return whether a sentence with its verb at the end is a standing instruction."""
         ordered = self.language.ends("orders", self.sentence) or self.language.ends("forbids", self.sentence)
-        return ordered and not self._asks and (self._lasting or self._bare or self._has("named"))
+        hushes = self._has("forbids") and self._has("mentions") and not self._has("once")
+        return ordered and not self._asks and (self._lasting or self._bare or self._has("named") or hushes)
 
     def _starts(self) -> Iterator[tuple[int, bool]]:
         """Yield the offsets at which an order may begin, and whether a clause with a subject of its own stands before.
@@ -205,10 +231,11 @@ class _Said:
                 ordered, named = True, found.end()
             ordered = ordered or self._match("orders", at) is not None
             leads = (*_LEADS, "objects") if passed else _LEADS
-            cue, lead = next(((cue, match) for cue in leads if (match := self._match(cue, at))), ("", None))
-            if lead is None:
+            found_here = {cue: match for cue in leads if (match := self._match(cue, at))}
+            if not found_here:
                 return _Lead(at, frozenset(passed), ordered, named)
-            passed.add(cue)
+            (cue, lead), *others = found_here.items()
+            passed |= {cue, *(it for it, match in others if self.sentence.startswith(" ", match.end()))}
             at = self._after(lead.end())
 
     def _orders(self, lead: _Lead, *, beside: bool) -> bool:
@@ -230,20 +257,38 @@ class _Said:
             return False  # what somebody wants to do
         if lead.holds("wishes") and (lead.holds("lasting") or self.language.ends("lasting", self.sentence)):
             return True
-        return (lead.ordered or lead.holds("forbids", "nominal", "requests", "wishes")) and self._bare
+        forbids = lead.holds("forbids") and not self.language.finds("self", self._clause(lead))
+        return (lead.ordered or forbids or lead.holds("nominal", "requests", "wishes")) and self._bare
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
-        return self.language.ends("lasting", self.sentence) or (lead.holds("lasting", "forbids") and self._bare)
+        meant = self._bare or self._hushes(lead) or (lead.ordered and lead.holds("please") and lead.holds("lasting"))
+        return self.language.ends("lasting", self.sentence) or (meant and lead.holds("lasting", "forbids"))
 
     def _leaves_out(self, lead: _Lead) -> bool:
         """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
-        only = self._has("only")
-        if not lead.ordered or not (only or lead.holds("forbids")) or self._has("once"):
-            return False
+        rest = self._clause(lead)
+        kind = self._is_of_a_kind(rest) and (self.language.unspaced or len(words_of(rest)) > 1)
+        left_out = kind and lead.ordered and (lead.holds("forbids") or self._has("only"))
+        return not self._has("once") and (left_out or self._hushes(lead))
+
+    def _is_of_a_kind(self, words: str) -> bool:
+        return bool(content_words(words, self.language)) and not self.language.finds("definite", words)
+
+    def _clause(self, lead: _Lead) -> str:
+        """Return the rest of the clause behind a lead."""
         clauses = clause_spans(self.sentence, (lead.at, len(self.sentence)))
-        rest = self.sentence[slice(*clauses[0])] if clauses else ""
-        return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
+        return self.sentence[slice(*clauses[0])] if clauses else ""
+
+    def _hushes(self, lead: _Lead) -> bool:
+        """Return whether a topic, if only of the user's own, is not to be mentioned: "don't talk about my ex"."""
+        if (mention := self._match("mentions", lead.at)) is None:
+            return False
+        before, topic = self.sentence[: mention.end()], self.sentence[mention.end() :]
+        forbids = self.language.finds("forbids", before) or self.language.ends("forbids", topic)
+        determiners = self.language.lists.get("determiners")
+        named = bool(determiners) and not set(words_of(topic)[:1]).issubset(determiners or ())
+        return bool(forbids) and (named or self._is_of_a_kind(topic) or bool(self.language.finds("self", topic)))
 
     def _follows_question(self) -> bool:
         """Return whether the sentence says what to do when something is asked: its last clause has no subject."""

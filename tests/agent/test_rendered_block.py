@@ -191,28 +191,76 @@ async def test_nobody_but_the_user_gives_standing_instructions(memory: Memory) -
     assert {tag for tag, _ in lines(block)} == {"statement"}
 
 
-async def test_instructions_have_a_share_of_the_budget(memory: Memory) -> None:
-    agent = await converse(memory, [f"Always mention rule {number} of the {number}th kind." for number in range(40)])
-    block = await block_of(agent, "Hello")
-    given = [text for tag, text in lines(block) if tag == "instruction"]
-    assert given[0].startswith("Always mention rule 39")
-    assert sum(map(len, given)) < 0.2 * 4_000
-    assert len(given) < 20
+@pytest.mark.parametrize(
+    ("user_id", "said", "instructions"),
+    [
+        ("Tom", [("Lena", "Always answer me in Spanish."), ("Tom", "Never suggest pork.")], ["Never suggest pork."]),
+        ("tom berg", [("Ana", "I play chess."), ("Tom", "Never suggest pork.")], ["Never suggest pork."]),
+        ("u-17", [("Tom", "Never suggest pork."), (None, "I play chess.")], ["Never suggest pork."]),
+        ("u-17", [("Tom", "Never suggest pork."), ("Lena", "I play chess.")], []),
+        (None, [("Tom", "Never suggest pork."), ("Lena", "I play chess.")], []),
+    ],
+)
+async def test_a_wish_of_somebody_else_is_no_instruction(
+    user_id: str | None, said: list[tuple[str | None, str]], instructions: list[str], memory: Memory
+) -> None:
+    """A name is the user's if their id has a word of it, or if nobody else spoke under a name in that talk."""
+    agent = plugin(memory, concepts=())
+    with agent.run(user_id, "monday"):
+        await saved(agent, [Message(content=text, name=name) for name, text in said])
+    with agent.run(user_id, "tuesday"):
+        block = lines("".join(texts(await agent.load_all_facts_to_agent([user("Do you eat pork?")]))[:1]))
+    assert [text for tag, text in block if tag == "instruction"] == instructions
+
+
+async def test_all_instructions_are_rendered_as_far_as_the_budget_allows(memory: Memory) -> None:
+    """They leave room for typed facts, and none for statements; those that do not fit are counted."""
+    agent = await converse(
+        memory, [f"Always mention rule {number} of kind {number}. I saw it." for number in range(60)]
+    )
+    for loading, fewest, most in ((Loading(budget=4_000), 50, 50), (Loading(), 25, 40), (Loading(limit=20), 20, 20)):
+        agent = plugin(memory, concepts=(), loading=loading)
+        with agent.run("alice", "tuesday") as run:
+            block = await run.load([Message(content="Hello")])
+        given = [text for tag, text in lines(block.text) if tag == "instruction"]
+        assert fewest <= len(given) <= most
+        assert given == [f"Always mention rule {number} of kind {number}." for number in range(59, 59 - len(given), -1)]
+        assert block.left_out == 60 - len(given)
+        assert [text for tag, text in lines(block.text) if tag == "statement" and "rule" in text] == []
+    facts = [SingleFact(Concept.single(f"office_{number}", "An office"), f"{number} Elm Road") for number in range(50)]
+    for fact in facts:
+        await memory.save(fact, subject=USER.individual("alice"))
+    tags = [tag for tag, _ in lines(await block_of(plugin(memory, concepts=()), "Which offices are there?"))]
+    assert tags.count("instruction") >= 15
+    assert tags.count("fact") >= 15
 
 
 async def test_a_model_gives_instructions_by_their_topic() -> None:
-    """The model's version of the words replaces them."""
+    """The model's version of a wish replaces its words. What is only to be remembered is a statement."""
+    found = {
+        "I'd like you to quiz me on a word at the start": "The user wants a quiz on a word at the start.",
+        "Remember that my code word is heron": "The user's code word is heron.",
+        "No emojis please": "The user wants no emojis.",
+    }
 
     def answer(prompt: Prompt, of: type[Any]) -> dict[str, Any]:
-        said = "Remember that my code word is heron"
-        memory = "The user's code word is heron."
-        return {"remember": [{"quote": said, "message": 1, "memory": memory}]} if said in prompt.content else {}
+        if of.__name__ == "VerifierAnswer":
+            return confirmed(prompt.content)
+        (line,) = [line for line in prompt.content.splitlines() if 'take_facts="yes"' in line]
+        number = int(line.split('number="')[1].split('"')[0])
+        told = [(quote, memory) for quote, memory in found.items() if quote in line]
+        return {"remember": [{"quote": quote, "message": number, "memory": memory} for quote, memory in told]}
 
+    said = ["I'd like you to quiz me on a word at the start.", "Remember that my code word is heron.", "I have a cold."]
     async with memory_over(ScriptedModel(answer), policies=Policies(keep_words=True)) as memory:
-        agent = await converse(memory, ["Remember that my code word is heron.", "I have a cold."])
+        agent = await converse(memory, [*said, "No emojis please. Never ask about my weight. My train was late."])
         assert lines(await block_of(agent, "Plan my day")) == [
-            ("instruction", "The user's code word is heron."),
+            ("instruction", "The user wants no emojis."),
+            ("instruction", "Never ask about my weight."),
+            ("instruction", found[said[0].rstrip(".")]),
+            ("statement", "The user's code word is heron."),
             ("statement", "I have a cold."),
+            ("statement", "My train was late."),
         ]
 
 
@@ -236,7 +284,7 @@ LONG = (
 @pytest.mark.parametrize(
     ("query", "shown", "hidden"),
     [
-        ("Am I allergic to penicillin?", "I am allergic to penicillin, she says.", "Rui"),
+        ("Am I allergic to penicillin?", "I am allergic to penicillin, she says.", "blood test"),
         ("What does my husband Rui cook?", "My husband Rui has started to cook again", "penicillin"),
         ("Tell me something.", "We came back from the mountains on Sunday", "penicillin"),
     ],

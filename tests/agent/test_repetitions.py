@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import io
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
+import attrs
 import pytest
 
 from factmem import AgentMemory, Concept, Conversation, Memory, MemorySubject, Message, Policies, SingleFact
@@ -114,6 +116,77 @@ async def test_the_rest_of_a_sentence_is_told_after_its_fact_was_replaced(
     (old, update), (new, _) = later.items()
     async with remembering({said: old, update: new}) as memory:
         assert await told(await agent_after(memory, said, update)) == block
+
+
+JOB: Final = Concept.single("job", "What the user works as")
+BIRTHDAY: Final = Concept.single("birthday", "When the user was born", dt.date)
+GYM: Final = Concept.single("gym_days", "Days on which the user goes to the gym", tuple[str, ...])
+
+
+@pytest.mark.parametrize(
+    ("fact", "said", "stays"),
+    [
+        (SingleFact(JOB, "nurse"), "My job as a nurse is over.", True),
+        (SingleFact(JOB, "nurse"), "My job as a nurse is on hold.", True),
+        (SingleFact(JOB, "nurse"), "I work as a nurse again.", True),
+        (SingleFact(JOB, "nurse"), "I work as a nurse.", False),
+        (SingleFact(CITY, "Leeds"), "Leeds is where I used to live.", True),
+        (SingleFact(CITY, "Leeds"), "I leave Leeds.", True),
+        (SingleFact(CITY, "Leeds"), "The city where I live is Leeds.", False),
+        (SingleFact(GYM, ("Monday", "Wednesday", "Friday")), "I go to the gym on Monday and Friday.", True),
+        (SingleFact(GYM, ("Monday", "Friday")), "My gym days are Monday and Friday.", False),
+        (SingleFact(CITY, "Bremen"), "Bremen ist vorbei.", True),
+        (SingleFact(BIRTHDAY, dt.date(1988, 5, 3)), "My birthday is 3 May 1988.", False),
+        (SingleFact(BIRTHDAY, dt.date(1988, 5, 3)), "My birthday is 3 June 1988.", True),
+    ],
+)
+async def test_newer_words_stay_unless_a_fact_says_all_of_them(fact: SingleFact[Any], said: str, stays: bool) -> None:
+    async with memory_over(concepts=[fact.concept]) as memory:
+        past = attrs.evolve(fact, timestamp=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+        await memory.save(past, subject=MemorySubject("user").individual("alice"))
+        block = await told(await agent_after(memory, said, concept=fact.concept))
+    assert (said in block) is stays
+
+
+async def test_words_stay_that_say_anew_what_was_over() -> None:
+    said = ("I work as a nurse. It rains.", "I quit my job as a nurse. Free!", "I work as a nurse again. Money.")
+    async with remembering(dict.fromkeys(("I work as a nurse.", "I work as a nurse again."), "nurse"), JOB) as memory:
+        block = await told(await agent_after(memory, *said, concept=JOB))
+    assert block == ["nurse", "I quit my job as a nurse. Free!", "I work as a nurse again. Money."]
+
+
+async def test_a_fact_that_is_told_late_is_marked_in_its_words() -> None:
+    days = {
+        "I live in York.": dt.datetime(2026, 3, 1, tzinfo=dt.UTC),
+        "I live in Leeds.": dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+    }
+    async with remembering({"I live in York.": "York", "I live in Leeds.": "Leeds"}) as memory:
+        for text, day in days.items():
+            await memory.remember(
+                Message(content=text, timestamp=day), subject=MemorySubject("user").individual("alice")
+            )
+        assert await told(plugin(memory, concepts=(CITY,))) == ["York"]
+
+
+async def test_what_the_assistant_says_replaces_nothing_of_the_user(memory: Memory) -> None:
+    agent = plugin(memory, concepts=())
+    talks = [
+        ("My rent is 450 pounds.", "Noted."),
+        ("My rent is 600 pounds now.", "Noted."),
+        ("And?", "Your rent is 450 pounds."),
+    ]
+    for number, (asked, answered) in enumerate(talks):
+        await saved(agent, [user(asked), assistant(answered)], "alice", f"session {number}")
+    block = await told(agent, "How much rent do I pay?")
+    assert "My rent is 600 pounds now." in block
+    assert [text for text in block if "450" in text.replace("[450]", "")] == []
+
+
+async def test_an_evening_is_told_once_and_cut_sentences_have_an_end(memory: Memory) -> None:
+    said = [f"Today I planted {what}. I'm off to bed with a book." for what in ("beans", "peas", "kale")]
+    block = await told(await agent_after(memory, *said, "I bought a fern, how long does it live? I slept until two."))
+    assert "".join(block).count("off to bed") == 1
+    assert "I bought a fern. I slept until two." in block
 
 
 async def test_a_sentence_is_left_out_if_a_fact_tells_it() -> None:
