@@ -109,7 +109,7 @@ def _said(text: str) -> _Said:
     return _Said(lowered, language_of(lowered))
 
 
-_LEADS: Final = ("please", "first", "corrects", "requests", "nominal", "lasting", "forbids", "wishes")
+_LEADS: Final = ("please", "first", "fillers", "corrects", "requests", "nominal", "lasting", "forbids", "wishes")
 """Lists of words that may stand before the verb of an order."""
 
 
