@@ -343,12 +343,12 @@ def in_force(
         newest_first: Records that are rules for the agent.
         wording: Function that returns the rule in a record.
     """
-    kept: list[FactRecord[Any]] = []
+    kept: list[tuple[FactRecord[Any], str]] = []
     for record in newest_first:
-        newer = (other for other in kept if other.timestamp > record.timestamp)
-        if not any(overtakes(wording(other), wording(record)) for other in newer):
-            kept.append(record)
-    return kept
+        rule = wording(record)
+        if not any(overtakes(newer, rule) for other, newer in kept if other.timestamp > record.timestamp):
+            kept.append((record, rule))
+    return [record for record, _ in kept]
 
 
 def _shorter(excerpt: Excerpt, length: int, asked: Set[str]) -> Excerpt:

@@ -26,6 +26,9 @@ from factmem.subjects import MemorySubject
 SAVE_MEMORY: Final = "save_memory"
 """Name of the tool by which a model saves, and source of what it saves."""
 
+_MOST_INSTRUCTIONS: Final = 200
+"""Maximum number of standing instructions considered, newest first; each is compared with all others."""
+
 _LONGEST_QUERY: Final = 4_000
 """Maximum length of a query, in characters; its end is kept."""
 
@@ -94,7 +97,7 @@ class BlockSearch:
         """
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
-            limit=None,
+            limit=_MOST_INSTRUCTIONS,
             topics=[EXPLICIT_INSTRUCTIONS.label],
             concepts=[STATEMENT],
             subjects=self.subjects,
