@@ -188,7 +188,7 @@ class DetectionRequest:
 
     def __attrs_post_init__(self) -> None:
         if not self.subjects:
-            raise InvalidDataError("say whom the facts may be about", path="$.subjects")
+            raise InvalidDataError("name the possible subjects of the facts, or leave subjects out", path="$.subjects")
         for what, names in (
             ("concepts", [concept.keyword for concept in self.concepts]),
             ("topics", [topic.label for topic in self.topics]),

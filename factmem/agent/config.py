@@ -466,7 +466,7 @@ class AgentMemoryConfig:
 
     def __attrs_post_init__(self) -> None:
         if not self.scopes:
-            raise InvalidDataError("the agent takes part in no scope: give it a name, or leave cross_product on")
+            raise InvalidDataError("the agent has no scope: give it a name, or leave cross_product on")
         check_parts(embedder=self.embedder, model=self.model)
         self._check_user_id()
         self._check_effective()
@@ -484,7 +484,7 @@ class AgentMemoryConfig:
                 return
             case str():
                 raise InvalidDataError(
-                    'where a host keeps the id of the user is a path such as "deps.user.id"; one person is '
+                    'give the place of the user\'s id as a path such as "deps.user.id", or one person as '
                     'USER.individual("ada")',
                     path="$.user",
                 )
@@ -575,7 +575,7 @@ class AgentMemoryConfig:
             raise InvalidDataError(f"a scope is a MemoryScope, a ScopeKind or a path, not {kind_of(wanted)}", path=path)
         if scope.tenant not in (None, self.organization_name) or not self._takes_part(scope.within(None)):
             shown = ", ".join(map(str, self.scopes))
-            raise InvalidDataError(f"the agent takes no part in {scope.within(None)}, only in {shown}", path=path)
+            raise InvalidDataError(f"the agent takes no part in {scope.within(None)}: use {shown}", path=path)
         return scope.within(None)
 
     def _takes_part(self, wanted: MemoryScope) -> bool:

@@ -121,7 +121,7 @@ class ThreadMemoryHolder:
     def _running(self) -> tuple[MemoryThread, Memory]:
         with self._starting:
             if self._closed:
-                raise ProviderClosedError("the agent's memory was closed")
+                raise ProviderClosedError("the agent's memory was closed: make a new AgentMemory")
             if self._thread is None or not self._thread.usable:
                 self._thread = MemoryThread(self._make, self._loops, "factmem")
                 self._memory = self._thread.open()
@@ -138,7 +138,7 @@ async def _finished(future: Future[T]) -> T:
     try:
         return await to_thread.run_sync(future.result, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
     except CancelledError:
-        raise ProviderClosedError("the agent's memory was closed meanwhile") from None
+        raise ProviderClosedError("the agent's memory was closed meanwhile: make a new AgentMemory") from None
     except BaseException:
         future.cancel()
         raise

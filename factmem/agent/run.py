@@ -98,7 +98,7 @@ class MemoryRun:
             )
         found += ", or give user_id to AgentMemory.run()"
         if private:
-            raise MissingUserError(f"this run names no user, who would own what is kept privately: {found}")
+            raise MissingUserError(f"this run names no user, and privately saved facts need one: {found}")
         if self.config.users is UserPolicy.REQUIRED and self.config.user.individual_name is None:
             raise MissingUserError(
                 f"this run names no user, and its memory keeps users apart: {found}; or set "
@@ -540,7 +540,7 @@ class MemoryTools:
         for id in ids:
             record = await view.get(id)
             if record.subject.key not in keys:
-                raise RecordNotFoundError("no memory of this run has this id")
+                raise RecordNotFoundError("no memory of this run has this id: take an id from recall_memory")
             if record.trust > run.config.saving.tool_origin.rank:
                 raise InvalidDataError(f"the user said it. {_TO_GO if memory.inbox.reads_words else _ONLY_THERE}")
         return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))

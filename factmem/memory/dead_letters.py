@@ -73,7 +73,7 @@ class DeadLetters(PipelinePart):
             self._context.check_writable()
             if not self._pipeline.can_read(unit):
                 raise OutOfViewError(
-                    "it looks for facts outside of this view: read it with the memory that the view was made of"
+                    "the text is read for facts outside of this view: use the memory that the view was made of"
                 )
             await self._writer.commit([to_pending(recorded) for recorded in unit.words])
             outcomes += await self._pipeline.read_now([unit])

@@ -476,7 +476,7 @@ class Memory:
         if viewer is not UNSET:
             context = context.seen_by(viewer if viewer is None else checked_name(viewer, what="a viewer"), individual)
         elif individual is not None:
-            raise InvalidDataError("an individual is that of a viewer: give viewer= as well")
+            raise InvalidDataError("an individual needs a viewer: give viewer= as well")
         if subjects is not None:
             context = context.confined_to_subjects(subjects)
         exact = listed("exact", exact, MemoryScope, str)
@@ -772,8 +772,8 @@ class Memory:
             return found
         if found.refused:
             raise InvalidDataError(
-                f"{ProfileSchema.of(schema).name} does not accept what is known of {', '.join(found.refused)}: correct "
-                "it with update() or retract(), or ask for a partial profile, which leaves it out"
+                f"{ProfileSchema.of(schema).name} does not accept the known {', '.join(found.refused)}: correct "
+                "this with update() or retract(), or ask for a partial profile, which leaves it out"
             )
         if found.profile is None:
             raise IncompleteProfileError(schemas[0].name, found.missing)

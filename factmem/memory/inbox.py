@@ -289,7 +289,7 @@ class Inbox(PipelinePart):
 
     async def _found_stream(self, ids: Sequence[str]) -> Submission:
         if len(ids) > 1:
-            raise InvalidDataError("one of the ids is that of a stream: pass it alone")
+            raise InvalidDataError("one of the ids names a stream: pass this id alone")
         async with self._backend.worker.alone(ids[0]):
             return await self._awaited(ids[0], flush=False)
 
@@ -297,7 +297,9 @@ class Inbox(PipelinePart):
         """Return the visible units that wait, by the ids of their jobs."""
         units = [unit for unit in await self._pipeline.waiting(AssertionState.PENDING) if unit.job.id in ids]
         if not all(map(self._pipeline.can_read, units)):
-            raise OutOfViewError("it looks for facts outside of this view: ask the memory that the view was made of")
+            raise OutOfViewError(
+                "a text is read for facts outside of this view: use the memory that the view was made of"
+            )
         return {unit.job.id: unit for unit in units}
 
     async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:

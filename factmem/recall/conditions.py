@@ -124,7 +124,7 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
     ):
         raise InvalidDataError("where takes groups of conditions: [[this, and_this], [or_this]]", path="$.where")
     if not all(several):
-        raise InvalidDataError("a group of conditions is empty, which would keep everything", path="$.where")
+        raise InvalidDataError("an empty group of conditions would keep everything: leave it out", path="$.where")
     return tuple(several)
 
 
@@ -143,14 +143,14 @@ def _searchable(instance: RecallFilter, attribute: attrs.Attribute[str | None], 
     if value is None:
         return
     if not isinstance(value, str) or not value:
-        raise InvalidDataError("a pattern is a regular expression, and not empty", path="$.pattern")
+        raise InvalidDataError("pattern takes a regular expression: write one, or leave it out", path="$.pattern")
     check_text(value, path="$.pattern")
     linear_search(value)
 
 
 def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
     if not isinstance(metadata, Mapping):
-        raise InvalidDataError("metadata to filter by is a mapping", path="$.metadata")
+        raise InvalidDataError("metadata takes a mapping: {'key': value}", path="$.metadata")
     return dict(metadata)
 
 
