@@ -313,7 +313,7 @@ def _chosen(
         chosen = [entry for entry in current if canonical_bytes(made[entry.id].data) == canonical_bytes(data)]
         if not chosen:
             raise InvalidDataError(
-                "for a list of values, the function must return its result for one of these values, such as "
+                "for a list of values, the function must return its result for one of them, such as "
                 "lambda values: values[-1]"
             )
     return max(chosen, key=deciding_order)

@@ -772,8 +772,8 @@ class Memory:
             return found
         if found.refused:
             raise InvalidDataError(
-                f"{ProfileSchema.of(schema).name} does not accept the known {', '.join(found.refused)}: correct "
-                "this with update() or retract(), or ask for a partial profile, which leaves it out"
+                f"{ProfileSchema.of(schema).name} does not accept the value of {', '.join(found.refused)}: correct "
+                "it with update() or retract(), or ask for a partial profile, which leaves it out"
             )
         if found.profile is None:
             raise IncompleteProfileError(schemas[0].name, found.missing)
