@@ -17,7 +17,7 @@ from factmem.validators import check_instance, check_text, fraction, instance_of
 from factmem.values import Json, canonical_bytes, encode_value
 
 UNREVIEWED: Final = "unreviewed"
-"""Flag added to a flagged text that was kept instead of quarantined. See `FactDetails.unreviewed`."""
+"""Flag of a flagged text that was kept instead of quarantined. See `FactDetails.unreviewed`."""
 
 
 class Origin(enum.Enum):
@@ -28,7 +28,7 @@ class Origin(enum.Enum):
     """
 
     rank: int
-    """Rank among origins: 2 for the user, 1 for the assistant, 0 for the others. A lower one never overrides."""
+    """Rank among origins: 2 for the user, 1 for the assistant, 0 for the others. A lower rank never overrides."""
     trusted: bool
     """Whether words of this origin are believed. Others are quarantined until they are accepted."""
 
@@ -48,15 +48,15 @@ class Origin(enum.Enum):
 
 
 class Treatment(enum.Enum):
-    """Use that is made of the words of a message.
+    """Treatment of the words of a message.
 
     Attributes:
-        FACTS: a model reads them for facts, and the facts are believed.
-        QUARANTINED_FACTS: a model reads them for facts in a separate question, and the facts are quarantined.
-        STATEMENTS: they are kept as they were said.
-        CONTEXT: they are shown to the model as context. They are neither kept, nor read for facts, nor compared; but
-            a short answer of the user keeps its question, see `Evidence.answers`.
-        IGNORE: they are neither kept nor shown.
+        FACTS: a model looks for facts in the words, and the facts are believed.
+        QUARANTINED_FACTS: a model looks for facts in a separate question, and the facts are quarantined.
+        STATEMENTS: the words are kept verbatim.
+        CONTEXT: the words are shown to the model as context only, and are neither kept nor compared. A short answer of
+            the user still keeps its question, see `Evidence.answers`.
+        IGNORE: the words are neither kept nor shown.
 
     Without a model, words whose origin has one of the first four treatments are kept as statements.
     """
@@ -75,14 +75,14 @@ def _check_box(instance: object, attribute: attrs.Attribute[Any], value: tuple[f
 
 @attrs.frozen(kw_only=True)
 class MediumPart:
-    """The part of an image, a recording or a file that words were read from.
+    """The part of an image, a recording or a file from which words were read.
 
     Attributes:
-        sha256: Hash of its bytes, in hexadecimal.
+        sha256: Hash of the medium's bytes, in hexadecimal.
         mime: MIME type.
         page: Page, from 1.
         box: Corners of a rectangle, as shares of width and height: left, top, right, bottom.
-        start: Begin of a span of time, in seconds.
+        start: Start of a span of time, in seconds.
         end: End of a span of time, in seconds.
     """
 
@@ -111,9 +111,11 @@ class Evidence:
         position: index of the message in the conversation, from 0.
         start: offset of the quote in the message's text, in characters.
         end: offset of the quote's end.
-        medium: the part of an image, a recording or a file that the words were read from; None for words said.
+        medium: the part of an image, a recording or a file from which the words were read; None for spoken or written
+            words.
         answers: the question to which these words are a short answer.
-        corrects: the speaker's words before these, a short correction; empty if it opens the conversation.
+        corrects: the speaker's earlier words that these words, a short correction, correct; empty at the start of a
+            conversation.
         day: the day of the words, as 2026-05-01, if they name a time relative to it ("today", "last night").
     """
 
@@ -144,12 +146,12 @@ class Evidence:
 
     @property
     def message(self) -> MessageKey:
-        """The message that the words stand in."""
+        """The message that contains the words."""
         return (self.conversation_id, self.message_id)
 
     @property
     def before(self) -> str | None:
-        """The words before these that give them their meaning; None if they stand for themselves."""
+        """The earlier words that give these their meaning; None if these stand alone."""
         return self.corrects if self.answers is None else self.answers
 
 
@@ -208,20 +210,20 @@ class FactDetails:
     """Details of a fact besides its value.
 
     Attributes:
-        importance: from 0 to 1; weighs in recall.
+        importance: from 0 to 1; raises the score in recall.
         categories: labels given by the caller.
         topics: topics found by a detector.
-        source: where the fact came from; a filter, not a lock.
-        owner: the only viewer who may see it; None for public.
+        source: name of the source of the fact; a filter, not a lock.
+        owner: the only viewer who may see the fact; None for public facts.
         metadata: any other data, as JSON.
-        evidence: the words it comes from.
+        evidence: the words that the fact comes from.
         origin: the source of those words.
-        expires_at: time from which it is neither loaded nor recalled, in UTC.
-        flags: reasons for suspicion: it reads like an instruction, or hides characters.
-        doubt: why it was quarantined although its origin is trusted, in plain words; None for no such reason.
-        labels: labels of this revision, such as the run that made it; the next revision does not inherit them.
+        expires_at: time from which the fact is neither loaded nor recalled, in UTC.
+        flags: reasons for suspicion, such as an instruction or hidden characters in the text.
+        doubt: reason for the quarantine of a fact of trusted origin, in plain words; None if there is none.
+        labels: labels of this revision, such as its run; the next revision does not inherit them.
         revision_expires_at: time from which this revision is erased once it is superseded, in UTC; by
-            `TtlPolicy.revisions` if None. The next revision does not inherit it.
+            `TtlPolicy.revisions` if None. The next revision does not inherit this time.
 
     Raises:
         InvalidDataError: a number is out of range, a name is not legal, or the metadata is not JSON.
@@ -243,14 +245,14 @@ class FactDetails:
 
     @property
     def believed(self) -> bool:
-        """Whether it counts without approval: the user's words do, and the assistant's unless they are flagged."""
+        """Whether the fact counts without approval: the user's words do, and the assistant's unless flagged."""
         return self.origin.trusted and (not self.flags or self.origin is Origin.USER)
 
     @property
     def unreviewed(self) -> bool:
-        """Whether this is flagged text of an origin other than the user, kept as given by a key-value store.
+        """Whether this is flagged text of an origin other than the user, kept unchanged by a key-value store.
 
-        The store returns it, and no prompt shows it until the user takes it over with
+        The store returns the text, but no prompt shows it until the user takes it over with
         ``update(id, origin=Origin.USER)``.
         """
         return UNREVIEWED in self.flags and self.origin is not Origin.USER
@@ -264,8 +266,8 @@ class MetadataMerge(enum.Enum):
         OVERWRITE: replace the old metadata.
         REQUIRE_EXACT_MATCH: update only a record with exactly this metadata.
 
-    The names are those of Google's Memory Bank. It documents two defaults: MERGE for generating memories and
-    OVERWRITE for ingesting events. Here it is always MERGE, so that an update never drops metadata it does not know.
+    The names come from Google's Memory Bank, which documents two defaults: MERGE for generating memories and OVERWRITE
+    for ingesting events. Here the default is always MERGE, so an update never drops unknown metadata.
     """
 
     MERGE = "merge"

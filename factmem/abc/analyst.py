@@ -32,7 +32,7 @@ class Analysis:
     """Analysis of a text. Fields that were not requested, or are unknown, are None or empty.
 
     Attributes:
-        scope: Path of the proposed scope; the caller validates it.
+        scope: Path of the proposed scope, to be validated by the caller.
         categories: Labels.
         importance: From 0 to 1.
         entities: People, places and things named in the text.

@@ -1,6 +1,6 @@
 """Capabilities of providers beyond the four verbs, each a small protocol.
 
-The engine checks ``isinstance(provider, KeepsLog)`` and so on, uses the capabilities found, and raises
+The engine checks ``isinstance(provider, KeepsLog)`` and so on, uses the capabilities that it finds, and raises
 `CapabilityError` for a request that the provider cannot represent.
 """
 
@@ -57,10 +57,10 @@ class Append:
 
     Attributes:
         assertion: The assertion.
-        vector: Its embedding, float32 of the store's dimension, or None if it has none yet.
-        outline: Recall's outline of it, for a provider that `KeepsOutlines`; other providers ignore it.
-        follows: The sequence number of the assertion at the same place that it updates. It must exist when this
-            is written, so that an erased fact is not written again. None without such a condition.
+        vector: Its embedding, float32 of the store's dimension; None if not computed yet.
+        outline: Recall's outline of the assertion, for a provider that `KeepsOutlines`; other providers ignore it.
+        follows: The sequence number of the updated assertion at the same place. That assertion must exist at the time
+            of the write, so an erased fact is not written again. None for no such condition.
     """
 
     assertion: Assertion
@@ -121,7 +121,7 @@ class Receipt:
     Attributes:
         recorded: The assertion as recorded in the store.
         new: False if the same assertion was recorded before, and nothing was written.
-        joins: Whether it is new, and joins a record that was there before.
+        joins: Whether the assertion is new, and joins an existing record.
     """
 
     recorded: Recorded
@@ -135,8 +135,8 @@ class EraseReceipt:
 
     Attributes:
         erased: The number of assertions that were erased.
-        pending: True if bytes may be left in a file, because another process holds it (an open WAL) or the disk has no
-            room for a copy; erase again, with no ids if need be, to finish.
+        pending: True if bytes may be left in a file, because another process holds the file (an open WAL) or the disk
+            has no room for a copy. To finish, erase again, if need be without ids.
     """
 
     erased: int
@@ -161,22 +161,22 @@ class EmbedderIdentity:
 
 @runtime_checkable
 class KeepsLog(Protocol):
-    """Keeps the log of each tenant: everything said, with its history, vectors and counts of recalls.
+    """Keeps the log of each tenant: all assertions, with their history, vectors and counts of recalls.
 
-    Assertions are kept with their owners, evidence, origins and states. Whatever was written, by any process, can be
-    read from any sequence number on. One embedder at a time makes the vectors. Counts of recalls make no revision and
-    no log entry, and do not change `version`.
+    Assertions are kept with their owners, evidence, origins and states. The entries of all processes can be read from
+    any sequence number on. One embedder at a time makes the vectors. Counts of recalls make no revision and no log
+    entry, and do not change `version`.
 
-    A tenant whose log is being taken from another store is an *unfinished copy*, from `begin_copy` to `end_copy`, in
-    every process and after a kill. A `Memory` refuses to open an unfinished copy. The verbs do not look at the mark;
-    who writes with them meanwhile makes `put_log_part` fail.
+    A tenant whose log is being copied from another store is an *unfinished copy*, from `begin_copy` to `end_copy`, in
+    every process and after a kill. A `Memory` refuses to open an unfinished copy. The verbs ignore this mark; a write
+    with them meanwhile makes `put_log_part` fail.
     """
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Append in one transaction, all or nothing.
 
-        The store assigns ids, sequence numbers and the time of recording inside the transaction. Each tenant has a
-        sequence of its own, so that no number tells of another tenant's writes.
+        The store assigns ids, sequence numbers and the time of recording inside the transaction. Each tenant has its
+        own sequence, so numbers reveal nothing about another tenant's writes.
 
         Returns:
             A receipt for each assertion, in order; changes of state have none.
@@ -207,7 +207,7 @@ class KeepsLog(Protocol):
     async def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant, cheaply; 0 before its first write.
 
-        Every write of the tenant's, by any process, increases it, and no other write does.
+        Every write of this tenant, by any process, increases the number, and no other write does.
         """
         ...
 
@@ -234,7 +234,7 @@ class KeepsLog(Protocol):
     async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors of a tenant's assertions, by sequence number; unknown numbers are ignored.
 
-        They are scaled to length 1; one that has it, but for rounding, stays as it is. See
+        Vectors are scaled to length 1; a vector of that length, except for rounding, stays unchanged. See
         `factmem.vectors.storable_vector`.
 
         Raises:
@@ -258,7 +258,7 @@ class KeepsLog(Protocol):
             accesses: Counts to add, by record id.
 
         Raises:
-            StoreUnavailableError: It could not be written.
+            StoreUnavailableError: The counts could not be written.
         """
         ...
 
@@ -289,18 +289,18 @@ class KeepsLog(Protocol):
         ...
 
     async def tenants(self) -> Sequence[str | None]:
-        """Return the tenants with a log, or with a copy that has begun; the default tenant, None, first."""
+        """Return the tenants with a log or an unfinished copy; the default tenant, None, first."""
         ...
 
     async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
         """Return the log of a tenant after a sequence number, in one state of the store.
 
-        Reading part after part, a store uses memory for a part, not for the log.
+        A store uses memory for one part at a time, not for the whole log.
 
         Args:
             tenant: The tenant.
             since: The sequence number to start after.
-            limit: Maximum number of entries. If no more than that follow, ``until`` is the version of the tenant.
+            limit: Maximum number of entries. If no more entries follow, ``until`` is the version of the tenant.
 
         Raises:
             CorruptStoreError: The part is damaged. Reading from 0, a store also looks for lost entries, as far as it
@@ -319,11 +319,11 @@ class KeepsLog(Protocol):
     async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
         """Append a part to an unfinished copy, all or nothing: ids, numbers, times and vectors stay as they are.
 
-        A tombstone also erases the assertion that it names, with all that `KeepsLog.erase` erases, if an earlier part
-        brought it. Afterwards ``until`` is the number up to which the copy is complete.
+        A tombstone also erases its assertion from an earlier part, with everything that `KeepsLog.erase` erases.
+        Afterwards ``until`` is the number up to which the copy is complete.
 
-        A store that cannot write several files at once may be left between two parts by a kill; the same part put
-        again completes it.
+        After a kill, a store that cannot write several files at once may hold an incomplete part; put the same part
+        again to complete it.
 
         Raises:
             StateConflictError: The copy is not complete up to ``since``, was not begun, or something else wrote to the
@@ -339,10 +339,10 @@ class KeepsLog(Protocol):
         ...
 
     async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
-        """Read everything, and return what is wrong, what is to be done and what waits, for every tenant.
+        """Read everything, and return the faults, the next steps and the waiting work of every tenant.
 
-        Formats, checksums and seals, references, vectors, pending erasures and the modes of files are checked. A sound
-        store has no finding but notes. Other processes may write meanwhile.
+        Formats, checksums and seals, references, vectors, pending erasures and the modes of files are checked. The
+        findings for a sound store are notes only. Other processes may write meanwhile.
 
         Args:
             progress: Called with the number of parts checked and the total, in any thread.
@@ -357,7 +357,7 @@ class KeepsLog(Protocol):
 
 @runtime_checkable
 class ScansVectors(Protocol):
-    """Computes with vectors in the store, for a recall that does not hold them in memory.
+    """Computes with vectors in the store, for a recall without vectors in memory.
 
     These methods block; they are for worker threads only.
     """
@@ -390,16 +390,16 @@ class UpgradesFormat(Protocol):
         ...
 
     async def upgrade(self, *, create: bool = False, progress: Progress | None = None) -> None:
-        """Bring the store to the newest format, all or nothing, and remove what the older one leaves.
+        """Bring the store to the newest format, all or nothing, and remove the remains of the older format.
 
         Writers wait meanwhile. A store of the newest format stays as it is.
 
         Args:
-            create: Whether to make an empty store where there is none, as the first write does.
+            create: Whether to create an empty store if there is none, like the first write.
             progress: Called with the number of finished steps and the total, in any thread.
 
         Raises:
-            StoreUnavailableError: It could not be written, or others held it for too long; the store is as it was.
+            StoreUnavailableError: The store could not be written, or others held it for too long; it is unchanged.
         """
         ...
 
@@ -411,7 +411,7 @@ class StoreLocation:
     Attributes:
         kind: Name of the provider in addresses, such as ``sqlite-vec``.
         path: Path of the store, a file or a folder.
-        suffixes: Suffixes of the files that may lie beside it; the empty one is the store itself.
+        suffixes: Suffixes of the files that may lie beside the store; the empty suffix is the store itself.
     """
 
     kind: str
@@ -419,12 +419,12 @@ class StoreLocation:
     suffixes: tuple[str, ...] = ("",)
 
     def beside(self, path: Path) -> dict[str, Path]:
-        """Return what exists of the files of such a store at any path, by suffix."""
+        """Return the existing files of such a store at any path, by suffix."""
         paths = {suffix: path.with_name(path.name + suffix) for suffix in self.suffixes}
         return {suffix: path for suffix, path in paths.items() if os.path.lexists(path)}
 
     def is_vacant(self) -> bool:
-        """Return whether nothing lies there, but an empty folder at most."""
+        """Return whether the path is free, or an empty folder."""
         return all(path.is_dir() and not any(path.iterdir()) for path in self.beside(self.path).values())
 
 
@@ -439,7 +439,7 @@ class KeepsFiles(KeepsLog, Protocol):
     async def files(self) -> Sequence[Path]:
         """Return the existing files that hold anything of the store, to search them for erased bytes.
 
-        They include indexes and journals, and what an interrupted write may have left. No file is created.
+        The files include indexes, journals and the remains of an interrupted write. No file is created.
         """
         ...
 
@@ -453,7 +453,7 @@ class KeepsFiles(KeepsLog, Protocol):
         ...
 
     async def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
-        """Copy the store, as it is at one moment, to a path where nothing lies yet; its folder exists.
+        """Copy the store, as it is at one moment, to a free path in an existing folder.
 
         Others may use the store meanwhile. An encrypted store stays encrypted, and the copy opens with the same key.
 
@@ -462,13 +462,13 @@ class KeepsFiles(KeepsLog, Protocol):
             progress: Called with the number of finished parts and the total, in any thread.
 
         Raises:
-            StoreUnavailableError: There is no store, or the copy cannot be written; a part of it may be left.
+            StoreUnavailableError: There is no store, or the copy cannot be written; a partial copy may be left.
             CorruptStoreError: The store is damaged.
         """
         ...
 
     async def check_unused(self) -> None:
-        """Raise if anybody else has the store open, as far as that can be known; a damaged store counts as unused.
+        """Raise if another user of the store can be detected; a damaged store counts as unused.
 
         Raises:
             StoreUnavailableError: Somebody else uses it.
@@ -486,9 +486,9 @@ class LogPart:
 
     Attributes:
         since: The sequence number that the part begins after.
-        until: The sequence number up to which it is complete; ``since`` if there is nothing more.
+        until: The sequence number up to which the part is complete; ``since`` if no entries follow.
         entries: The entries after ``since``, up to ``until``, in order.
-        vectors: Vectors of length 1 of its assertions, by sequence number, as far as there are any.
+        vectors: Existing vectors of its assertions, of length 1, by sequence number.
     """
 
     since: int

@@ -20,7 +20,7 @@ class Action(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """A known record as shown to a consolidator. It has no id: a verdict names it by its number.
+    """A known record as shown to a consolidator. A verdict names it by its number, not by an id.
 
     Attributes:
         text: Text of the record.
@@ -38,7 +38,7 @@ class Novelty:
     Attributes:
         text: Text of the statement; of a removal, the text to forget.
         said_at: Time when it was said, in UTC.
-        removal: Whether it asks to forget something instead of stating something.
+        removal: Whether the statement asks to forget something.
         known: Similar records; a verdict names them by their position, from 0.
     """
 
@@ -68,11 +68,10 @@ class Verdicts:
     """Verdicts about one new statement.
 
     Attributes:
-        insert: Insert the statement as a record of its own. False requires a record that covers it afterwards: one that
-            is updated, or one that is kept explicitly; otherwise the statement is inserted all the same. Ignored for a
-            removal.
-        known: Verdicts by number of the known record; records that are not named are kept. For a removal, delete the
-            records that it means, and update those of which it means a part.
+        insert: Insert the statement as a new record. False requires an updated or explicitly kept record that covers
+            the statement; otherwise it is inserted all the same. Ignored for a removal.
+        known: Verdicts by number of the known record; other records are kept. For a removal, delete the records to
+            forget, and update those of which only a part is to be forgotten.
     """
 
     insert: bool = True
@@ -86,8 +85,8 @@ class Consolidator(Protocol):
     async def decide(self, novelty: Novelty) -> Verdicts:
         """Return the verdicts about a statement; may be called concurrently.
 
-        The caller ignores verdicts on records that were not shown, and actions that partitions, origins or a policy
-        do not allow: see `factmem.consolidation.planning.plan`.
+        The caller ignores verdicts on unknown records, and actions that partitions, origins or a policy forbid: see
+        `factmem.consolidation.planning.plan`.
 
         Raises:
             ModelError: The model failed.

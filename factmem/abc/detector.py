@@ -20,8 +20,8 @@ from factmem.validators import count, instance_of, listed, one_or_more
 MEMORY_ROLE: Final = "memory"
 """Role of text that factmem itself put into a prompt.
 
-It is a typed marker, not a magic sentence: code that converts a host's messages to a `Conversation` gives this role to
-recalled text, and no detector takes facts from it.
+The role is a typed marker, not a magic sentence: code that converts a host's messages to a `Conversation` gives this
+role to recalled text, and no detector takes facts from such text.
 """
 
 _INSTRUCTIONS: Final = frozenset({"system", "developer"})
@@ -52,12 +52,12 @@ class Message:
         name: Name of the speaker, if known.
         id: Id, unique in its conversation.
         timestamp: Time when it was said, in UTC, if known.
-        treatment: Treatment of the message; None for that of its origin (see `factmem.detection.OriginPolicy`).
-            Without a model, a message of CONTEXT is not kept.
-        media: Attached images, sound, videos and files. What is in them is read, if it can be, and kept as messages of
-            the role ``document``; the others are counted as `DropReason.NOT_TEXT`.
-        not_text: Number of attached parts without text that are not at hand. They are counted in the same way.
-        medium: Part of a medium that the text was read from; None for words said.
+        treatment: Treatment of the message; None for the treatment of its origin (see
+            `factmem.detection.OriginPolicy`). Without a model, a message of CONTEXT is not kept.
+        media: Attached images, sound, videos and files. Readable content is kept as messages of the role ``document``;
+            other media are counted as `DropReason.NOT_TEXT`.
+        not_text: Number of attached parts without text whose bytes are missing, counted in the same way.
+        medium: Part of a medium from which the text was read; None for spoken or written words.
 
     Raises:
         InvalidDataError: A text is not a string, the time has no zone, the treatment or a medium is of another type, or
@@ -91,7 +91,7 @@ class Message:
 
     @property
     def detectable(self) -> bool:
-        """Whether a detector may take facts from it: not from instructions, and not from recalled text."""
+        """Whether a detector may take facts from the message: not from instructions or recalled text."""
         return self.role not in _INSTRUCTIONS and self.role != MEMORY_ROLE
 
 
@@ -105,8 +105,8 @@ class Conversation:
 
     Attributes:
         messages: Messages.
-        id: Id of the conversation (session); the same id is the same conversation.
-        started_at: Time when it began, in UTC; used for messages without a time.
+        id: Id of the conversation (session); messages with the same id belong to one conversation.
+        started_at: Start of the conversation, in UTC; used for messages without a time.
     """
 
     messages: tuple[Message, ...] = attrs.field(converter=_messages)
@@ -125,7 +125,7 @@ def _facts(facts: Iterable[Fact[Any]]) -> tuple[Fact[Any], ...]:
 
 @attrs.frozen(kw_only=True)
 class DetectionExample:
-    """A conversation with what it yields; a negative example if that is nothing.
+    """A conversation with the expected findings; a negative example if there are none.
 
     Attributes:
         conversation: Conversation.
@@ -160,14 +160,14 @@ def _examples(examples: Iterable[DetectionExample]) -> tuple[DetectionExample, .
 
 @attrs.frozen(kw_only=True)
 class DetectionRequest:
-    """A request to detect facts. Without topics or concepts, a detector chooses by itself.
+    """A request to detect facts. Without topics or concepts, a detector looks for any facts.
 
-    It is passed with each call. (Google's Memory Bank keeps such settings beside the bank and picks them by the
-    ``scope_keys`` of a memory; its guide requires exactly the scope's keys, its SDK a subset of them. Nothing is picked
-    implicitly here, so neither rule is needed.)
+    Pass a request with each call. (Google's Memory Bank keeps such settings beside the bank and selects them by the
+    ``scope_keys`` of a memory; its guide requires exactly the scope's keys, its SDK a subset of them. Here, nothing is
+    selected implicitly.)
 
     Attributes:
-        subjects: Subjects that facts may be about, one or several; the first one is the default.
+        subjects: Subjects that facts may be about, one or several; the first is the default.
         concepts: Concepts to look for, one or several.
         open: Look for other facts about the subjects as well.
         in_use: Concepts in use at the place, the likeliest first; an open search reuses them, with their types, instead
@@ -188,7 +188,7 @@ class DetectionRequest:
 
     def __attrs_post_init__(self) -> None:
         if not self.subjects:
-            raise InvalidDataError("say whom the facts may be about", path="$.subjects")
+            raise InvalidDataError("name the possible subjects of the facts, or leave subjects out", path="$.subjects")
         for what, names in (
             ("concepts", [concept.keyword for concept in self.concepts]),
             ("topics", [topic.label for topic in self.topics]),
@@ -204,7 +204,7 @@ class DetectionRequest:
 
     @property
     def aims(self) -> frozenset[str]:
-        """Names of all that is looked for and of the subjects, for comparison."""
+        """Names of the concepts, topics and subjects, for comparison."""
         named = (
             ("subject", (str(subject) for subject in self.subjects)),
             ("concept", (concept.keyword for concept in self.concepts)),
@@ -241,9 +241,9 @@ class Doubt:
     """Reason for not believing a candidate at once.
 
     Attributes:
-        reason: Reason in plain words, such as "said in a list". It becomes a flag of the fact, and holds no value.
-        askable: Whether a verifier may lift the doubt. A name, a number or a date that stands neither in the message
-            nor in the one that it answers is never asked.
+        reason: Reason in plain words, such as "said in a list", without any value; becomes a flag of the fact.
+        askable: Whether a verifier may remove the doubt. A name, number or date that is neither in the message nor in
+            the message before it is never verified.
     """
 
     reason: str
@@ -259,14 +259,14 @@ class Candidate:
         details: Evidence, origin, importance and so on.
         subject: Subject of the fact; None for the subject of the call.
         removed: Whether the fact removes its values. For a statement, the text is the request to forget.
-        ended: Whether the values were true and are no longer, from the fact's timestamp on. Unlike those of a removed
-            fact, their words stay.
-        cleared: Concept whose values ended, or are to be forgotten, if any. The fact holds the words that say so: a
-            statement of them means every value, a fact of the concept's keyword those whose fields the words are.
-        quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
-            detector is configured otherwise.
+        ended: Whether the values were true, but are no longer from the fact's timestamp on. Unlike with a removed fact,
+            the words stay.
+        cleared: Concept whose values ended, or are to be forgotten, if any. The fact holds the words for it: a
+            statement means every value, a fact with the concept's keyword the values with these words in a field.
+        quarantined: Whether the fact is quarantined until accepted. Facts of an untrusted origin are quarantined,
+            unless the detector is configured otherwise.
         doubt: Reason for not believing the fact at once, although its origin is trusted; None if it is plainly said.
-            The fact is quarantined with the reason, unless a verifier lifts the doubt.
+            The fact is quarantined with the reason, unless a verifier removes the doubt.
     """
 
     fact: Fact[Any]
@@ -306,8 +306,8 @@ class Detector(Protocol):
         """Return the facts found, each with evidence that quotes a message; the result may be empty.
 
         Quotes and their offsets refer to the message's text after redaction. Messages that are not `Message.detectable`
-        yield nothing. Messages without any time take the caller's clock. The timestamp of a fact is when its words were
-        said; a value that was said several times is returned several times.
+        yield nothing. Messages without a time get the time of the caller's clock. The timestamp of a fact is the time
+        of its words; a value said several times is returned several times.
 
         Raises:
             ModelError: A model was asked and failed; facts found otherwise are not returned.

@@ -44,8 +44,8 @@ class Embedder(Protocol):
 class EmbedsQueries(Embedder, Protocol):
     """Embeds queries differently from documents; the two are compared by cosine similarity.
 
-    A store keeps vectors of documents only. If documents get a prefix or a mark of their own, it is part of the
-    identity's name, so that a store of vectors without it is not mixed with them.
+    A store keeps vectors of documents only. If documents get a prefix or another mark, the identity's name includes the
+    mark, so vectors with and without it are never mixed in one store.
     """
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -59,9 +59,9 @@ class EmbedsQueries(Embedder, Protocol):
 
 @runtime_checkable
 class KnowsTexts(Embedder, Protocol):
-    """Knows which texts it was made for, such as those in English; the others are all alike to it.
+    """Distinguishes texts that its model was made for, such as those in English, from others.
 
-    Recall ranks by the meaning of every question, but takes no confidence from that of one that is not known.
+    Recall ranks by the meaning of every question, but the meaning of an unknown question adds no confidence.
     """
 
     async def knows(self, text: str) -> bool:

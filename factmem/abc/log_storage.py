@@ -65,9 +65,9 @@ class LogStorage(Protocol):
     """Append, scan and replace of framed logs. Synchronous: it is called from worker threads only.
 
     A frame is whole or absent. Readers ignore the rest of an append that a kill or a power cut interrupted at the end
-    of a log, and the next append removes it. Damage anywhere else raises `CorruptStoreError`, and the log is not
-    written while it lasts. A storage may hide appended frames until `seal`, so that several logs change at once. A
-    ciphering storage binds its frames to the name of the log. A payload holds no line feed and no NUL.
+    of a log, and the next append removes it. Damage anywhere else raises `CorruptStoreError`, and a damaged log is not
+    written. A storage may hide appended frames until `seal`, so that several logs change at once. A ciphering storage
+    binds its frames to the name of the log. A payload holds no line feed and no NUL.
 
     Several processes may use one storage: writers hold `lock`, readers need not. Every method but `close` raises
     `StoreUnavailableError` when the I/O fails. After a failed flush the contents of the disk are unknown, and the
@@ -90,7 +90,7 @@ class LogStorage(Protocol):
         return False
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the storage against every other writer, of any process; create it if necessary.
+        """Lock the storage against every other writer, of any process; create it if necessary.
 
         Args:
             timeout: The longest wait for other writers, in seconds.
@@ -126,11 +126,11 @@ class LogStorage(Protocol):
         ...
 
     def settle(self, log: LogName, upto: Position) -> None:
-        """Make the frames up to a position durable, in case their writer died before it could. Needs `lock`."""
+        """Make the frames up to a position durable, in case their writer died before that. Needs `lock`."""
         ...
 
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
-        """Return the whole frames behind a position; nothing if there is no such log.
+        """Return the whole frames after a position; an empty scan if there is no such log.
 
         Args:
             log: The log.
@@ -170,7 +170,7 @@ class LogStorage(Protocol):
         ...
 
     def check(self, progress: Progress) -> Sequence[Finding]:
-        """Read every file without changing it, and return what is wrong with each.
+        """Read every file without changing it, and return the faults of each.
 
         Args:
             progress: Called with the number of files read and the total.
@@ -190,5 +190,5 @@ class LogStorage(Protocol):
         ...
 
     def close(self) -> None:
-        """Release every resource; repeating is harmless."""
+        """Release every resource; repeated calls are harmless."""
         ...

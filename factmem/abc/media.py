@@ -17,7 +17,7 @@ class Passage:
 
     Attributes:
         text: The text.
-        part: Where it stands.
+        part: Place of the text.
     """
 
     text: str = attrs.field(validator=instance_of(str), repr=False)
@@ -28,7 +28,7 @@ class Passage:
 class MediaReader(Protocol):
     """Describes images, transcribes sound, and reads files.
 
-    What it returns is data from outside: nobody in the conversation said it.
+    The returned text is data from outside: nobody in the conversation said it.
     """
 
     def takes(self, mime: str) -> bool:
@@ -36,11 +36,11 @@ class MediaReader(Protocol):
         ...
 
     async def read_medium(self, data: bytes, part: MediumPart) -> Sequence[Passage]:
-        """Return the text of a medium in its order, in passages with their places; none if it holds no text.
+        """Return the text of a medium in order, in passages with their places; no passages if there is no text.
 
         Args:
-            data: The bytes, whose type is checked.
-            part: The whole medium: its hash and MIME type. Passages complete it by their place.
+            data: The bytes, of a checked type.
+            part: The whole medium: its hash and MIME type. Each passage adds its place.
 
         Raises:
             CapabilityError: The model takes no media of this type.

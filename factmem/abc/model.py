@@ -54,7 +54,7 @@ class LanguageModel(Protocol):
 
         Raises:
             ModelUnavailableError: The model could not be reached, is overloaded, out of quota or too slow.
-            ModelRefusedError: It refused, or its answer was filtered.
-            ModelAnswerError: Its answer is invalid, or was cut off.
+            ModelRefusedError: The model refused, or its answer was filtered.
+            ModelAnswerError: The answer is invalid or truncated.
         """
         ...

@@ -84,18 +84,18 @@ class Effect(enum.StrEnum):
     """Effect of a commit on one assertion.
 
     Attributes:
-        LEARNT: It is new, and counts.
-        REMOVED: It is new, and removes a value.
-        QUARANTINED: It is new, and waits in quarantine.
-        WAITING: It is new: words that wait for a model.
-        READ: Words that a model has read.
-        FAILED: Words that a model could not read, which are a dead letter now.
-        RETRIED: A dead letter that waits for a model again.
-        DISMISSED: A dead letter that nobody will read again.
-        ACCEPTED: It was accepted from quarantine.
-        REJECTED: It was refused from quarantine.
-        RETRACTED: It does not count any more.
-        RESTORED: It counts again.
+        LEARNT: The assertion is new, and counts.
+        REMOVED: The assertion is new, and removes a value.
+        QUARANTINED: The assertion is new, and waits in quarantine.
+        WAITING: The assertion holds new words that wait for a model.
+        READ: A model has read the words.
+        FAILED: A model could not read the words, which are now a dead letter.
+        RETRIED: A dead letter waits for a model again.
+        DISMISSED: A dead letter will not be read again.
+        ACCEPTED: The assertion was accepted from quarantine.
+        REJECTED: The assertion was rejected in quarantine.
+        RETRACTED: The assertion no longer counts.
+        RESTORED: The assertion counts again.
     """
 
     LEARNT = "learnt"
@@ -171,7 +171,7 @@ class OperationCompleted(_Ended):
     """An operation has ended well.
 
     Attributes:
-        records_out: The number of records, changes or vectors that it returned, where it is known.
+        records_out: The number of returned records, changes or vectors, if known.
         effects: The numbers of assertions that a COMMIT changed, by effect; empty for other operations.
         dropped: The numbers of findings that a READ dropped, by reason; empty for other operations.
         result: The result; None where the arguments are.
@@ -205,15 +205,15 @@ the `Change` that an operation returns, by a memory's ``on_event`` for words tha
 
 @runtime_checkable
 class MemoryObserver(Protocol):
-    """A function of one argument that is called with every event of the memories that it is passed to."""
+    """A function of one argument that is called with every event of its memories."""
 
     def __call__(self, event: OperationEvent, /) -> None:
-        """Handle an event. It must be quick: it runs in the operation's task, which waits for it.
+        """Handle an event quickly: the operation's task waits for this call.
 
         The context variables are those of the operation. The start of an operation comes first, then its inner
-        operations, then its end. Words that are read in the background follow the end of the operation that submitted
-        them, and name it as their parent. Calls may come from several event loops, each in a thread of its own.
+        operations, then its end. Background reading of words follows the end of the operation that submitted them, and
+        names that operation as its parent. Calls may come from several event loops, each in a thread of its own.
 
-        An error that it raises is logged once by the name of its type, and does not reach the operation.
+        An error of an observer is logged once by the name of its type, and does not reach the operation.
         """
         ...

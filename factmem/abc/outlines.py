@@ -20,7 +20,7 @@ class Outline:
     """Bytes that recall stores with one assertion. Providers never interpret them.
 
     Attributes:
-        shared: The part that is the same for many assertions; a provider should store each only once.
+        shared: The part shared by many assertions; a provider should store each such part once.
         own: The part of this assertion alone.
         version: The version of recall's format; a store holds outlines of one version.
     """
@@ -40,13 +40,13 @@ class Outlined:
         seqs: The sequence numbers of the assertions.
         ids: The numbers of their ids; see `number_of_id`.
         records: The numbers of their records' ids.
-        recorded_at: When they were recorded, in microseconds since 1970.
+        recorded_at: The times of recording, in microseconds since 1970.
         shared: See `Outline`.
         own: See `Outline`.
-        missing: The sequence numbers of assertions that have no outline yet, which are in none of the above.
+        missing: The sequence numbers of assertions without an outline, which are not in the sequences above.
         rest: Changes of state and tombstones, in order.
         until: The sequence number up to which this is complete.
-        ahead: The number of outlines that follow, if this begins the log; a store that does not know it says 0.
+        ahead: The number of outlines that follow, if this begins the log; 0 if the store does not know the number.
     """
 
     seqs: Sequence[int]
@@ -65,12 +65,12 @@ class Outlined:
 class KeepsOutlines(Protocol):
     """Keeps outlines beside assertions.
 
-    The methods that are not ``async`` block; they are for worker threads, and `newest` is for the event loop as well
-    where the store is not far.
+    The methods that are not ``async`` block, and are for worker threads. If the store is not far, `newest` may also be
+    called in the event loop.
 
     Attributes:
-        far: Whether each call takes a round trip over a network. Recall then reads at once all that its results may
-            need.
+        far: Whether each call takes a round trip over a network. Recall then reads everything that its results may need
+            at once.
     """
 
     far: bool
@@ -99,10 +99,10 @@ class KeepsOutlines(Protocol):
         ...
 
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
-        """Return assertions of a tenant by sequence number, and what `newest` returns, of one state of the store.
+        """Return assertions of a tenant by sequence number, with the result of `newest`, in one state of the store.
 
-        An assertion that does not exist (any more) is None. Recall ranks what it holds and reads the results; if the
-        same answer says that the store has anything newer, it begins again.
+        A missing or erased assertion is None. Recall ranks its index and reads the results; if this answer shows that
+        the store has newer entries, recall begins again.
         """
         ...
 
@@ -112,5 +112,5 @@ class KeepsOutlines(Protocol):
 
 
 def number_of_id(id: str) -> int:
-    """Return the 64-bit number that stands for an id in arrays."""
+    """Return the 64-bit number of an id, for arrays."""
     return int.from_bytes(hashlib.blake2b(id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

@@ -15,16 +15,15 @@ from factmem.subjects import MemorySubject
 class AgentMemoryProvider(abc.ABC):
     """An async store of facts.
 
-    A subclass implements these four verbs; the engine then saves, loads and recalls over the subjects
-    and scopes that a `Memory` was opened with. Further capabilities are the protocols of
-    `factmem.abc.capabilities`.
+    A subclass implements these four verbs; the engine then saves, loads and recalls over the subjects and scopes of a
+    `Memory`. Further capabilities are the protocols of `factmem.abc.capabilities`.
 
     The verbs apply to exactly one place, never a child scope or another individual of the subject. They return
     current, public and active facts. Every provider guarantees:
 
     - *durable*: a save that returned survives a kill or a power cut (a store in memory excepted);
-    - *newest wins*: the value of a SINGLE concept is the one with the newest timestamp, in any order of saving, and
-      the last one saved if a clock that stepped back gave the time (`ClockTime`; see `factmem.providers.SteadyClock`);
+    - *newest wins*: a SINGLE concept has the value with the newest timestamp, in any order of saving; if a clock that
+      stepped back gave the time, the value saved last (`ClockTime`; see `factmem.providers.SteadyClock`);
     - *a set*: the values of a MULTIPLE concept are the union of all values saved, in the order first said;
     - *idempotent*: the same fact, with its timestamp, saved again changes nothing;
     - *atomic*: a save that failed or was cancelled wrote all of its fact or nothing of it;
@@ -44,7 +43,7 @@ class AgentMemoryProvider(abc.ABC):
         Raises:
             ConceptConflictError: The place holds another fact type, or a value type that cannot be
                 read as this one, under the same keyword.
-            StoreUnavailableError: It could not be written; nothing of it was.
+            StoreUnavailableError: The fact could not be written; nothing was written.
             CorruptStoreError: The store is damaged; nothing was written.
             ProviderClosedError: The provider was closed.
         """
@@ -76,8 +75,8 @@ class AgentMemoryProvider(abc.ABC):
     ) -> Sequence[Fact[Any]]:
         """Return the facts of a place whose concept's description or keyword contains a text.
 
-        Both sides are compared case-folded and in Unicode's compatibility form. This looks up names; use recall to
-        rank by meaning.
+        Both texts are compared case-folded and in Unicode's compatibility form. This looks up names; to rank by
+        meaning, use recall.
 
         Raises:
             InvalidDataError: The text is empty.
@@ -86,7 +85,7 @@ class AgentMemoryProvider(abc.ABC):
         """
 
     async def aclose(self) -> None:  # noqa: B027
-        """Close the store; everything acknowledged stays. Repeating is harmless."""
+        """Close the store; acknowledged saves stay. Repeated calls are harmless."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Contract of question analysts: analyse a question, and find gaps in what is known."""
+"""Contract of question analysts: analyse a question, and find gaps in the known facts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SubQuestion:
 
     Attributes:
         text: Question, understandable by itself.
-        keyword: Keyword of the concept that answers it, if one of those in use does.
+        keyword: Keyword of the concept in use that answers the question, if any.
     """
 
     text: str
@@ -53,13 +53,13 @@ class SubQuestion:
 class QuestionAnalysis:
     """Analysis of a question: hints that add to a search and hide nothing.
 
-    The caller validates them: a scope or keyword that was not offered is ignored.
+    The caller validates the hints, and ignores a scope or keyword that was not offered.
 
     Attributes:
-        questions: Simpler questions that it consists of.
-        scopes: Paths of the scopes that it is probably about.
-        since: Start of the period that it asks about, aware.
-        until: End of the period that it asks about, aware.
+        questions: Simpler questions that make up the question.
+        scopes: Paths of the scopes that the question is probably about.
+        since: Start of the requested period, aware.
+        until: End of the requested period, aware.
         complexity: Complexity of the answer.
     """
 
@@ -72,7 +72,7 @@ class QuestionAnalysis:
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """Information that an answer needs and that is not known yet.
+    """Missing information that an answer needs.
 
     Attributes:
         missing: Missing information.
@@ -85,7 +85,7 @@ class Gap:
 
 @runtime_checkable
 class QuestionAnalyst(Protocol):
-    """Analyses questions, and finds gaps in what is known."""
+    """Analyses questions, and finds gaps in the known facts."""
 
     async def analyse_question(self, question: str, request: QuestionRequest) -> QuestionAnalysis:
         """Return the analysis of a question, with one call of a model.
@@ -96,7 +96,7 @@ class QuestionAnalyst(Protocol):
         ...
 
     async def find_gaps(self, question: str, known: Sequence[Known], *, asked: Sequence[str] = ()) -> Sequence[Gap]:
-        """Return what is missing to answer a question, with one call of a model; empty if it can be answered.
+        """Return the missing information for an answer, with one call of a model; empty if nothing is missing.
 
         Args:
             question: Question to answer.

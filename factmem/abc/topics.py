@@ -16,7 +16,7 @@ class Topic:
     Attributes:
         label: Name, unique in a request; becomes the topic of the facts found.
         description: Description of the topic, for the model.
-        examples: Pairs of what a user says on Friday, 31 May 2024, and the memory that it gives, for the model.
+        examples: Pairs of a user's words on Friday, 31 May 2024, and the resulting memory, for the model.
 
     Raises:
         InvalidNameError: The label is not a legal name.
@@ -50,6 +50,6 @@ EXPLICIT_INSTRUCTIONS: Final = Topic(
 MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DETAILS, EXPLICIT_INSTRUCTIONS)
 """`PERSONAL_INFORMATION`, `PREFERENCES`, `KEY_CONVERSATION_DETAILS` and `EXPLICIT_INSTRUCTIONS`.
 
-They have descriptions and examples. The examples of `EXPLICIT_INSTRUCTIONS` stand in `factmem.detection.prompts`, for
-its answers have a form of their own.
+Each topic has a description and examples. The examples of `EXPLICIT_INSTRUCTIONS` are in `factmem.detection.prompts`,
+because its answers have another form.
 """

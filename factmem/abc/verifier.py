@@ -1,4 +1,4 @@
-"""Contract of verifiers: whether a speaker states what a detector has found in their words."""
+"""Contract of verifiers: check that a speaker states the findings of a detector."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Confirmation(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Claim:
-    """A finding as a statement, beside the words that it was found in.
+    """A finding as a statement, with the words around it.
 
-    A claim is independent of the detector's own reasons: it holds neither its quote nor what it was doubted for.
+    A claim is independent of the detector's reasons: it holds neither the quote nor the doubt.
 
     Attributes:
         passage: Words of one speaker around the finding.
-        answered: End of the message that they answer; empty if there is none.
+        answered: End of the message that the words answer; empty if there is none.
         speaker: Name or role of the speaker.
         said_at: Time when the words were said, in UTC.
         about: Name of the subject, and its description if it has one; empty if the finding names none.
         concept: Description of the concept; empty for a free statement.
-        value: Value as text; of a removal, what is to be forgotten.
+        value: Value as text; for a removal, the value to forget.
         removal: Whether the speaker is found to ask for the value to be forgotten.
         ended: Whether the speaker is found to say that the value was true and is no longer.
     """
@@ -54,8 +54,8 @@ class Verifier(Protocol):
     async def verify(self, claims: Sequence[Claim]) -> Sequence[Confirmation]:
         """Return an answer to each claim, in order; may be called concurrently.
 
-        Only findings of a trusted origin are asked about, so that no answer makes an untrusted one believed. A finding
-        that is not confirmed is dropped; one that is unclear waits in quarantine, as do all if this raises.
+        Only findings of a trusted origin are verified, so an answer never makes an untrusted finding believed. A denied
+        finding is dropped. An unclear finding waits in quarantine; if this raises, all findings wait.
 
         Raises:
             ModelError: The model failed.

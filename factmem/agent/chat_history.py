@@ -130,7 +130,7 @@ def _text(content: object) -> str:
 
 
 def said(text: str, role: str, parts: MediaParts = _TEXT_ONLY, **fields: Any) -> tuple[Message, ...]:
-    """Return a message of a text and media; none if it holds neither.
+    """Return a message of a text and media; no message if both are empty.
 
     Args:
         text: The text.
@@ -173,11 +173,11 @@ def _is_of_user(format: HistoryFormat[NativeT], native: NativeT) -> bool:
 
 
 def identified(messages: Sequence[Message], before: Sequence[str] | None = None) -> list[Message]:
-    """Return messages with ids; a missing one is made from the role, the content and its number of repetitions.
+    """Return messages with ids; a missing id is generated from the role, the content and the number of repetitions.
 
     Args:
         messages: The messages.
-        before: The keys of what the user said before them, if that is known: made ids are made anew then.
+        before: The keys of the user's earlier words, if known; generated ids are then generated again.
     """
     seen = Counter(before)
     found = []
@@ -210,13 +210,13 @@ def _digest(*parts: str | None) -> str:
 
 
 _MOST_CONVERSATIONS: Final = 100
-"""Maximum number of conversations that are kept in mind; the one that was silent for longest is dropped."""
+"""Maximum number of conversations kept in mind; the one that was silent for longest is dropped."""
 
 _MOST_OF_A_USER: Final = 8
-"""Maximum number of conversations that may be the one of a run without a session."""
+"""Maximum number of candidate conversations for a run without a session."""
 
 _MOST_CHARACTERS: Final = 1_000_000
-"""Maximum length of a conversation that is kept in mind, in characters; its oldest messages are dropped."""
+"""Maximum length of a conversation kept in mind, in characters; its oldest messages are dropped."""
 
 
 @attrs.frozen
@@ -258,17 +258,17 @@ class _Heard:
 class Hearing:
     """The latest conversations of an agent's runs in this process, by user and conversation.
 
-    Hosts pass the history to each request of a model, so that everything is heard before the model can repeat it with
-    a tool; messages that a host leaves out of a later request were heard nevertheless. Safe to use from any thread.
+    Hosts pass the history with each request of a model, so every message is heard before the model can repeat it with a
+    tool. Messages that a host drops from a later request stay heard. Safe to use from any thread.
     """
 
     _conversations: dict[tuple[str | None, str], _Heard] = attrs.field(factory=dict, init=False, repr=False)
     _changing: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
 
     def hear(self, identity: RunIdentity, history: Sequence[Message]) -> list[Message]:
-        """Keep in mind a history as it is so far; return it with ids that count what was heard before it.
+        """Keep a history in mind, and return it with ids that also count the messages heard before it.
 
-        So words that are said again differ from those that were heard, although the host has cut the latter.
+        So repeated words get a new id, even if the host has cut the earlier ones.
 
         Args:
             identity: The identity of the run.
@@ -308,7 +308,7 @@ class Hearing:
             return [message for said in conversations[-_MOST_OF_A_USER:] for message in said.values()]
 
     def left_out(self, identity: RunIdentity, history: Sequence[Message]) -> list[Message]:
-        """Return the untrusted messages of a conversation that its history does not show any more, to be compared only.
+        """Return the untrusted messages that a conversation's history no longer holds, for comparison only.
 
         Args:
             identity: The identity of the run.

@@ -62,23 +62,23 @@ class FactRetrievalCompression:
     """Compression of a long history into the facts of given concepts.
 
     These messages are kept: instructions, memory blocks, the user's first message (the task) and last message (the
-    question), those of which a finding is doubted, and function calls without a result. All others are replaced by one
-    message of the assistant behind the task, with the facts as escaped data and the number of tool results. Where there
-    are none to replace, nothing is asked and the history stays as it is.
+    question), messages with a doubtful finding, and function calls without a result. All others are replaced by one
+    message of the assistant after the task, with the facts as escaped data and the number of tool results. If there are
+    no messages to replace, no model is asked and the history stays unchanged.
 
         detector = InstructorDetector(language_model("openai/gpt-5-mini"))
         compression = FactRetrievalCompression(detector, [CITY, SEATS])
         if len(messages) > 50:
             messages = await compression.compress(messages)
 
-    Facts are those that still hold at the end: not replaced, nor asked to be forgotten. Nothing is stored. Tool results
-    and documents never become facts.
+    Only facts that still hold at the end are included, without replaced and forgotten ones. Nothing is stored. Tool
+    results and documents never become facts.
 
     Attributes:
         detector: Detector of the facts.
         concepts: Concepts to look for, or a single one.
         subjects: Possible subjects of the facts, or a single one.
-        fallback: Compression of a history without facts, or whose detection failed (default: keep the history).
+        fallback: Compression of a history without facts, or after a failed detection (default: keep the history).
 
     Raises:
         InvalidDataError: An argument has the wrong type, or there are no concepts.

@@ -48,7 +48,7 @@ class RunIdentity:
     """The user and the session of one run, and whether the run loads and saves.
 
     The user is the subject of facts (`AgentMemoryConfig.user`, narrowed to this individual) and the owner of private
-    facts. One installed agent serves any number of users, none of whom ever sees the facts of another.
+    facts. One installed agent serves any number of users, and no user ever sees the facts of another.
 
     Attributes:
         user_id: Id of the user; None if there is only one.
@@ -56,7 +56,7 @@ class RunIdentity:
             conversation is identified by its first message.
         load: Whether known facts are added to requests.
         save: Whether the conversation is saved.
-        host: The host's own object of the run, in which `AgentMemoryConfig.user_id` finds the user.
+        host: The host's own object of the run, for `AgentMemoryConfig.user_id`.
 
     Raises:
         InvalidNameError: An id is blank, too long or holds control characters.
@@ -83,7 +83,7 @@ class RunIdentity:
         )
 
     def or_else(self, other: RunIdentity) -> RunIdentity:
-        """Return this identity, with missing ids from another one; either may disable loading and saving."""
+        """Return this identity, with missing ids from another identity; both can disable loading and saving."""
         return RunIdentity(
             user_id=self.user_id if self.user_id is not None else other.user_id,
             session_id=self.session_id if self.session_id is not None else other.session_id,
@@ -149,8 +149,8 @@ class UserPolicy(enum.Enum):
 def estimated_tokens(text: str) -> int:
     """Return an estimate of a text's number of tokens: a quarter of its UTF-8 bytes, rounded up.
 
-    This is the rule of thumb of most vendors for English, and errs on the safe side for other scripts. Set
-    `Loading.count_tokens` to a tokenizer's count if the budget is tight.
+    Most vendors give this rule of thumb for English; for other scripts, the estimate is too high rather than too low.
+    If the budget is tight, set `Loading.count_tokens` to a tokenizer's count.
     """
     return -(-len(text.encode()) // 4)
 
@@ -207,20 +207,20 @@ class Loading:
         limit: Maximum number of facts.
         min_score: Minimum score for the current conversation, from 0 to 1; see `RecallMatch.score`. Standing
             instructions are exempt. The tool `recall_memory` applies the same minimum. With 0, the best facts are shown
-            for any request, also for an open one ("Plan my weekend."), which no fact answers; with 0.2 or 0.3, only
-            those that answer it.
-        instruction_share: Share of the budget for standing instructions, newest first. More of them are shown if the
+            for any request, even if no fact answers it ("Plan my weekend."); with 0.2 or 0.3, only facts that answer
+            the request.
+        instruction_share: Share of the budget for standing instructions, newest first. Further ones are shown if the
             typed facts leave room, before any statement.
         fact_share: Share of the budget for typed facts if there are also statements.
         assistant_share: Share of the budget for statements of the assistant; 0 leaves them out.
         statement_share: Share of the budget for the words of a single statement; a longer one is shortened at a word
             boundary.
-        messages: Number of the user's latest messages that form the query. Where these ask and order nothing, and have
-            no word with content, as "Hi!" and "Thanks!", a block of all concepts holds standing instructions and the
-            typed facts of the agent's concepts (of all, if it has none), and no statements.
+        messages: Number of the user's latest messages that form the query. If these messages ask and order nothing and
+            have no content word, such as "Hi!" and "Thanks!", a block of all concepts holds no statements, only
+            standing instructions and the typed facts of the agent's concepts (of all concepts, if the agent has none).
         count_tokens: Function that counts the tokens of a text.
         overtaken: Whether to render statements that a newer record overtakes, or whose fact was retracted (see
-            `RecallMatch.newer` and `RecallMatch.retracted`), rather than the newer record in their place.
+            `RecallMatch.newer` and `RecallMatch.retracted`), instead of the newer record only.
         on_failure: Treatment of errors while loading.
 
     Raises:
@@ -249,24 +249,24 @@ _TRIGGER = Trigger(overlap=6)
 @hinted
 @attrs.frozen(kw_only=True)
 class Saving:
-    """Settings of saving: what is detected in a run, and where the facts are kept.
+    """Settings of saving: the facts to look for in a run, and their scope.
 
     Attributes:
         when: Time of the submission. A submission is on disk at once, and processed in the background.
-        looking_for: Concepts or topics to look for, or anything (``open``). By default all facts about the user,
-            those of the agent's concepts first.
+        looking_for: Concepts or topics to look for, or any facts (``open``). By default all facts about the user, those
+            of the agent's concepts first.
         scope: Scope of the facts, as a scope, a kind or a path (default: the narrowest named scope of the agent).
         private: Whether facts are private to the user; requires a `RunIdentity.user_id`.
-        tool_results: Whether tool results are submitted too; their facts are quarantined.
+        tool_results: Whether tool results are also submitted; their facts are quarantined.
         trigger: Time at which a submission is processed: at once, with six earlier messages for context (the
             default), or by count, idle time or interval.
         origins: Treatment of messages by origin (default: that of the memory). By default a model detects facts in
             the user's messages, with the assistant's as context; without a model the messages of both are kept. For
             example, ``OriginPolicy(assistant=Treatment.STATEMENTS)`` keeps the assistant's messages with a model too.
-        tool_origin: Origin of what a model does with its tools: the statements saved by `save_memory`, edits of files,
-            and `forget_memory`, which takes back nothing of a higher origin. ``Origin.ASSISTANT`` keeps them as the
-            model's own statements. ``Origin.UNKNOWN`` quarantines them until a reviewer releases them. ``Origin.USER``
-            trusts them like the user's own words; use it only for models that no tool result or page can manipulate.
+        tool_origin: Origin of a model's actions with its tools: statements saved by `save_memory`, edits of files, and
+            `forget_memory`, which never retracts records of a higher origin. ``Origin.ASSISTANT`` keeps statements as
+            the model's own. ``Origin.UNKNOWN`` quarantines them until a reviewer accepts them. ``Origin.USER`` trusts
+            them like the user's own words; use it only for models that no tool result or page can manipulate.
         on_failure: Treatment of failed submissions. Units that fail later are in the store's dead letters.
     """
 
@@ -290,13 +290,13 @@ _Records: TypeAlias = Sequence[FactRecord[Any]]
 _Messages: TypeAlias = Sequence[Message]
 
 BeforeLoad: TypeAlias = Callable[[RunIdentity, _Messages], bool | Awaitable[bool]]
-"""Function of the run and the conversation, which returns whether to load."""
+"""Function of the run and the conversation that returns whether to load."""
 
 AfterLoad: TypeAlias = Callable[[RunIdentity, _Records], _Records | Awaitable[_Records]]
-"""Function of the run and the facts that were found, which returns those to render."""
+"""Function of the run and the facts found that returns the facts to render."""
 
 BeforeSave: TypeAlias = Callable[[RunIdentity, _Messages], _Messages | Awaitable[_Messages]]
-"""Function of the run and the messages, which returns those to submit."""
+"""Function of the run and the messages that returns the messages to submit."""
 
 AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None] | None]"
 """Function of the run and the submission."""
@@ -307,7 +307,8 @@ AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None] | 
 class Hooks:
     """Functions called before and after loading and saving. An error in a hook fails the run.
 
-    Each takes two arguments, and the first is the `RunIdentity`. It may be async; a plain one runs in a worker thread.
+    A hook takes two arguments, of which the first is the `RunIdentity`. A hook may be async; a plain function runs in a
+    worker thread.
 
         async def without_cards(identity: RunIdentity, messages: Sequence[Message]) -> Sequence[Message]:
             return [message for message in messages if "card" not in message.content]
@@ -317,8 +318,7 @@ class Hooks:
     Attributes:
         before_load: Function of the conversation; nothing is loaded if it returns False.
         after_load: Function of the facts, best first; returns the facts to render.
-        before_save: Function of the messages to submit; returns the messages that are submitted. It may drop or
-            change messages.
+        before_save: Function of the messages to submit; returns them, with some dropped or changed.
         after_save: Function of the submission, called once it is on disk.
 
     Raises:
@@ -349,7 +349,7 @@ _OF_MEMORY: Final = {
     "background": "background",
     "observers": "observers",
 }
-"""Settings that only a memory made from them has, and their names as arguments of `Memory`."""
+"""Settings that only a memory made from the config uses, and their names as arguments of `Memory`."""
 
 
 class NoStoreWarning(UserWarning):
@@ -393,39 +393,39 @@ class AgentMemoryConfig:
     The names determine the agent's scopes: a kind without a name is neither read nor written.
 
     Attributes:
-        store: An address (``"facts.db"``), a provider, or a function that returns a `Memory`, for a memory
-            with its own event loop and thread; or an open `Memory`, which is used in its own event loop and which
-            the program closes. Beside a `Memory` of the program's own, opened or made by the function, the settings
-            that are marked with * are refused: they are arguments of that `Memory`. Without a store nothing is saved,
-            and `AgentMemory` issues a warning; ``"none:"`` suppresses the warning.
+        store: An address (``"facts.db"``), a provider, or a function that returns a `Memory`, for a memory with its own
+            event loop and thread; or an open `Memory`, which is used in its own event loop and closed by the program.
+            With a `Memory` of the program, passed or made by the function, settings marked with * are refused: they are
+            arguments of that `Memory`. Without a store nothing is saved, and `AgentMemory` issues a warning;
+            ``"none:"`` suppresses the warning.
         agent_name: Name of the scope ``/agent/<name>``.
         feature_name: Name of the scope ``/feature/<name>``.
         product_name: Name of the scope ``/product/<name>``.
         organization_name: * Name of the tenant, which is isolated from all other organizations.
-        cross_product: Whether the agent uses facts that hold for every product of the organization; narrower scopes
-            such as ``/customer/acme`` are not included.
-        user: Subject of the saved facts; the user of a run is an individual of it. A subject that is an individual
-            already (``USER.individual("ada")``) is the user of every run that names none. A path or a function is the
+        cross_product: Whether the agent uses facts for every product of the organization, without narrower scopes such
+            as ``/customer/acme``.
+        user: Subject of the saved facts; the user of a run is an individual of this subject. An individual
+            (``USER.individual("ada")``) is the user of every run that names no user. A path or a function sets
             ``user_id``.
         users: Policy for runs without a user: each run must name its user (``"required"``), or runs without one
             share one memory (``"shared"``).
         user_id: Where the host keeps the id of a run's user, if not in ``user_id`` of the run's context: a path of
             attributes and keys (``"deps.user.id"``, ``"context.uid"``, ``"configurable.langgraph_auth_user_id"``), or a
-            function, of the object that the host's integration names. It is the only place then, besides
-            `AgentMemory.run`. May be given as ``user``, if the subject is the default.
-        subjects: Further subjects whose facts are loaded, beside the user and `MemorySubject.EVERYTHING`, which is
-            always one of them, and those that a request names. The loading methods and nodes take other ones for one
-            call. A subject without an individual, such as ``boss``, is the same one for all users: what one user says
-            of their boss is shown to every other, unless it is private (`Saving.private`).
+            function, of the object that the host's integration names. factmem then looks nowhere else, except in
+            `AgentMemory.run`. With the default subject, ``user`` accepts the same values.
+        subjects: Further subjects whose facts are loaded, besides the user, `MemorySubject.EVERYTHING`, and subjects
+            that a request names. The loading methods and nodes take other subjects for one call. All users share a
+            subject without an individual, such as ``boss``: facts about one user's boss are shown to every other user,
+            unless they are private (`Saving.private`).
         concepts: Typed facts of interest, which are looked for first and read with their types.
         profiles: * Profiles that every detection fills; see `Memory`.
-        model: * Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are
-            kept verbatim.
+        model: * Language model that detects facts, in any form that `Memory` takes. Without one, messages are kept
+            verbatim.
         policies: * Rules for everything that is saved; see `Memory`.
-        embedder: * Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
+        embedder: * Embedder of the facts, in any form that `Memory` takes (default: the offline embedder).
         embedder_timeout: * Timeout of the embedder in seconds; see `Memory`.
-        reranker: * Reranker of the best records of each recall, or what stands for one; see `Memory`.
-        media_reader: * Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
+        reranker: * Reranker of the best records of each recall, in any form that `Memory` takes.
+        media_reader: * Reader of images, sound and video in messages, or the address of a model; see `Memory`.
         background: * Settings of background reading, such as a `Budget`; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
@@ -437,8 +437,8 @@ class AgentMemoryConfig:
         InvalidDataError: A setting has the wrong type or no effect, or `Saving.scope` is not one of the agent's scopes.
         InvalidNameError: A name is not legal.
         UnknownProviderError: The store's address names no installed provider, or unknown options.
-        CapabilityError: The store is a provider with the four verbs only, and the settings need private facts or
-            delayed processing.
+        CapabilityError: The settings need private facts or delayed processing, and the provider has the four verbs
+            only.
     """
 
     store: Store | None = attrs.field(default=None, validator=_check_store)
@@ -468,7 +468,7 @@ class AgentMemoryConfig:
 
     def __attrs_post_init__(self) -> None:
         if not self.scopes:
-            raise InvalidDataError("the agent takes part in no scope: give it a name, or leave cross_product on")
+            raise InvalidDataError("the agent has no scope: give it a name, or leave cross_product on")
         check_parts(embedder=self.embedder, model=self.model)
         self._check_user_id()
         self._check_effective()
@@ -486,7 +486,7 @@ class AgentMemoryConfig:
                 return
             case str():
                 raise InvalidDataError(
-                    'where a host keeps the id of the user is a path such as "deps.user.id"; one person is '
+                    'give the place of the user\'s id as a path such as "deps.user.id", or one person as '
                     'USER.individual("ada")',
                     path="$.user",
                 )
@@ -498,7 +498,7 @@ class AgentMemoryConfig:
                 )
 
     def identified(self, identity: RunIdentity) -> RunIdentity:
-        """Return an identity with the user whom `user_id` finds in the host's object, and without that object.
+        """Return an identity with the user that `user_id` finds in the host's object, without that object.
 
         Args:
             identity: The identity according to the host.
@@ -560,7 +560,7 @@ class AgentMemoryConfig:
         """Return a scope of the agent by its path or its kind.
 
         Args:
-            wanted: One of the agent's scopes or a scope below it, or a kind that the agent has a name for.
+            wanted: One of the agent's scopes, a scope below one, or a kind for which the agent has a name.
             path: Path of the setting, for the error.
 
         Raises:
@@ -577,7 +577,7 @@ class AgentMemoryConfig:
             raise InvalidDataError(f"a scope is a MemoryScope, a ScopeKind or a path, not {kind_of(wanted)}", path=path)
         if scope.tenant not in (None, self.organization_name) or not self._takes_part(scope.within(None)):
             shown = ", ".join(map(str, self.scopes))
-            raise InvalidDataError(f"the agent takes no part in {scope.within(None)}, only in {shown}", path=path)
+            raise InvalidDataError(f"the agent takes no part in {scope.within(None)}: use {shown}", path=path)
         return scope.within(None)
 
     def _takes_part(self, wanted: MemoryScope) -> bool:

@@ -59,9 +59,9 @@ def _needs_loop() -> CapabilityError:
 class ThreadMemoryHolder:
     """A memory with its own event loop and thread, opened by the first call.
 
-    It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. A host's model alone
-    is asked in the agent's loop; see `HostModel`. It ends with the process. Submissions are on disk, and the next
-    process handles the pending ones.
+    The thread neither blocks nor needs the agent's loop: each run may have another loop, or none. Only a host's model
+    is asked in the agent's loop; see `HostModel`. The thread ends with the process. Submissions are on disk, and the
+    next process handles the pending ones.
 
     Args:
         make: Function that makes the memory.
@@ -86,7 +86,7 @@ class ThreadMemoryHolder:
 
         Raises:
             CapabilityError: See `use_blocking`.
-            FactMemError: It cannot be opened.
+            FactMemError: The memory cannot be opened.
         """
         self._running()
 
@@ -94,7 +94,7 @@ class ThreadMemoryHolder:
         """Run a function on the memory, without an event loop.
 
         Raises:
-            CapabilityError: The memory is an open one, whose event loop must not be blocked.
+            CapabilityError: The program opened the memory, whose event loop must not be blocked.
         """
         self._loops.seen(blocking=True)
         return self._loops.wait(self._started(work))
@@ -121,7 +121,7 @@ class ThreadMemoryHolder:
     def _running(self) -> tuple[MemoryThread, Memory]:
         with self._starting:
             if self._closed:
-                raise ProviderClosedError("the agent's memory was closed")
+                raise ProviderClosedError("the agent's memory was closed: make a new AgentMemory")
             if self._thread is None or not self._thread.usable:
                 self._thread = MemoryThread(self._make, self._loops, "factmem")
                 self._memory = self._thread.open()
@@ -138,14 +138,14 @@ async def _finished(future: Future[T]) -> T:
     try:
         return await to_thread.run_sync(future.result, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
     except CancelledError:
-        raise ProviderClosedError("the agent's memory was closed meanwhile") from None
+        raise ProviderClosedError("the agent's memory was closed meanwhile: make a new AgentMemory") from None
     except BaseException:
         future.cancel()
         raise
 
 
 class SavedHistory(OfSubmission):
-    """A submitted history. It is on disk, and processed in the background.
+    """A submitted history, on disk and processed in the background.
 
     It has the properties ``outcomes``, ``pending``, ``failures``, ``skipped`` and ``dropped`` of a `Submission`.
 

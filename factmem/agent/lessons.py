@@ -1,4 +1,4 @@
-"""Lessons: what people correct in an agent's outputs, kept and applied to the next ones."""
+"""Lessons: people's corrections of an agent's outputs, kept and applied to the next outputs."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ TASK: Final = MemorySubject("task", "the work that an agent's output is for", pr
 """The subject of lessons, narrowed to one task: ``TASK.individual("draft")``."""
 
 Reviewer = Callable[[str], Awaitable[str]]
-"""Function that shows an output to a person, and returns what they say about it; empty if nothing."""
+"""Function that shows an output to a person, and returns their feedback; empty if there is none."""
 
 _HEADING: Final = (
     "What people corrected in earlier outputs of this task, newest first. Follow it where it applies; what the user"
@@ -143,10 +143,10 @@ _MOST: Final = 200
 _LONGEST_OUTPUT: Final = 500
 """Maximum length of the output in a lesson's evidence, in characters; its beginning is kept."""
 _HARMLESS: Final = frozenset({"standing order"})
-"""Flags of a lesson that is followed: a rule for later is an order by its nature."""
+"""Flags that a followed lesson may have, because a rule for later is always an order."""
 
 _blocks: ContextVar[Mapping[Lessons, MemoryBlock]] = ContextVar("factmem_lessons", default=MappingProxyType({}))
-"""The lessons for the call under way, by their collection: one decorated function may call another's."""
+"""The lessons for the current call, by their collection, because decorated functions may be nested."""
 
 _NOT_LOADED, _NOT_APPLIED = "no lessons could be loaded", "lessons could not be applied"
 _NOT_SAVED: Final = "no lesson could be saved"
@@ -158,7 +158,7 @@ class Reviewed:
 
     Attributes:
         output: The output, as the person saw it.
-        feedback: What they said about it; empty if nothing.
+        feedback: The person's feedback; empty if there is none.
         lessons: The lessons learnt from it.
     """
 
@@ -168,7 +168,7 @@ class Reviewed:
 
 
 class Lessons:
-    """The lessons that people teach an agent: a correction of one output is applied to the next ones of the same task.
+    """The lessons of an agent: a correction of one output is applied to the next outputs of the same task.
 
         lessons = Lessons(memory)
 
@@ -178,25 +178,26 @@ class Lessons:
 
         reviewed = await draft("the new prices")
 
-    The decorator is a shorthand of three methods, which fit into any loop: `recall` before an output is made, `apply`
-    to improve one that was made, `learn` from what a person said about it.
+    The decorator combines three methods, which fit into any loop: `recall` before an output is made, `apply` to improve
+    an output, and `learn` from a person's feedback.
 
-    Each lesson is a record of the concept `LESSON` about a task (`TASK`), in a scope and with a source of its own, so
-    that memory blocks do not show it. It can be listed, updated, retracted and forgotten like any other:
-    ``memory.list_records(concepts=[LESSON])``. The person's words are its origin. The output is evidence: nothing that
-    only the output says becomes a lesson. A lesson whose wording is flagged as an attack is kept, and not applied.
+    Each lesson is a record of the concept `LESSON` about a task (`TASK`), in a separate scope and with its own source,
+    so memory blocks do not show it. List, update, retract and forget lessons like other records:
+    ``memory.list_records(concepts=[LESSON])``. The origin is the person's words. The output is only evidence: its words
+    alone never become a lesson. A lesson whose wording is flagged as an attack is kept, but not applied.
 
     With a language model, feedback is distilled: praise teaches nothing, and one remark may teach several lessons.
-    Without one, and if the model fails, the person's words are the lesson. They are on disk before the model is asked.
+    Without a model, or if the model fails, the person's words are the lesson. They are on disk before the model is
+    asked.
 
     Args:
         memory: The agent's memory. A run that names a user sees the lessons of this user and shared ones.
         scope: Scope of the lessons, one of the agent's (default: ``lessons`` below the scope of its facts).
-        shared: Whether a lesson is for every user. Otherwise it is private to the user of the run that it is learnt in,
-            if the run names one. The evidence of a shared one names no user, and has no output that was made for one.
-        model: Language model, or what stands for one; see `Memory` (default: `AgentMemoryConfig.model`).
+        shared: Whether lessons are for every user. Otherwise a lesson is private to the user of its run, if the run
+            names one. The evidence of a shared lesson names no user, and includes no output made for a user.
+        model: Language model, in any form that `Memory` takes (default: `AgentMemoryConfig.model`).
         source: Source of the lessons. Only lessons of this source are applied.
-        limit: Maximum number of lessons that are applied at a time; those closest to the work at hand.
+        limit: Maximum number of lessons applied at a time; the closest to the work at hand are chosen.
 
     Raises:
         InvalidDataError: The scope is not one of the agent's, or the limit is out of range.
@@ -223,7 +224,7 @@ class Lessons:
 
     @property
     def block(self) -> MemoryBlock:
-        """The lessons for the call of a `reviewed` function that is under way; empty outside of one."""
+        """The lessons for the current call of a `reviewed` function; empty outside of such a call."""
         return _blocks.get().get(self, MemoryBlock())
 
     async def recall(self, task: str, about: str = "", *, identity: RunIdentity = NOBODY) -> MemoryBlock:
@@ -233,8 +234,8 @@ class Lessons:
 
         Args:
             task: The name of the task.
-            about: The work at hand, to which the closest lessons are chosen if there are too many.
-            identity: The identity of the run; that of `AgentMemory.run` takes precedence.
+            about: The work at hand; if there are too many lessons, the closest ones are chosen.
+            identity: The identity of the run; the identity of `AgentMemory.run` takes precedence.
 
         Raises:
             InvalidNameError: The name of the task is not legal.
@@ -262,7 +263,7 @@ class Lessons:
     async def apply(self, task: str, output: str, *, identity: RunIdentity = NOBODY) -> str:
         """Return an output with the lessons of its task applied by the language model.
 
-        It is returned as it is if there are no lessons, or if it holds secrets, which are not sent to a model.
+        An output without lessons, or with secrets, which are never sent to a model, is returned unchanged.
 
         Args:
             task: The name of the task.
@@ -310,8 +311,9 @@ class Lessons:
         Args:
             task: The name of the task.
             output: The output that the person saw.
-            feedback: What they said; nothing is learnt from an empty text.
-            taught: The lessons in it, if the program or its framework found them; the model is not asked then.
+            feedback: The person's feedback; nothing is learnt from an empty text.
+            taught: The lessons in the feedback, if the program or its framework found them; the model is then not
+                asked.
             identity: The identity of the run.
 
         Raises:
@@ -370,19 +372,20 @@ class Lessons:
     ) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
         """Decorate a function that makes an output, so that a person sees it and the agent learns.
 
-        The function finds the lessons for its call in `block`. Texts among its arguments choose the closest ones. A
-        plain function, with a plain `by`, needs a memory with a thread of its own, which every address and provider
-        gets.
+        The function reads the lessons for its call from `block`. Texts among its arguments select the closest lessons.
+        A plain function, with a plain `by`, needs a memory with its own thread, as made from every address and
+        provider.
 
         Args:
-            by: Function that shows the output to a person, and returns what they say; async if the decorated one is.
-            task: The name of the task (default: that of the function).
-            rewrite: Whether the language model applies the lessons to the output as well, for a function that does not
+            by: Function that shows the output to a person, and returns their feedback; async if the decorated function
+                is.
+            task: The name of the task (default: the name of the function).
+            rewrite: Whether the language model also applies the lessons to the output, for a function that does not
                 read `block`.
 
         Raises:
             CapabilityError: Outputs are to be rewritten, and there is no language model.
-            InvalidDataError: One of the function and `by` is async, and the other is not.
+            InvalidDataError: Only one of the function and `by` is async.
         """
         if rewrite and self._model is None:
             raise CapabilityError("there is no language model to rewrite outputs: give one to Lessons(model=...)")

@@ -3,8 +3,8 @@
 Nodes are plain async functions, independent of any graph engine. Add them to a LangGraph ``StateGraph`` or to a
 pydantic-graph ``GraphBuilder``, or await them directly.
 
-- In LangGraph, a node takes the state and returns an update of it: ``{"messages": [...]}`` with the memory block, or
-  ``{}``. The identity comes from the run's config; see `GraphRun`, in which `AgentMemoryConfig.user_id` finds the user.
+- In LangGraph, a node takes the state and returns an update: ``{"messages": [...]}`` with the memory block, or ``{}``.
+  The identity comes from the run's config; see `GraphRun`, in which `AgentMemoryConfig.user_id` finds the user.
 - In pydantic-graph, a node takes a ``StepContext``, changes its state in place and returns its inputs. The identity
   comes from the attributes ``user_id`` and ``session_id`` of its deps; `AgentMemoryConfig.user_id` finds the user in
   the ``StepContext``.
@@ -88,8 +88,8 @@ def _first(found: Iterable[object]) -> object:
 class Node(Protocol):
     """A node of a graph: a function of the state, in LangGraph also of the config, that returns the graph's next input.
 
-    The parameters have no names, since each library names the state differently; so type checkers accept a node in
-    all of them.
+    The parameters have no names, because each library names the state differently. So type checkers accept a node in
+    all libraries.
     """
 
     __name__: str
@@ -98,7 +98,7 @@ class Node(Protocol):
     def blocking(self) -> Callable[..., Any]:
         """The same node as a plain function, for a graph that runs without an event loop.
 
-        It raises `CapabilityError` if the program opened the memory, in an event loop.
+        The function raises `CapabilityError` if the program opened the memory in an event loop.
         """
         ...
 
@@ -122,9 +122,9 @@ class StateAccess(Generic[StateT]):
     Attributes:
         messages: Function that returns the history in a state (default: its ``messages``).
         update: Function that returns the state update for a history (default: ``{"messages": history}``, for a plain
-            field). LangGraph's ``add_messages`` accepts this too, but appends the new block and keeps outdated ones;
+            field). LangGraph's ``add_messages`` also accepts this, but appends the new block and keeps outdated blocks;
             for that reducer, use `factmem.integrations.langgraph.ADDED_MESSAGES`.
-        identity: Function that returns the identity in a state; it takes precedence over the graph's config or deps.
+        identity: Function that returns the identity in a state, which takes precedence over the graph's config or deps.
     """
 
     messages: Callable[[StateT], Sequence[Any]] = _messages_in
@@ -145,11 +145,11 @@ def load_from_memory(
 ) -> Node:
     """Return a node that loads the known facts of some concepts; see `AgentMemory.load_facts_to_agent`.
 
-    The concepts become concepts of the agent, so that nodes with an open search find them with their types.
+    The concepts become concepts of the agent, so nodes with an open search find them with their types.
 
     Args:
         memory: The memory.
-        concepts: A concept, or several of them or of their keywords; an empty list loads nothing.
+        concepts: A concept or its keyword, or several; an empty list loads nothing.
         subjects: A subject of the facts, or several (default: the user and the agent's subjects).
         scopes: A scope of the facts, or several, as scopes, kinds or paths (default: all scopes of the agent).
         state: Access to the state.
@@ -212,7 +212,7 @@ def save_to_memory(
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
-    """Return a node that submits the history for the detection of facts of some concepts, and no others.
+    """Return a node that submits the history for the detection of facts of these concepts only.
 
     Args:
         memory: The memory.

@@ -142,17 +142,17 @@ class AgentMemory:
         with memory.run(user_id="alice", session_id="monday"):
             ...
 
-    It takes effect through `factmem.agent.install`, the nodes of a graph, or the three methods below. The prompt, the
-    model and the history of the agent stay unchanged: facts go into requests only.
+    Use it with `factmem.agent.install`, with the nodes of a graph, or through the three methods below. The agent's
+    prompt, model and history stay unchanged: facts go into requests only.
 
-    A memory that it opens itself lives in its own thread, from the first use to the exit of the process or `aclose`.
-    `aclose` processes pending submissions first. Submissions survive both.
+    A memory opened by this class runs in its own thread, from the first use until `aclose` or the exit of the process.
+    `aclose` first processes pending submissions, which also survive the exit.
 
     Args:
         config: The settings. Without a store nothing is saved, and a `NoStoreWarning` is issued.
 
     Raises:
-        InvalidDataError: The settings are no `AgentMemoryConfig`.
+        InvalidDataError: The config is not an `AgentMemoryConfig`.
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
@@ -221,10 +221,10 @@ class AgentMemory:
     def declare(self, concepts: Iterable[Concept[Any, Any] | str]) -> None:
         """Add concepts to `AgentMemoryConfig.concepts`, which are looked for first, with their types.
 
-        Of concepts with alike keywords, the first stands. Nodes that load concepts declare these.
+        Of concepts with alike keywords, the first is kept. Load nodes declare their concepts here.
 
         Args:
-            concepts: The concepts; keywords, which have no type, are passed over.
+            concepts: The concepts; keywords, which have no type, are ignored.
         """
         known = {folded_keyword(concept.keyword): concept for concept in (STATEMENT, *self.config.concepts)}
         for concept in concepts:
@@ -238,7 +238,7 @@ class AgentMemory:
         """Return one run of the agent.
 
         Args:
-            identity: The identity according to the host; that of `run` takes precedence.
+            identity: The identity according to the host; the identity of `run` takes precedence.
             product: The product of the facts, if the settings name no agent, feature or product.
         """
         config = self.config
@@ -262,11 +262,11 @@ class AgentMemory:
     ) -> list[NativeT]:
         """Return a history with the known facts of some concepts, before the user's last message.
 
-        One message of the host's own type is added and marked; that of an earlier call is removed.
+        One marked message of the host's own type is added; the message of an earlier call is removed.
 
         Args:
             history: Messages of a supported framework, dicts as in the APIs of OpenAI, or `factmem.Message`.
-            concepts: A concept, or several of them or of their keywords.
+            concepts: A concept or its keyword, or several.
             subjects: The subjects (default: the user and the agent's subjects).
             scopes: The scopes (default: all scopes of the agent).
             identity: The identity of the run.
@@ -331,8 +331,8 @@ def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings:
 
         agent = install(AgentMemory, into=agent, store="facts.db", agent_name="planner")
 
-    Use the result in place of the argument. It has the same type, and the argument itself stays unchanged where the
-    framework allows it. Each module of `factmem.integrations` documents the objects that it accepts, and how a run
+    Use the result in place of the argument. The result has the same type, and the argument stays unchanged if the
+    framework allows it. Each module of `factmem.integrations` documents the objects that it accepts, and where a run
     names its user.
 
     Args:
@@ -343,7 +343,7 @@ def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings:
     Raises:
         CapabilityError: No integration can install memory into the object.
         MissingPackageError: The integration needs a package that is not installed.
-        InvalidDataError: A setting is invalid, or settings were given with an instance.
+        InvalidDataError: A setting is invalid, or settings were passed with an instance.
     """
     integration = host_of(into)
     if integration.install is None:

@@ -98,7 +98,7 @@ class MemoryRun:
             )
         found += ", or give user_id to AgentMemory.run()"
         if private:
-            raise MissingUserError(f"this run names no user, who would own what is kept privately: {found}")
+            raise MissingUserError(f"this run names no user, and privately saved facts need one: {found}")
         if self.config.users is UserPolicy.REQUIRED and self.config.user.individual_name is None:
             raise MissingUserError(
                 f"this run names no user, and its memory keeps users apart: {found}; or set "
@@ -122,8 +122,8 @@ class MemoryRun:
         """Return the best facts for the current conversation, rendered for a prompt.
 
         Order and shares are those of `Loading`. Standing instructions of the user are always included, unless a newer
-        one overtakes them. Where the user's messages ask for nothing, such as "Hi!", only the typed facts of the
-        agent's concepts (all, if it has none) stand beside them. If several places have a typed fact of one concept,
+        one overtakes them. If the user's messages ask for nothing, such as "Hi!", only the typed facts of the agent's
+        concepts (of all concepts, if the agent has none) are added. If several places have a typed fact of one concept,
         the stronger subject wins, then the narrower scope, then the newer fact. Statements of the current conversation
         and quarantined records are never included.
 
@@ -131,10 +131,10 @@ class MemoryRun:
             history: The conversation so far.
             concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
             subjects: Only facts about these (default: the user, `AgentMemoryConfig.subjects`, and subjects that the
-                request names, individuals left out). A fact of a named subject stands beside those of the others.
+                request names, except individuals). A fact of a named subject does not replace those of the others.
             scopes: Only facts in these (default: all scopes of the agent).
-            known: The block that an earlier request of this run has got, which is returned again: a host loads once a
-                run, and passes its history at each request, so that everything is heard.
+            known: The block of an earlier request of this run, which is returned again: a host loads once per run, but
+                passes its history at each request, so that this run hears every message.
 
         Raises:
             MissingUserError: The user is unknown.
@@ -165,16 +165,16 @@ class MemoryRun:
         return rendered_block(found, loading, query_of(history, loading.messages))
 
     def hear(self, history: Sequence[Message]) -> Sequence[Message]:
-        """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
+        """Keep the conversation so far in mind, including results of tools, before the model continues.
 
-        What the model then writes with its tools or in files, and only repeats from untrusted messages, is quarantined.
-        `load` and `save` do this too.
+        Text that the model then writes with its tools or in files, and that only repeats untrusted messages, is
+        quarantined. `load` and `save` also hear the conversation.
 
         Args:
             history: The conversation so far.
 
         Returns:
-            The same messages; ids that were made count repetitions of what the host does not show any more.
+            The same messages; generated ids also count repetitions of messages that the host has dropped.
         """
         return history if self.config.keeps_nothing else self.hearing.hear(self.identity, history)
 
@@ -187,8 +187,8 @@ class MemoryRun:
     ) -> SavedHistory | None:
         """Submit the history for detection. It is on disk when this returns, and processed in the background.
 
-        Messages that were submitted before are skipped, so the whole history may be passed after each run. Only if it
-        is for other subjects, concepts or topics than before, they are read once more.
+        Messages that were submitted before are skipped, so you can pass the whole history after each run. They are read
+        again only for other subjects, concepts or topics.
 
         Args:
             history: The conversation so far, each message with an id.
@@ -247,7 +247,7 @@ class MemoryRun:
         return saved
 
     async def finish(self, history: Sequence[Message]) -> None:
-        """Save the history of a run that has succeeded, unless the program saves by itself; see `save`."""
+        """Save the history of a successful run, unless the program saves it; see `save`."""
         if self.config.saving.after_run:
             await self.save(history)
 
@@ -285,13 +285,13 @@ class MemoryRun:
     def use_blocking(
         self, work: Callable[[MemoryRun], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
     ) -> T:
-        """Call an async function of this run without an event loop, in that of its memory.
+        """Call an async function of this run from a thread without an event loop, in the memory's loop.
 
         Args:
-            work: The function. It is given this run, for use in that event loop.
+            work: The function; takes this run, for use in that event loop.
             what: See `failed`.
-            policy: Treatment of a memory that cannot be opened; the function treats other errors.
-            otherwise: The result if the memory cannot be opened, and that was logged.
+            policy: Treatment of a memory that cannot be opened; the function handles other errors.
+            otherwise: The result if the memory cannot be opened, and the error was logged.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
@@ -314,7 +314,7 @@ class MemoryRun:
         Args:
             work: The function.
             what: See `failed`.
-            policy: Treatment of errors that may pass; mistakes in settings and arguments are raised in any case.
+            policy: Treatment of temporary errors; mistakes in settings and arguments are always raised.
             otherwise: The result after an error that was logged.
         """
         try:
@@ -326,10 +326,10 @@ class MemoryRun:
             return otherwise
 
     def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
-        """Raise or log an error of the memory, as a policy says.
+        """Raise or log an error of the memory, by a policy.
 
         Args:
-            what: What could not be done, without any content of the conversation.
+            what: Description of the failed work, without any content of the conversation.
             error: The error.
             policy: The policy.
         """
@@ -344,7 +344,7 @@ class MemoryRun:
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
         """Return the view of this run, in the agent's scopes: the user's private records and public ones.
 
-        Facts about other individuals are read by naming them, as `Memory.view` says.
+        To read facts about other individuals, name them; see `Memory.view`.
         """
         name = self.identity.user_id
         user: dict[str, Any] = {} if name is None else {"viewer": name, "individual": self.user}
@@ -354,7 +354,7 @@ class MemoryRun:
         return view if scopes is None else view.view(scopes=scopes)
 
     def written_by_model(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return the view of this run for what its model writes; see `Memory.view`."""
+        """Return the view of this run for text that its model writes; see `Memory.view`."""
         return self.view(memory, scopes).view(conversation=self.hearing.heard(self.identity))
 
     async def _best(
@@ -427,8 +427,8 @@ _LESS_WELL: Final = "Found less well than usual, because a model failed: other w
 class MemoryTools:
     """The tools of one run for a model, which reads their docstrings and gets text as a result.
 
-    They see the same facts as the run: its user's private facts and public ones, in the agent's scopes. A mistake of
-    the model returns a text that describes how to correct it.
+    The tools see the same facts as the run: its user's private facts and public facts, in the agent's scopes. After a
+    mistake of the model, a tool returns a text that describes the correction.
     """
 
     run: MemoryRun
@@ -540,7 +540,7 @@ class MemoryTools:
         for id in ids:
             record = await view.get(id)
             if record.subject.key not in keys:
-                raise RecordNotFoundError("no memory of this run has this id")
+                raise RecordNotFoundError("no memory of this run has this id: take an id from recall_memory")
             if record.trust > run.config.saving.tool_origin.rank:
                 raise InvalidDataError(f"the user said it. {_TO_GO if memory.inbox.reads_words else _ONLY_THERE}")
         return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))

@@ -24,7 +24,7 @@ from factmem.sentences import content_words, folded, is_question, language_of, s
 from factmem.subjects import MemorySubject
 
 SAVE_MEMORY: Final = "save_memory"
-"""Name of the tool by which a model saves, and source of what it saves."""
+"""Name of the tool by which a model saves, and source of the saved records."""
 
 _MOST_INSTRUCTIONS: Final = 200
 """Maximum number of standing instructions considered, newest first; each is compared with all others."""
@@ -45,8 +45,8 @@ class BlockSearch:
         config: The settings of the agent's memory.
         query: The query; the newest records are the best for an empty one.
         subjects: Subjects of the records.
-        named: Further subjects, which the request names. Each is searched by itself: its fact of a concept stands
-            beside that of the others.
+        named: Further subjects that the request names. Each is searched separately, so its facts do not replace those
+            of the others.
     """
 
     view: Memory
@@ -59,8 +59,8 @@ class BlockSearch:
         """Return the best records: standing instructions in force, typed facts and statements.
 
         Args:
-            concepts: Only records of these; None for all.
-            spare: Number of statements to find beyond the limit, since as many may be left out.
+            concepts: Only records of these concepts; None for all.
+            spare: Number of additional statements to find, because as many may be left out.
         """
         loading = self.config.loading
         typed, statements = _kinds(concepts)

@@ -412,7 +412,7 @@ class Browser:
         """
         cross_product = await self._reaches(scope=MemoryScope.CROSS_PRODUCT)
         if not (cross_product or question.agent or question.feature or question.product):
-            raise InvalidDataError("these pages are confined to some scopes: name an agent, feature or product of them")
+            raise InvalidDataError("these pages show some scopes only: name an agent, feature or product in them")
         config = AgentMemoryConfig(
             store=self.memory,
             agent_name=question.agent or None,
@@ -546,7 +546,7 @@ class Browser:
         """
         preview = await self.erasure_preview(narrowing, ids)
         if preview.seal != seal:
-            raise StateConflictError("something else would be erased by now: look again; nothing was erased")
+            raise StateConflictError("the records to erase have changed: look again; nothing was erased")
         if " ".join(typed.split()).casefold() != preview.phrase:
             raise InvalidDataError(f"to erase them for good, type: {preview.phrase}; nothing was erased")
         if preview.records:

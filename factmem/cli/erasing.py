@@ -49,16 +49,16 @@ async def forget(
 ) -> None:
     """Erase records for good, with all their history; all given filters must hold.
 
-    With --verify alone nothing is chosen: pending erasures are finished, and the files are searched for --text.
+    With --verify alone, no records are erased: pending erasures are finished, and the files are searched for --text.
 
     Options:
         before: Only records said before this date.
         max_importance: Only records of at most this importance.
-        everything: With --user, all that is the user's: private facts, and public ones about them. Without, all that is
-            there, with the private facts of all users; with --viewer, all that they may see.
-        expired: Erase what has expired, of all users unless one is named, and finish erasures that are pending.
-        revisions: With --expired, superseded revisions older than this as well.
-        verify: Search the files of the store for traces; fail if there are any.
+        everything: With --user, erase the user's private facts and the public facts about them; with --viewer,
+            everything that the viewer may see; otherwise everything, with the private facts of all users.
+        expired: Erase expired records, of all users unless one is named, and finish pending erasures.
+        revisions: With --expired, also erase superseded revisions older than this.
+        verify: Search the files of the store for traces; fail if any are found.
         text: With --verify, search for this text; - reads stdin.
         dry_run: Show what would be erased, and erase nothing.
         yes: Erase without asking.
@@ -172,7 +172,7 @@ async def _confirm(session: Session, doomed: Erasure, again: Callable[[], Awaita
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
     if _seen(await again()) != _seen(doomed):
-        raise StateConflictError("something else would be erased by now: look again; nothing was erased")
+        raise StateConflictError("the records to erase have changed: look again; nothing was erased")
 
 
 def _seen(doomed: Erasure) -> set[tuple[str, int]]:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 SomeLettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records, or those that the filters leave.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records that pass the filters.")]
 
 
 async def resume(session: Session, budget: int | None = None) -> None:
-    """Read what an earlier process left unread, with the language model."""
+    """Read texts that an earlier process left unread, with the language model."""
     session.check_model("resuming")
     watch = Watch(session)
     async with session.memory(read_only=False, asking=True, on_event=watch.hear, budget=budget) as memory:
@@ -56,7 +56,7 @@ async def list_letters(session: Session, all_users: bool = False) -> None:
     """Show the texts that could not be read, and the reasons.
 
     Options:
-        all_users: Show the private ones of all users as well.
+        all_users: Also show the private dead letters of all users.
     """
     async with session.memory() as memory:
         letters = await memory.inbox.dead_letters.list(all_users=all_users)
@@ -78,10 +78,10 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
 
 
 async def retry(session: Session, ids: SomeLettersArgument = None, all_users: bool = False) -> None:
-    """Read dead letters again; those that fail again remain.
+    """Read dead letters again; texts that fail again remain.
 
     Options:
-        all_users: Read the private ones of all users as well.
+        all_users: Also read the private dead letters of all users.
     """
     session.check_model("retrying dead letters")
     results: list[Remembered] = []
@@ -107,10 +107,10 @@ async def retry(session: Session, ids: SomeLettersArgument = None, all_users: bo
 
 
 async def dismiss(session: Session, ids: IdsArgument, all_users: bool = False) -> None:
-    """Keep the words of dead letters as they were said, and stop trying to read them.
+    """Keep the words of dead letters verbatim, and stop trying to read them.
 
     Options:
-        all_users: Find the ids among the private ones of all users as well.
+        all_users: Also find the ids among the private dead letters of all users.
     """
     async with session.memory(read_only=False) as memory:
         letters = await memory.inbox.dead_letters.list(all_users=all_users)
@@ -123,7 +123,7 @@ async def dismiss(session: Session, ids: IdsArgument, all_users: bool = False) -
 async def list_quarantined(
     session: Session, selection: Selection = Selection(), limit: int = PAGE_SIZE, page: str | None = None
 ) -> None:
-    """Show the quarantined records, which are neither loaded nor recalled, and why each waits, oldest first.
+    """Show the quarantined records, which are neither loaded nor recalled, with their reasons, oldest first.
 
     Options:
         limit: Records per page.
@@ -141,7 +141,7 @@ async def accept(
     selection: Selection = Selection(),
     reason: str | None = None,
 ) -> None:
-    """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
+    """Accept quarantined records as facts: the named ones, or with --all those that pass the filters."""
     await _decide(session, "accept", ids or (), selection, everything=everything, reason=reason)
 
 
@@ -152,7 +152,7 @@ async def reject(
     selection: Selection = Selection(),
     reason: str | None = None,
 ) -> None:
-    """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
+    """Reject quarantined records: the named ones, or with --all those that pass the filters; `forget` erases them."""
     await _decide(session, "reject", ids or (), selection, everything=everything, reason=reason)
 
 

@@ -56,7 +56,7 @@ class ReadingOptions:
         open: Look for other facts as well, or for the named concepts and topics only.
         keep_words: Keep the user's words beside the facts found in them.
         consolidate: Compare new facts with known ones.
-        again: Read conversations again that are in the store already.
+        again: Read conversations again that are already in the store.
         budget: Stop after about this many model tokens; unread text waits for `factmem resume`.
     """
 
@@ -265,7 +265,7 @@ async def ingest(
 
     Options:
         files: Conversations as JSON or JSON Lines (- reads stdin), documents (.md, .txt), or folders of both.
-        trust: Believe the documents (default: what they say waits in quarantine).
+        trust: Believe the documents (default: their passages wait in quarantine).
     """
     from factmem.importers.documents import is_document
 
@@ -600,14 +600,14 @@ class MovingOptions:
     """The options of an import from another system.
 
     Attributes:
-        subject: Subject of rows that name none.
-        scope: Scope of rows that name none.
+        subject: Subject of rows without a subject.
+        scope: Scope of rows without a scope.
         source: Name of the source, to filter by.
-        private: Visible only to the user that a fact is about, else to the viewer.
+        private: Visible only to the user whom a fact is about, or else to the viewer.
         column: Column of a csv or jsonl file, such as value=text.
         namespace: Meaning of langgraph's namespaces, such as memories,{user}.
         key_env: Environment variable with the key of koog's files.
-        with_deleted: Keep what was deleted in mem0 as retracted history.
+        with_deleted: Keep memories that mem0 deleted as retracted history.
         date: Date of undated rows (default: the file's last change).
         dry_run: Read everything, and write nothing.
     """
@@ -655,21 +655,21 @@ async def import_(
         typer.Option(
             "--from",
             metavar="SYSTEM",
-            help=f"System that wrote it: {', '.join((_OWN, *SYSTEMS))}.",
+            help=f"System that wrote the file: {', '.join((_OWN, *SYSTEMS))}.",
             autocompletion=lambda incomplete: [name for name in (_OWN, *SYSTEMS) if name.startswith(incomplete)],
         ),
     ] = _OWN,
     trust: bool = False,
     moving: MovingOptions = MovingOptions(),
 ) -> None:
-    """Import a file that `export` wrote, or move in from another system; doing it twice adds nothing.
+    """Import a file that `export` wrote, or move in from another system; a repeated import adds nothing.
 
-    Of a file that `export` wrote, everything is quarantined without --trust; of another system, what neither the user
-    nor the assistant is known to have said. Conversations are ingested, with --model by a language model.
+    Without --trust, everything in a file of `export` is quarantined, and in files of other systems all words without a
+    known speaker. Conversations are ingested, with --model by a language model.
 
     Options:
         path: File or folder; - reads stdin (own format only).
-        trust: Trust it, such as your own backup (default: quarantine what nobody is known to have said).
+        trust: Trust the file, such as your own backup (default: quarantine words without a known speaker).
     """
     if system == _OWN:
         await _import_own(session, path, moving, trust=trust)

@@ -226,8 +226,8 @@ class Selection:
         speaker: Only statements of the speaker with this name.
         metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata; a value in "quotes" is a text.
         pattern: Only records whose value matches this regular expression.
-        since: Only what was said at this date or later.
-        until: Only what was said up to this date, inclusive.
+        since: Only words said at this date or later.
+        until: Only words said up to this date, inclusive.
     """
 
     scope: str | None = None
@@ -287,7 +287,7 @@ class Walls:
     Attributes:
         scope: Show this scope and below only.
         subjects: Show facts about this subject only; a server's clients write about the first one.
-        read_only: Offer nothing that writes.
+        read_only: Disable all writes.
     """
 
     scope: list[str] | None = None

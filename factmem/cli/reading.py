@@ -58,8 +58,8 @@ async def recall(
 ) -> None:
     """Find the facts that answer a query, best first, each with its source.
 
-    Scores are from 0 to 1. If nothing answers, this is said, and the nearest records are shown in short. Results
-    that score 0 are shown with --json only, unless there are no others.
+    Scores are from 0 to 1. If nothing answers, a note says so, and the nearest records are shown in short. Results with
+    a score of 0 are shown with --json only, unless there are no others.
 
     With --json, the output also has the confidence in these results, from 0 to 1, and whether anything answers. With
     --depth deep, it shows the confidence, the other queries and the gaps.
@@ -124,8 +124,8 @@ async def load(
 ) -> None:
     """Print the value of a concept, or its values one per line.
 
-    With --scope, the value in exactly this scope. Without it, the value of the user of --user, else of the strongest
-    subject, then of the narrowest scope, then the newest one.
+    With --scope, print the value in exactly this scope. Otherwise, print the value of the user of --user or else of the
+    strongest subject, then of the narrowest scope, then the newest.
 
     Options:
         keyword: Keyword of the concept.
@@ -320,7 +320,7 @@ async def list_(
 
 
 async def show(session: Session, id: str) -> None:
-    """Show one record: its value, details and evidence, its revisions, and who changed it when.
+    """Show one record: its value, details and evidence, its revisions, and the author and time of each change.
 
     Options:
         id: Id of the record, in full or shortened.
@@ -367,7 +367,7 @@ async def audit(
 ) -> None:
     """Show when records were made, changed or erased, by whom and from which source, newest first.
 
-    With --since and --until, only what was done in that time is shown, whenever it was said.
+    --since and --until select by the time of the action, not by the time when the words were said.
 
     Options:
         origin: Only words of this origin.

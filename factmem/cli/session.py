@@ -73,7 +73,7 @@ class Session:
         embedder: Embedder: wordllama (the default), minilm, multilingual, fastembed:MODEL or VENDOR:MODEL, as
             voyage:voyage-3.
         reranker: Reranker of results: fastembed:MODEL, VENDOR:MODEL, http://HOST:PORT#MODEL, or model (default: none).
-        model: Language model used for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default:
+        model: Language model for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default:
             none).
         as_json: Print JSON to stdout and nothing else.
     """

@@ -166,9 +166,9 @@ async def export(
     system: Annotated[Literal["factmem", "koog"], typer.Option("--to")] = "factmem",
     key_env: str | None = None,
 ) -> None:
-    """Write all records that the viewer may see, with their history, to a file.
+    """Write all records visible to the viewer, with their history, to a file.
 
-    A folder for Koog holds current public records alone; what it has no place for is counted.
+    A folder for Koog holds only current public records; data that Koog cannot store is counted.
 
     Options:
         file: JSON Lines file to write; - writes to stdout.
@@ -236,9 +236,9 @@ async def reembed(session: Session) -> None:
 
 
 async def calibrate(session: Session, questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None) -> None:
-    """Measure how much words count beside the meaning of the embedder.
+    """Measure the weight of words beside the meaning of the embedder.
 
-    Without questions, it is measured on the statements of the store. Nothing is changed: give the numbers to recall.
+    Without questions, the statements of the store are used. Nothing is changed: pass the printed numbers to recall.
 
     Options:
         questions: JSON Lines of {"question": …, "answer": text of the record} (default: none).
@@ -277,14 +277,14 @@ async def rotate_key(
 ) -> None:
     """Encrypt a store with another key.
 
-    The address of the store names the present key. An interrupted rotation is continued with --resume, and with an
-    address that names the new one.
+    The address of the store names the present key. To continue an interrupted rotation, use --resume and an address
+    that names the new key.
 
     Options:
         key_env: Environment variable with the new key.
         passphrase_env: Environment variable with the new passphrase.
         os_keyring: Service of the new key in the system's keyring.
-        weak_passphrase: Take the new passphrase even if it is easy to guess.
+        weak_passphrase: Accept a new passphrase that is easy to guess.
         resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto.key_file import RotatesKeys
@@ -316,11 +316,11 @@ _ORDER: Final = list(Severity)
 
 
 async def check(session: Session) -> None:
-    """Verify the whole store without changing it, and show what is wrong and what to do.
+    """Verify the whole store without changing it, and show the faults and the next steps.
 
     Formats, checksums and seals, references, vectors, pending erasures and rotations, and the modes of files are
-    checked for every tenant; what waits for the model or in quarantine is counted. The exit code is 1 if there is an
-    error or a warning.
+    checked for every tenant; records that wait for the model or in quarantine are counted. The exit code is 1 if there
+    is an error or a warning.
     """
     from factmem.abc.capabilities import KeepsLog
 
@@ -334,7 +334,7 @@ async def check(session: Session) -> None:
 async def upgrade(session: Session, create: bool = False) -> None:
     """Upgrade a store that an older factmem wrote to the newest format, and check it.
 
-    The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
+    The first write upgrades a store by itself; with a large store, use this command first. Keep a backup:
     an older factmem does not open the new format.
 
     Options:
@@ -430,7 +430,7 @@ async def restore(session: Session, folder: Path, replace: bool = False, dry_run
 
     Options:
         folder: Folder that `backup` made.
-        replace: Restore over a store; its files are kept under another name.
+        replace: Replace the present store; its files are kept under another name.
         dry_run: Verify the backup, and write nothing.
     """
     from factmem.providers.backups import read_backup, restore_backup
@@ -472,13 +472,13 @@ async def move(
 ) -> None:
     """Copy a whole store, with its history, into an empty store of any kind, and compare the two.
 
-    The source is only read, and kept. If a move is interrupted, run the same command again; until it is finished, the
-    target cannot be used. Run it again later to copy what was written to the source meanwhile. With --organization,
-    only that tenant is copied. Keys of encrypted stores are named in the addresses: encrypted:facts?key_env=NAME.
+    The source stays unchanged. If a move is interrupted, run the same command again; until it is finished, the target
+    cannot be used. Run the command again later to copy new records of the source. With --organization, only that tenant
+    is copied. Keys of encrypted stores are named in the addresses: encrypted:facts?key_env=NAME.
 
     Options:
         source: Address of the store to copy.
-        target: Address of the store to copy it into.
+        target: Address of the empty store to copy into.
     """
     from factmem.memory.moves import move as move_store
     from factmem.providers.memory import InMemoryProvider

@@ -130,7 +130,7 @@ async def save(
 
     Options:
         keyword: Keyword of the concept.
-        value: Value; put -- before one that starts with a dash.
+        value: Value; put -- before a value that starts with a dash.
         multiple: Add to several values instead of replacing the only one.
         description: Description of the concept; recall searches it.
         timestamp: Time it was said (default: now).
@@ -169,9 +169,9 @@ async def update(
     scope: str | None = None,
     details: Details = Details(),
 ) -> None:
-    """Change a record; `history` keeps the revision before, and `undo` returns to it.
+    """Change a record; `history` keeps the earlier revision, and `undo` returns to it.
 
-    What no option names stays as it is. Categories take the place of the present ones, metadata is added.
+    Fields without an option stay unchanged. Categories replace the present ones, and metadata is added.
 
     Options:
         id: Id of the record, in full or shortened.
@@ -187,9 +187,9 @@ async def update(
 
 
 async def undo(session: Session, ids: IdsArgument, reason: str | None = None) -> None:
-    """Undo the last change of records; undone twice, it is made again.
+    """Undo the last change of records; a second undo makes the change again.
 
-    A new value gives way to the one before, a new record is retracted, and a retracted one is brought back.
+    A new value is replaced by the earlier one, a new record is retracted, and a retracted record is restored.
     """
     async with session.memory(read_only=False) as memory:
         changes = [

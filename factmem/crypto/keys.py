@@ -413,7 +413,7 @@ class Keyring:
 
     def __attrs_post_init__(self) -> None:
         if self.current not in self.sources:
-            raise InvalidDataError("the current key is none of the keyring's", path="$.current")
+            raise InvalidDataError("the current key is not in the keyring: add it, or name another", path="$.current")
         for id, source in self.sources.items():
             if not isinstance(id, str) or not id or not isinstance(source, KeySource):
                 raise InvalidDataError("a keyring takes key sources (SecretKey, Passphrase, ...) by id")
@@ -445,7 +445,7 @@ def _secret_key(text: str, *, holder: str) -> SecretKey:
     try:
         return SecretKey.from_text(text)
     except InvalidDataError:
-        raise KeyUnavailableError(f"what {holder} holds is not a key: {_HOW_TO_MAKE}") from None
+        raise KeyUnavailableError(f"the content of {holder} is not a key: {_HOW_TO_MAKE}") from None
 
 
 def _from_base64(text: str) -> bytes:

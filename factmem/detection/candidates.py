@@ -320,8 +320,8 @@ def _is_called(subject: MemorySubject, name: str) -> bool:
 def _read_by(value: Json, concept: Concept[Any, Any], quote: str) -> tuple[Concept[Any, Any], Concept[Any, Any] | None]:
     """Return the concept by which a value that is over, or to be forgotten, is read, and the one of which it is a part.
 
-    Words that name a part of a value (a field of a class, an item of a list) are read as a text. Which known value they
-    mean is decided later.
+    Words that are not a value of the concept (a field of a class, an item of a list) are read as a text. The reader of
+    the known values decides which of them the words mean.
     """
     part = isinstance(value, str) and not _valid([value], concept, quote)
     return (attrs.evolve(concept, value_type=str), concept) if part else (concept, None)

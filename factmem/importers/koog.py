@@ -128,7 +128,9 @@ def _opened(text: str, key: bytes | None, where: str) -> str:
     try:
         return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None).decode()
     except (InvalidTag, ValueError):
-        raise WrongKeyError(f"the key does not open {where}: it is another one, or the file was changed") from None
+        raise WrongKeyError(
+            f"the key does not open {where}: give its own key, or restore a file that was changed"
+        ) from None
 
 
 def write_koog(

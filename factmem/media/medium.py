@@ -80,7 +80,7 @@ def medium_type(mime: object) -> str:
     plain = mime.partition(";")[0].strip().lower()
     plain = _SPELLINGS.get(plain, plain)
     if plain not in MEDIA_TYPES:
-        raise MediumError(f"no medium may have this type; give one of {', '.join(MEDIA_TYPES)}")
+        raise MediumError(f"this type of media is not supported: give one of {', '.join(MEDIA_TYPES)}")
     return plain
 
 

@@ -1,4 +1,4 @@
-"""Administration of a memory: what it holds, who did what, export and import, expiry and erasure of everything."""
+"""Administration of a memory: summaries, audit trail, export and import, expiry and erasure of everything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @observed()
 class Admin(ReadingPart):
-    """Administration of a memory or of a view, and never of more than the view shows. See `Memory.admin`."""
+    """Administration of a memory or of the records that a view shows. See `Memory.admin`."""
 
     def _reaching(self, *, all_users: bool) -> Context:
         return self._context.of_all_users() if all_users else self._context
@@ -104,8 +104,8 @@ class Admin(ReadingPart):
     ) -> AuditPage:
         """Return one page of the audit trail: actions on assertions, with actor and reason.
 
-        Of an erased record only its erasure is left. It is listed unless the trail is narrowed to records or
-        scopes: its owner and place are unknown.
+        An erased record leaves only its erasure. Because its owner and place are unknown, the erasure is not listed if
+        the trail is restricted to records or scopes.
 
         Args:
             ids: Only these records, with all their revisions; quarantined ones by their id in `Inbox.quarantine`.
@@ -117,7 +117,7 @@ class Admin(ReadingPart):
             happened_until: Only actions before this time.
             descending: Newest first.
             limit: Maximum number of entries of a page; None for all.
-            page: `AuditPage.next_page` of the page before.
+            page: `AuditPage.next_page` of the previous page.
             filters: Conditions on the assertions; see `Filters`.
 
         Raises:
@@ -139,10 +139,10 @@ class Admin(ReadingPart):
         return await trail.page(conditions, page, limit=limit, descending=descending)
 
     async def accesses(self, *record_ids: str) -> dict[str, Access]:
-        """Return how often records were recalled, and when last, by any viewer.
+        """Return the number and the last time of the recalls of records, by any viewer.
 
-        Results of `Memory.recall` count, in memories that were opened with ``access_statistics=True``. Counts that
-        another process has not written yet are missing.
+        Only recalls by memories opened with ``access_statistics=True`` count. Counts that another process has not
+        written yet are missing.
 
         Args:
             record_ids: Ids of the records.
@@ -173,18 +173,17 @@ class Admin(ReadingPart):
         progress: Callable[[int], None] | None = None,
         records: Mapping[str, str] | None = None,
     ) -> ImportReceipt:
-        """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
+        """Import a file of `export`, or entries of another store; existing assertions stay unchanged.
 
-        Nothing but the file vouches for the assertions in it: all of them are quarantined until they are accepted,
-        unless the caller trusts the file. A log line gives their number. The program vouches for entries that it
-        passes: only those of untrusted origins are quarantined. An entry may revise another one of the same call, by
-        its record id.
+        Nobody vouches for the assertions in a file: all of them are quarantined until accepted, unless the caller
+        trusts the file. A log line gives their number. The program vouches for entries that it passes: only those of
+        untrusted origins are quarantined. An entry may revise another entry of the same call, by its record id.
 
         Args:
-            source: A file of JSON Lines, or its path; or entries, which are taken some at a time in a worker thread.
-            trust: Keep the states of the source, for example of one's own backup. Assertions that an earlier
-                import quarantined are accepted.
-            progress: A function that is called with the number of lines or entries read so far.
+            source: A file of JSON Lines, or its path; or entries, which are read in batches in a worker thread.
+            trust: Keep the states of the source, for example of your own backup. Assertions quarantined by an earlier
+                import are accepted.
+            progress: Function called with the number of lines or entries read so far.
             records: Ids of records of this memory, by the ids under which entries revise them.
 
         Returns:
@@ -193,7 +192,7 @@ class Admin(ReadingPart):
         Raises:
             CodecError: A line is malformed; earlier lines are kept.
             InvalidDataError: The source holds another viewer's private facts, and is not trusted or this memory has a
-                viewer; or it is neither a file nor entries. Earlier entries are kept.
+                viewer; or the source is neither a file nor entries. Earlier entries are kept.
         """
         exchange = Exchange(self._context, self._backend)
         return await exchange.import_(source, trust=trust, progress=progress, records=records)
@@ -205,19 +204,19 @@ class Admin(ReadingPart):
 
         Erasures of this organization that were killed, or whose result was ``pending``, are finished.
 
-        Expired records are invisible before that, too; this removes their words from the store. Current records do not
-        change. A memory that is open for writing does this by itself, for every viewer, at opening and then once a
-        day. A call erases what this viewer may see.
+        Expired records are already invisible; this removes their words from the store. Current records do not change. A
+        memory open for writing expires records automatically, for every viewer, at opening and then once a day. A call
+        erases only records that this viewer may see.
 
         Args:
-            revisions: Maximum age of superseded revisions, instead of the one of this memory's `TtlPolicy`.
-            all_users: Erase those of the private facts of all users as well.
+            revisions: Maximum age of superseded revisions (default: that of this memory's `TtlPolicy`).
+            all_users: Also erase those of the private facts of all users.
             dry_run: Erase nothing, and report what would be erased.
 
         Raises:
-            InvalidDataError: All users are asked for by a viewer.
+            InvalidDataError: A viewer asks for all users.
             CapabilityError: The provider cannot erase.
-            OutOfViewError: All users are asked for in a view.
+            OutOfViewError: A view asks for all users.
         """
         return await self._eraser(all_users=all_users).expire(revisions=revisions, dry_run=dry_run)
 
@@ -226,8 +225,8 @@ class Admin(ReadingPart):
     ) -> Erasure:
         """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `Memory.forget`.
 
-        In a user's view, erase all that is the user's: their private facts, and public ones about them. Other public
-        facts stay, such as what the user said under their name in a conversation of several: see `Filters.speakers`.
+        In a user's view, erase the user's private facts, and the public facts about the user. Other public facts stay,
+        such as the user's words in a group conversation: see `Filters.speakers`.
 
             await memory.for_user("nora").admin.reset()
             await memory.admin.reset(all_users=True)  # an organization, with the private facts of everybody
@@ -238,9 +237,9 @@ class Admin(ReadingPart):
             dry_run: Erase nothing; see `Memory.forget`.
 
         Raises:
-            InvalidDataError: All users are asked for by a viewer.
+            InvalidDataError: A viewer asks for all users.
             CapabilityError: The provider cannot erase.
-            OutOfViewError: All users are asked for in a view.
+            OutOfViewError: A view asks for all users.
         """
         return await self._eraser(all_users=all_users).reset(scope, dry_run=dry_run)
 
@@ -250,13 +249,13 @@ class Admin(ReadingPart):
         Records that the viewer may not see are left out.
 
         Args:
-            record_ids: The records that are to be erased.
+            record_ids: The records to erase.
             texts: Other texts to look for, wherever they were said.
-            all_users: Gather those of the private facts of all users as well.
+            all_users: Also gather the traces of the private facts of all users.
 
         Raises:
-            InvalidDataError: All users are asked for by a viewer.
-            OutOfViewError: All users are asked for in a view.
+            InvalidDataError: A viewer asks for all users.
+            OutOfViewError: A view asks for all users.
         """
         return await self._eraser(all_users=all_users).traces(record_ids, texts)
 
@@ -264,11 +263,11 @@ class Admin(ReadingPart):
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
 
         Args:
-            progress: Called with the share that is done after each batch, in the event loop.
+            progress: Function called with the completed share after each batch, in the event loop.
 
         Raises:
             EmbedderError: The embedder failed; if it failed at the first call, the store is unchanged.
-            OutOfViewError: This is a view, and a store has one embedder only.
+            OutOfViewError: This is a view, but a store has one embedder for all.
         """
         self._context.check_writable()
         if self._context.everybody.view != UNCONFINED:
@@ -287,37 +286,37 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Give the facts of a keyword another type, another keyword, or both: every revision, present and past.
 
-        Use it for a concept that was renamed, whose class lost a field or a member, whose values are to be of another
-        type, or which is to be MULTIPLE instead of SINGLE. The facts keep their times, states, evidence and owners, and
-        have new ids. If the keyword of the concept holds facts already, they are united.
+        Use this after renaming a concept, removing a field or a member of its class, changing its value type, or making
+        it MULTIPLE instead of SINGLE. The facts keep their times, states, evidence and owners, and get new ids. If the
+        new keyword already holds facts, both are united.
 
-        From a SINGLE, a MULTIPLE has its one value, with its history. From a MULTIPLE with several current values at
-        one place, a SINGLE has the one that the function chooses: of a MULTIPLE, it is given a list of values, of all
-        current ones of a place, and of each revision alone. What was said after the chosen one is retracted.
+        A SINGLE becomes a MULTIPLE with one value and its history. A MULTIPLE with several current values at one place
+        becomes a SINGLE with the value that the function chooses. For a MULTIPLE, the function takes a list of values:
+        all current values of a place, and each revision alone. Values said after the chosen one are retracted.
 
             await memory.admin.convert("seats", Concept.single("seats", "Seats wanted", int), lambda old: int(old))
             await memory.admin.convert("town", Concept.single("city", "Where they live"))
 
-        Every value is converted before any is written. Readers may see a fact under neither keyword or under both until
-        this returns. If the process is killed meanwhile, nothing is lost: the same call goes on. Once it has returned,
-        the same call converts nothing: under the same keyword, values that are stored as the concept's type are left
-        as they are. For new values of the same type, such as a price in cents, convert to another keyword.
+        All values are converted before the first is written. Until this returns, readers may see a fact under neither
+        keyword or under both. If the process is killed, nothing is lost: repeat the call to continue. Under the same
+        keyword, values that are already stored as the concept's type stay unchanged, so a repeated call converts
+        nothing more. For new values of the same type, such as a price in cents, convert to another keyword.
 
         Args:
             keyword: Keyword of the stored facts, or the concept that they were saved with.
-            concept: The concept that they are to be facts of.
-            function: Returns the new value for an old one, which is given as JSON, as `export` writes it; for a list of
-                them, from a MULTIPLE to a SINGLE. It must give the same result each time. None to keep the values.
+            concept: The new concept of the facts.
+            function: Function that returns the new value for an old value in the JSON of `export`; from a MULTIPLE to a
+                SINGLE, for a list of them. It must return the same result each time. None keeps the values.
             all_users: Convert the private facts of all users as well, not only what the viewer sees.
             dry_run: Convert every value, and write nothing.
 
         Raises:
-            InvalidDataError: A value is not of the concept's type, the function failed, several values are to be one
-                and no function chooses, or all users are asked for by a viewer. The error names the record.
+            InvalidDataError: A value is not of the concept's type, the function failed, there is no function to choose
+                among several values, or a viewer asks for all users. The error names the record.
             ConceptConflictError: The concept's keyword holds facts of another type; nothing was converted.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
-            OutOfViewError: All users are asked for in a view.
+            OutOfViewError: A view asks for all users.
         """
         return await self._converter(all_users=all_users).convert(keyword, concept, function, dry_run=dry_run)
 
@@ -331,26 +330,27 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
-        Values that are the subject, such as a `boss`, are the other one then, also inside lists, dicts and classes.
+        Values that are the subject, such as a `boss`, change to the other subject, also inside lists, dicts and
+        classes.
 
-        Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
-        the facts keep, and for a process that is killed.
+        If both have a SINGLE, the newest value is current and the others are its history. See `convert` for the data
+        that the facts keep, and for a killed process.
 
             await memory.admin.merge("user:annie", into="user:ann")
 
         Args:
-            subject: The subject that the facts are about now.
-            into: The subject that they are to be about.
-            all_users: Merge the private facts of all users as well. What the one individual owns is the other one's
-                from now on, so that a user can be renamed.
+            subject: The present subject of the facts.
+            into: The new subject of the facts.
+            all_users: Also merge the private facts of all users. The other individual becomes their owner, so this
+                renames a user.
             dry_run: Write nothing.
 
         Raises:
-            InvalidDataError: It is the same subject, or all users are asked for by a viewer.
+            InvalidDataError: Both subjects are the same, or a viewer asks for all users.
             ConceptConflictError: Both have facts of one keyword, of different types; nothing was merged.
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
-            OutOfViewError: All users are asked for in a view.
+            OutOfViewError: A view asks for all users.
         """
         return await self._converter(all_users=all_users).merge(subject, into, dry_run=dry_run)
 
@@ -358,17 +358,17 @@ class Admin(ReadingPart):
         return Converter(self._reaching(all_users=all_users), self._backend)
 
     async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
-        """Measure how much words count beside this memory's embedder; nothing is changed.
+        """Measure the weight of words beside this memory's embedder, without changing anything.
 
         Give the result to recall: ``RecallSettings(lexical_weight=…, unrelated=…)``.
 
         Args:
-            questions: Questions with the text of the record that answers each. None to measure without any, on the
-                visible statements: their beginnings are asked, and their ends searched.
+            questions: Questions, each with the text of the record that answers it. With None, the visible statements
+                are used: their beginnings as questions, and their ends as answers.
 
         Raises:
-            InvalidDataError: There are too few statements or no questions, an answer is the text of no visible record,
-                or all weights find the answers equally well.
+            InvalidDataError: There are too few statements or no questions, an answer matches no visible record, or all
+                weights find the answers equally well.
             EmbedderError: The embedder failed.
         """
         embedder = self._backend.embedder

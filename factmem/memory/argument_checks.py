@@ -95,7 +95,7 @@ def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, .
     """
     items = listed("observers", observers, object)
     if not all(map(callable, items)):
-        raise InvalidDataError("each of the observers is called with an event: give functions", path="$.observers")
+        raise InvalidDataError("observers takes a list of functions of one event", path="$.observers")
     return items
 
 

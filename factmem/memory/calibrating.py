@@ -61,7 +61,7 @@ async def calibrated_on_texts(embedder: Embedder, texts: Sequence[str]) -> Calib
     split = [words for text in texts if len(words := _SPACES.split(text.strip())) >= _WORDS]
     if len(split) < LEAST_TEXTS:
         raise InvalidDataError(
-            f"a calibration needs {LEAST_TEXTS} statements of {_WORDS} words, and here are {len(split)}: "
+            f"a calibration needs {LEAST_TEXTS} statements of {_WORDS} words, but there are {len(split)}: "
             "give questions with their answers instead"
         )
     beginnings = [" ".join(words[: len(words) // 2]) for words in split]
@@ -92,11 +92,11 @@ async def calibrated_on_questions(
         EmbedderError: The embedder failed.
     """
     if not questions:
-        raise InvalidDataError("a calibration by questions needs questions: none is given")
+        raise InvalidDataError("there are no questions to calibrate by: give some, or leave questions out")
     if missing := [str(number) for number, answer in enumerate(questions.values(), 1) if answer not in texts]:
         raise InvalidDataError(
-            f"{len(missing)} of {len(questions)} answers (number {', '.join(missing[:10])}) are the text of no visible "
-            "record: give each text as list_records() has it"
+            f"{len(missing)} of {len(questions)} answers (number {', '.join(missing[:10])}) match no visible "
+            "record: give each text as list_records() shows it"
         )
     _, others = await _cosines(embedder, list(questions), list(questions.values()))
     unrelated = _unrelated(others)
@@ -107,7 +107,7 @@ async def calibrated_on_questions(
         ranks[weight] = fmean(1 / (first.index(answer) + 1) if answer in first else 0.0 for first, answer in found)
     if max(ranks.values()) - min(ranks.values()) < _ALIKE:
         raise InvalidDataError(
-            "these questions tell nothing, for every weight finds their answers equally well: give more or harder ones"
+            "every weight finds the answers to these questions equally well: give more or harder questions"
         )
     best = [weight for weight, rank in ranks.items() if rank >= max(ranks.values()) - _ALIKE]
     return Calibration(lexical_weight=round(fmean(best), 2), unrelated=unrelated)

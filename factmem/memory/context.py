@@ -360,7 +360,7 @@ class Context:
             OutOfViewError: A scope lies outside of this view.
         """
         if isinstance(scopes, str):
-            raise InvalidDataError("scopes takes several: [scope, ...]; for a single one there is scope()")
+            raise InvalidDataError("scopes takes a list: [scope, ...]; for a single scope, use scope()")
         roots = [self._in_view(scope) for scope in scopes]
         within = [self._in_view(scope, exact=True) for scope in exact]
         view = View(

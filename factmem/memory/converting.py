@@ -145,7 +145,7 @@ class Converter(Part):
             await self._backend.mirror.log(LogPart(record_ids={entry.record_id for entry in old}, related=True))
         )
         if any(states[entry.id] is AssertionState.PENDING for entry in old):
-            raise StateConflictError("some of them wait for a model: convert them once the model has read them")
+            raise StateConflictError("some of the facts wait for a model: convert them once the model has read them")
         written = [
             attrs.evolve(
                 entry,
@@ -313,7 +313,7 @@ def _chosen(
         chosen = [entry for entry in current if canonical_bytes(made[entry.id].data) == canonical_bytes(data)]
         if not chosen:
             raise InvalidDataError(
-                "of a list of values, the function must return what it returns for one of them alone, such as "
+                "for a list of values, the function must return its result for one of them, such as "
                 "lambda values: values[-1]"
             )
     return max(chosen, key=deciding_order)

@@ -48,8 +48,8 @@ class DeadLetters(PipelinePart):
             all_users: Return those of the private words of all users as well.
 
         Raises:
-            InvalidDataError: All users are asked for by a viewer.
-            OutOfViewError: All users are asked for in a view.
+            InvalidDataError: A viewer asks for all users.
+            OutOfViewError: A view asks for all users.
         """
         return tuple(letter for letter, _ in await self._shown(all_users=all_users))
 
@@ -63,7 +63,7 @@ class DeadLetters(PipelinePart):
             all_users: Read those of the private words of all users as well.
 
         Raises:
-            InvalidDataError: All users are asked for by a viewer.
+            InvalidDataError: A viewer asks for all users.
             RecordNotFoundError: An id names no dead letter; none was read.
             ReadOnlyError: The memory is read-only.
             OutOfViewError: Facts about subjects outside of this view were looked for, or a view is asked for all users.
@@ -73,7 +73,7 @@ class DeadLetters(PipelinePart):
             self._context.check_writable()
             if not self._pipeline.can_read(unit):
                 raise OutOfViewError(
-                    "it looks for facts outside of this view: read it with the memory that the view was made of"
+                    "the text is read for facts outside of this view: use the memory that the view was made of"
                 )
             await self._writer.commit([to_pending(recorded) for recorded in unit.words])
             outcomes += await self._pipeline.read_now([unit])
@@ -87,10 +87,10 @@ class DeadLetters(PipelinePart):
             all_users: Dismiss those of the private words of all users as well.
 
         Raises:
-            InvalidDataError: All users are asked for by a viewer.
+            InvalidDataError: A viewer asks for all users.
             RecordNotFoundError: An id names no dead letter.
             ReadOnlyError: The memory is read-only.
-            OutOfViewError: All users are asked for in a view.
+            OutOfViewError: A view asks for all users.
         """
         failed, reason = AssertionState.FAILED, "dismissed"
         for unit in await self._chosen(ids, all_users=all_users):

@@ -1,4 +1,4 @@
-"""`Memory`: every public method, its signature and its documentation. The parts beside it do the work."""
+"""`Memory`: every public method, its signature and its documentation. Other modules of this package do the work."""
 
 from __future__ import annotations
 
@@ -114,80 +114,81 @@ class Memory:
 
     A memory is a frozen context (tenant, viewer, view, policies, …) over a backend (store, mirror, models, worker).
     `view`, and for short `scope` and `for_user`, return views: the same backend under another context. A view lives as
-    long as the memory that it was made of is open. `inbox` and `admin` hold what is beside the facts.
+    long as its memory is open. `inbox` and `admin` hold the methods for everything besides facts.
 
-    Leaving ``async with`` reads what was submitted in the background to its end, however long the model takes. After an
-    exception, or if a time limit around it (`anyio.move_on_after`, `asyncio.timeout`) ends it, the rest waits in the
-    store for the next process that opens it with a model. Any task of the event loop may close a memory.
+    At its end, ``async with`` waits until all submitted words are read, however long the model takes. After an
+    exception, or a time limit around it (`anyio.move_on_after`, `asyncio.timeout`), the rest waits in the store for the
+    next process that opens the store with a model. Any task of the event loop may close a memory.
 
     A memory serves one event loop at a time: another loop gets `WrongLoopError` until the first one has ended or the
     memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
 
-    Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
-    ``exact=True``. Reads, views and erasures also take a whole branch such as ``"/product"``, and ``"/"`` for
-    everything. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
+    A scope may be a path such as ``"/product/alpha"``, and includes its subtree unless ``exact=True``. Reads, views and
+    erasures also take a whole branch such as ``"/product"``, and ``"/"`` for everything. Every write raises
+    `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
-        store: An address for `factmem.open_provider`, a path, or a provider; the user's own store, the one of
-            the command line, if None. A provider that is passed in is not closed with the memory.
-        organization: The tenant. Data of other organizations is neither seen nor touched.
+        store: An address for `factmem.open_provider`, a path, or a provider; the user's default store, as on the
+            command line, if None. A provider passed as an object is not closed with the memory.
+        organization: The tenant. Data of other organizations is never read or written.
         viewer: The reader and owner of private facts; sees public facts and their own.
-        concepts: Declared concepts: records of them are read with their types.
-        profiles: Profiles that every detection fills, whatever else it looks for: attrs classes, pydantic models, JSON
-            Schemas with a title, or a `ProfileSchema` of one. Their fields are declared concepts.
-        subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
-            names. A provider with the four verbs only is searched for these subjects.
-        scopes: Scopes that a provider with the four verbs only is searched in.
-        embedder: Makes the vectors: an embedder, the name of one such as ``"minilm"`` or ``"voyage:voyage-3"``, or an
-            object of LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
+        concepts: Declared concepts: their records are read with their types.
+        profiles: Profiles that every detection also fills: attrs classes, pydantic models, JSON Schemas with a title,
+            or a `ProfileSchema` of one. Their fields are declared concepts.
+        subjects: Declared subjects: a text such as ``"user:alice"`` gets the priority and description of its declared
+            subject. In a provider with the four verbs only, these subjects are searched.
+        scopes: Scopes to search in a provider with the four verbs only.
+        embedder: Embedder of texts: an embedder, a name such as ``"minilm"`` or ``"voyage:voyage-3"``, or an object of
+            LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words: a model, its address for `factmem.language_model`, or an
-            object of LangChain (a chat model), pydantic-ai or the OpenAI Agents SDK (a ``Model``), which is asked as it
-            is set up (see `factmem.llm.host_models.HostModel`). A detector, an analyst, a verifier, a consolidator and
-            a question analyst are made of it unless they are given. None works offline, without any model.
-        detector: Finds facts in conversations; without it and a model, they are kept word for word.
+            object of LangChain (a chat model), pydantic-ai or the OpenAI Agents SDK (a ``Model``), with its own
+            settings (see `factmem.llm.host_models.HostModel`). It also serves as detector, analyst, verifier,
+            consolidator and question analyst, unless these are passed. With None, everything works offline, without a
+            model.
+        detector: Finds facts in conversations; without a detector and a model, conversations are kept word for word.
         analyst: Infers scope, categories and importance of texts.
-        verifier: Confirms what a model has found and the words do not plainly say, in one more question for each
-            reading: a verifier, another model in any form that ``model`` takes, or False for none: such findings
-            then wait in quarantine.
-        consolidator: Decides what new statements do to similar known ones.
+        verifier: Confirms findings of a model that are not plainly said, with one more question per reading: a
+            verifier, or another model in any form of ``model``. With False, such findings wait in quarantine.
+        consolidator: Decides whether a new statement updates or removes similar known ones.
         question_analyst: Splits questions for deep recall.
-        reranker: Orders the best records of each recall anew, after reading them with the question: a reranker, the
-            name of one such as ``"cohere:rerank-v3.5"`` or ``"fastembed:BAAI/bge-reranker-base"`` (see
-            `factmem.reranking`), an object of LangChain, ``"model"`` for the memory's language model, or another one.
-            If it fails, results stay in their order, and `RecallMatches.failure` gives the reason.
+        reranker: Reorders the best records of each recall by reading them with the question: a reranker, a name such as
+            ``"cohere:rerank-v3.5"`` or ``"fastembed:BAAI/bge-reranker-base"`` (see `factmem.reranking`), an object of
+            LangChain, ``"model"`` for the memory's language model, or another one. If it fails, results stay in their
+            order, and `RecallMatches.failure` gives the reason.
         reranking: Number of records that the reranker reads, its time, weight and budget.
         media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
-            ``google/MODEL`` (see `factmem.llm.media_models.media_reader`). Captions and the text of PDF files need
-            none.
+            ``google/MODEL`` (see `factmem.llm.media_models.media_reader`). Captions and the text of PDF files need no
+            reader.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
-            timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
-            keeps it.
+            timestamps from the future, comparison of statements. A detector made with its own `OriginPolicy` keeps this
+            policy.
         background: Settings of background reading.
-        on_event: Called with every `MemoryEvent` about words that are public or this viewer's own.
-        observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see the
-            amount of work for every viewer, and never the content.
+        on_event: Function called with every `MemoryEvent` about public words or this viewer's own.
+        observers: Functions called with every operation of this memory and of its views; see `MemoryObserver`. They see
+            the amount of work for every viewer, and never the content.
         observed_content: Pass arguments and results of the program's calls to observers.
-        access_statistics: Count how often records are recalled, and when last; see `Admin.accesses`. Counts are written
-            in the background, some hundreds at a time or after half a minute, and at the end; a killed process loses
-            the rest.
+        access_statistics: Count the recalls of each record, with the time of the last one; see `Admin.accesses`. Counts
+            are written in the background, some hundreds at a time or after half a minute, and at the end. A killed
+            process loses unwritten counts.
         settings: Weights of recall.
         deep: Settings of deep recall.
         read_only: Refuse every write.
         actor: The writer named in the audit trail; the viewer if None.
-        memory_limit: Maximum number of bytes of embeddings in memory, unlimited if None. Above it, each recall reads
-            them from the store: slower, with the same results.
+        memory_limit: Maximum number of bytes of embeddings in memory, unlimited if None. Above the limit, each recall
+            reads them from the store: slower, with the same results.
         mirror_limit: Maximum number of bytes of all tenants' facts that this process holds in memory for searching,
-            unlimited if None. Each open memory holds those of its tenant from its first read on. After a read of this
-            memory that exceeds the limit, the least recently read tenants are dropped, and read from the store again
-            when they are needed, with the same results. The most recent one stays, whatever its size. Of a provider
-            that keeps no vectors, what was dropped is also embedded again.
-        clock: Returns the present. A store that this memory opens records by it; a provider that is given has its own.
+            unlimited if None. Each open memory holds the facts of its tenant from its first read on. If a read of this
+            memory exceeds the limit, the least recently read tenants are dropped, and read from the store again when
+            needed, with the same results. The most recent tenant stays, whatever its size. Facts of a provider without
+            vectors are then also embedded again.
+        clock: Function that returns the present. A store that this memory opens records with this clock; a passed
+            provider has its own clock.
 
     Raises:
         UnknownProviderError: The address names no installed provider.
-        CapabilityError: Accesses are to be counted, or memory is limited, and the provider does not support it.
+        CapabilityError: The provider does not support ``access_statistics`` or ``memory_limit``.
         InvalidDataError: An argument is of another type or contradicts another one.
     """
 
@@ -435,8 +436,8 @@ class Memory:
     ) -> Self:
         """Return a view: this memory for another viewer, at another time, of fewer scopes or subjects.
 
-        Nothing outside of a view is visible, and a scope or a subject that lies outside of it raises `OutOfViewError`
-        in every method. A view of a view only narrows it.
+        Nothing outside of a view is visible. In every method, a scope or a subject outside of the view raises
+        `OutOfViewError`. A view of a view only narrows it.
 
             ada = memory.view(viewer="ada", individual=MemorySubject("customer").individual("ada"))
             before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject="user")
@@ -445,37 +446,37 @@ class Memory:
             await by_model.remember(Message(content=text, role="assistant"))
 
         Args:
-            viewer: The name of the viewer; None for one who sees public facts only.
-            individual: The individual that the viewer is: of public facts, reads show those about it and about other
-                kinds of subjects. What is public about another individual is read by naming that one, or by the ids of
-                its records. Everybody's if None.
+            viewer: The name of the viewer; None for a viewer of public facts only.
+            individual: The individual that the viewer is. Reads then show public facts about this individual and about
+                subjects that are not individuals. To read public facts about another individual, name it, or pass the
+                ids of its records. With None, reads show the public facts about everybody.
             actor: The writer named in the audit trail.
-            scopes: The scopes, with their subtrees. In a view of one scope, a path without a leading slash that does
-                not lie in it is relative to that one.
+            scopes: The scopes, with their subtrees. In a view of one scope, a path without a leading slash is relative
+                to that scope, unless it lies in it.
             exact: Scopes without their subtrees.
-            subjects: The subjects (and individuals). Facts written without a subject are about this memory's, or else
-                about the first one given.
+            subjects: The subjects (and individuals). Facts written without a subject are about this memory's subject,
+                or else about the first of these.
             as_of: Only facts that had been *said* by then. A view of the past is read-only.
             known_at: Only facts that had been *recorded* by then.
-            reviewed: For prompts: leave out flagged text of untrusted origin that was kept as given; see
+            reviewed: For prompts: leave out flagged text of untrusted origin that was kept unchanged; see
                 `FactDetails.unreviewed`.
-            conversation: The conversation, with the results of tools, in which a model writes: by its tools, in files,
-                or as ready facts. Text that repeats its untrusted words is quarantined, whatever its origin, unless the
-                user said it as well. To remember the conversation itself takes no such view.
-            policies: Policies by name, for what is written through the view; see `Policies`. The others stay.
+            conversation: The conversation, with the results of tools, in which a model writes with its tools, in files,
+                or as ready facts. Text that repeats untrusted words of this conversation is quarantined, whatever its
+                origin, unless the user said it as well. This is not needed to remember the conversation itself.
+            policies: Policies by name, for writes through the view; see `Policies`. Other policies stay.
             read_only: Refuse every write.
 
         Raises:
             OutOfViewError: A scope, a subject or the individual lies outside of this view.
             InvalidDataError: There is no scope or subject in a list, a time has no zone, a policy has another type or
                 is out of range, or an individual is given without a viewer.
-            CapabilityError: It is a view of the past, and the provider keeps no history.
+            CapabilityError: The view is of the past, and the provider keeps no history.
         """
         context = self._context
         if viewer is not UNSET:
             context = context.seen_by(viewer if viewer is None else checked_name(viewer, what="a viewer"), individual)
         elif individual is not None:
-            raise InvalidDataError("an individual is that of a viewer: give viewer= as well")
+            raise InvalidDataError("an individual needs a viewer: give viewer= as well")
         if subjects is not None:
             context = context.confined_to_subjects(subjects)
         exact = listed("exact", exact, MemoryScope, str)
@@ -500,15 +501,16 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
+        Facts written without a scope go to this scope. In every method, a scope outside of the view raises
+        `OutOfViewError`.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
             decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
-                relative to that one.
+            scope: The view's scope. In a view of one scope, a path without a leading slash is relative to that scope,
+                unless it lies in it.
             read_only: Refuse every write.
         """
         return self.view(scopes=[scope], read_only=read_only)
@@ -516,9 +518,9 @@ class Memory:
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
-        Reads show all private facts of the user, also about others, and public ones about the user and about subjects
-        that are not individuals. Public facts about another individual are read by naming it: ``subject="user:bob"``.
-        Another subject, and ``private=False``, can still be given to each write.
+        Reads show all private facts of the user, also those about others, and public facts about the user and about
+        subjects that are not individuals. To read public facts about another individual, name it:
+        ``subject="user:bob"``. Each write still accepts another subject, and ``private=False``.
 
             alice = memory.for_user("alice")
             await alice.remember("I have moved to Lisbon.")
@@ -546,10 +548,10 @@ class Memory:
 
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
         by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
-        The user whom a view is for (`for_user`) is stronger than every other subject; those that are not declared and
-        have no priority, such as another person, are only read by naming them there. A MULTIPLE unites the values of
-        that subject on that level. A place whose fact has another type than the concept is passed over if another place
-        has one of its type.
+        In a view for a user (`for_user`), this user is stronger than every other subject; subjects that are neither
+        declared nor have a priority, such as another person, are read only by name. A MULTIPLE unites the values of the
+        chosen subject on that level. A place with a fact of another type is skipped if another place has one of the
+        concept's type.
 
             seats = await memory.load(SEATS, subject="user", scope="/product/alpha")
 
@@ -593,14 +595,14 @@ class Memory:
 
         If the embedder fails, results are ranked by words alone, and `RecallMatches.failure` gives the reason.
 
-        With a reranker, the best records of all that this memory sees are ordered anew, and those of them that pass the
-        filters come first; the others follow in their exact order. Scores stay as they are: the reranker's is in
+        A reranker reorders the best records of all that this memory sees. Those that pass the filters come first; the
+        other results follow in their exact order. Scores stay unchanged: the reranker's score is in
         `ScoreParts.reranked`. A filter never changes the order of two results.
 
-        With ``depth="deep"``, a language model helps if the first results are not good enough: it splits the question
-        into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
-        reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
-        the last places. Without a model, or if it fails, the results are those of a shallow recall.
+        With ``depth="deep"``, a language model helps if the first results are not good enough. It splits the question
+        into simpler ones, which are searched for as well, and then names missing facts; `RecallMatches.deep` reports
+        both. The model neither sees nor finds records that the filters leave out, and its hints fill at most the last
+        places. Without a model, or if it fails, the results are those of a shallow recall.
 
             matches = await memory.recall("How many seats?", scope="/product/alpha", limit=5)
             matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
@@ -612,8 +614,8 @@ class Memory:
             depth: With or without the help of a language model.
             lexical: Rank by words.
             semantic: Rank by meaning.
-            strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
-                several individuals on the strongest level, those of each.
+            strongest: If several places have a typed fact of one concept, return only those that `load` chooses; of
+                several individuals on the strongest level, return the facts of each.
             history: Add the earlier revisions of each record that the provider keeps; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
             deep: Settings of deep recall instead of this memory's.
@@ -690,7 +692,7 @@ class Memory:
         With a subject and a scope, of exactly that place; otherwise of all matching places.
 
         Args:
-            concept: The concept, its keyword, or the id of a record. A text is a keyword first.
+            concept: The concept, its keyword, or the id of a record. A text is first read as a keyword.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             labels: Only revisions that carry all of these labels.
@@ -741,16 +743,16 @@ class Memory:
     ) -> ProfileT | PartialProfile[ProfileT] | dict[str, PartialProfile[Any]]:
         """Return an instance of a class, its fields filled with the facts of the concepts that they name.
 
-        Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
-        legal.
+        Each field is loaded like a concept with `load`. An unknown field takes its default, or None or an empty
+        collection if legal.
 
             guest = await memory.profile(Guest, subject="user")
             found = await memory.profile(Guest, subject="user", partial=True)
             print(found.known, found.missing)
 
         Args:
-            schema: An attrs class, a dataclass or a pydantic model, or a `ProfileSchema`; all profiles of this memory
-                by name, each as far as it is known, if None.
+            schema: An attrs class, a dataclass or a pydantic model, or a `ProfileSchema`; if None, all profiles of this
+                memory by name, with their known fields.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             partial: Return the known fields, and the names of those that are missing or refused, instead of raising.
@@ -759,7 +761,7 @@ class Memory:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is not a profile, or does not accept the facts and ``partial`` is not set.
-            SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
+            SeveralIndividualsError: Several individuals have facts for the fields: name one of them.
         """
         schemas = self._context.profiles if schema is None else (ProfileSchema.of(schema),)
         every = await self._reader.profiles(schemas, subject, scope)
@@ -770,7 +772,7 @@ class Memory:
             return found
         if found.refused:
             raise InvalidDataError(
-                f"{ProfileSchema.of(schema).name} does not accept what is known of {', '.join(found.refused)}: correct "
+                f"{ProfileSchema.of(schema).name} does not accept the value of {', '.join(found.refused)}: correct "
                 "it with update() or retract(), or ask for a partial profile, which leaves it out"
             )
         if found.profile is None:
@@ -802,8 +804,8 @@ class Memory:
             page: `RecordPage.next_page` of the page before; None for the first page.
             order_by: The key to sort by.
             descending: Newest or most important first.
-            strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
-                several individuals on the strongest level, those of each.
+            strongest: If several places have a typed fact of one concept, return only those that `load` chooses; of
+                several individuals on the strongest level, return the facts of each.
             filters: Conditions on the records; see `Filters`. Use the same ones for every page.
 
         Raises:
@@ -856,21 +858,22 @@ class Memory:
         Args:
             fact: The fact.
             subject: The subject of the fact.
-            scope: The scope that the fact holds in; everywhere (`MemoryScope.CROSS_PRODUCT`) if None, in a view of one
-                scope that scope.
+            scope: The scope that the fact holds in; if None, the scope of a view of one scope, or else
+                `MemoryScope.CROSS_PRODUCT`.
             details: Importance, categories, evidence, origin and so on.
             private: Keep the fact for this memory's viewer alone.
-            ttl: Time to live; by the details or this memory's `TtlPolicy` if None. When it has expired, the value that
-                it superseded counts again, if there is one; see `update` for a record that ends with it.
+            ttl: Time to live; by the details or this memory's `TtlPolicy` if None. After its end, a superseded value
+                becomes current again; see `update` for a record that ends instead.
 
         Returns:
-            A record of each value, with its state. The state of a fact that was saved before, and retracted since, is
-            ``RETRACTED``: `restore` brings it back, and a later timestamp says it anew. Whether a later fact supersedes
-            it follows from all facts of its place, when they are read.
+            A record of each value, with its state. A fact that was saved before and then retracted has the state
+            ``RETRACTED``: `restore` it, or save it with a later timestamp. Reads decide from all facts of the place
+            whether a later fact supersedes it.
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.
-            InvalidDataError: It is not a fact, its timestamp lies in the future, or both an expiry and a ttl are given.
+            InvalidDataError: The argument is not a fact, its timestamp is in the future, or both an expiry and a ttl
+                are given.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
         return await self._writer.save([(fact, subject, scope)], details=details, private=private, ttl=ttl)
@@ -888,7 +891,7 @@ class Memory:
             await memory.save_many([(SingleFact(SEATS, 5), "user:alice", "/product/alpha"), SingleFact(CITY, "Oslo")])
 
         Args:
-            facts: Facts, or tuples of a fact, its subject and its scope, either of which may be None.
+            facts: Facts, or tuples of a fact, its subject and its scope; subject and scope may be None.
             details: Importance, categories, evidence, origin and so on, of every fact.
             private: Keep the facts for this memory's viewer alone.
             ttl: Time to live.
@@ -898,7 +901,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: A place holds another type under a keyword; nothing was saved.
-            InvalidDataError: One of them is not a fact, or its timestamp lies in the future; nothing was saved.
+            InvalidDataError: An item is not a fact, or its timestamp is in the future; nothing was saved.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
         return await self._writer.save(facts, details=details, private=private, ttl=ttl)
@@ -913,11 +916,11 @@ class Memory:
         private: bool | None = None,
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[Any], ...]:
-        """Save each field of a profile as a fact of its own, said now.
+        """Save each field of a profile as a separate fact, said now.
 
-        A field that is None and a collection that is empty are left out, and retract nothing; a collection adds its
-        values to the known ones. Of a pydantic model, fields that were not set are left out as well. Defaults of other
-        classes are values like any other, and replace what is known: save single facts where not all is known.
+        Fields that are None or an empty collection are left out, and retract nothing; a collection adds its values to
+        the known ones. Of a pydantic model, unset fields are left out as well. Defaults of other classes replace known
+        values: if you do not know all fields, save single facts instead.
 
         Args:
             profile: An instance of an attrs class or of a pydantic model; see `ProfileSchema`.
@@ -942,33 +945,34 @@ class Memory:
         )
 
     async def update(self, record_id: str, **new: Unpack[Updates]) -> Change:
-        """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
+        """Change a record by id. Its history keeps the earlier revision; fields that are not passed stay unchanged.
 
-        The expiry is set anew by this memory's `TtlPolicy`, if it has a time for updates. When an update expires, so
-        does its record: the revision before does not come back.
+        This memory's `TtlPolicy` sets a new expiry, if it has a time for updates. When an update expires, its record
+        expires: the earlier revision does not return.
 
             await memory.update(record.id, value="Bergen", importance=0.9)
 
         Args:
             record_id: The record.
-            new: What changes; see `Updates`.
+            new: The changes; see `Updates`.
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
-            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or the
-                record is to be moved with words that are quarantined.
+            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or the update
+                would move a record with quarantined words.
             OutOfViewError: The scope lies outside of this view.
             ConceptConflictError: The value's type cannot join its place.
-            StateConflictError: The metadata is not the same, as ``merge`` requires; another record of the concept has
-                this value, or the scope one of a SINGLE; or the record waits for a model and cannot be moved yet.
+            StateConflictError: The metadata differs, and ``merge`` requires an exact match; another record of the
+                concept already has this value, or the scope already has a SINGLE of it; or the record still waits for a
+                model.
             CapabilityError: The provider keeps no history.
         """
         return await self._writer.update(record_id, new)
 
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
+        """Retract records: they are no longer loaded or recalled, and `restore` brings them back.
 
-        Records of every origin can be retracted: the program decides, and not the conversation.
+        Records of every origin can be retracted, because the program decides, not the conversation.
 
         Args:
             record_ids: Ids of the records.
@@ -983,7 +987,7 @@ class Memory:
     async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Bring back records that were retracted, or removed by a wish such as "forget that …".
 
-        The last retraction or removal of each record is reverted, and none before it.
+        Only the last retraction or removal of each record is reverted.
 
         Args:
             record_ids: Ids of the records.
@@ -993,8 +997,8 @@ class Memory:
             The changes: CREATED, or UNCHANGED where a newer value stands.
 
         Raises:
-            RecordNotFoundError: Nothing visible of one of them is retracted or removed, or it has expired, or another
-                record has its value by now. None was restored.
+            RecordNotFoundError: An id names no visible record that is retracted or removed, or the record has expired,
+                or another record has its value by now. None was restored.
             CapabilityError: The provider keeps no history.
         """
         return await self._writer.restore(record_ids, reason)
@@ -1002,8 +1006,8 @@ class Memory:
     async def rollback(self, revision: int | FactRecord[Any], *, reason: str | None = None) -> Change:
         """Roll a record back to a revision. Nothing is lost: a rollback can be rolled back.
 
-        Later revisions are retracted and the revision itself is restored. This also restores a retracted record. Like
-        `retract`, `restore` and `undo` it is the program's own decision: it applies to words of every origin.
+        Later revisions are retracted and the revision itself is restored, also of a retracted record. Like `retract`,
+        `restore` and `undo`, a rollback is the program's decision and applies to words of every origin.
 
         Args:
             revision: The revision, as `history` returns it, or its number (`FactRecord.revision`).
@@ -1013,35 +1017,35 @@ class Memory:
             The change: UPDATED, or CREATED if the record was not current any more.
 
         Raises:
-            InvalidDataError: It is neither a record nor a number.
+            InvalidDataError: The revision is neither a record nor a number.
             RecordNotFoundError: No visible revision has this number, or it was never accepted from quarantine, or has
                 expired, or another record has its value by now.
-            StateConflictError: Words that wait for a model would have to be retracted, or another writer changed the
+            StateConflictError: The rollback would retract words that wait for a model, or another writer changed the
                 record meanwhile.
-            ConceptConflictError: Its type cannot join its place any more.
+            ConceptConflictError: Its place holds another type by now.
         """
         return await self._writer.rollback(revision, reason)
 
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
-        """Revert changes in one transaction: those of a `Remembered`, for example, or of a rollback.
+        """Revert changes in one transaction, for example those of a `Remembered` or of a rollback.
 
-        Every revision returns to the state that it had before the change (`Change.states_before`). A new one is
-        retracted, with the later ones of its record in its place. What was accepted or rejected in the quarantine waits
-        again.
+        Every revision returns to its state before the change (`Change.states_before`). A new revision is retracted,
+        with the later revisions of its record at its place. Records that were accepted or rejected in the quarantine
+        wait again.
 
         Args:
             changes: The changes, in the order made.
             reason: The reason, for the audit trail.
 
         Returns:
-            The changes made, that of the last one first; undoing these repeats the original changes. A change is
-            UNCHANGED if it shows in the history alone.
+            The reverting changes, last change first; undoing these repeats the original changes. A change is UNCHANGED
+            if only the history shows it.
 
         Raises:
-            InvalidDataError: It is not a list of changes.
-            RecordNotFoundError: One of them is undone already, or its record was erased; none was reverted.
-            StateConflictError: Later words that wait for a model would have to be retracted, or another writer changed
-                a record meanwhile; none was reverted.
+            InvalidDataError: The argument is not a list of changes.
+            RecordNotFoundError: A change is undone already, or its record was erased; none was reverted.
+            StateConflictError: The undo would retract later words that wait for a model, or another writer changed a
+                record meanwhile; none was reverted.
             CapabilityError: The provider keeps no history.
         """
         return await self._writer.undo(changes, reason)
@@ -1051,17 +1055,17 @@ class Memory:
     async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
         """Keep words as they were said, secrets redacted, and read them with the model if there is one.
 
-        A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
-        are inferred where they are not given, and similar memories are updated or retracted. A message or a
-        conversation is searched for facts by the detector; without a model it is kept word for word. Words of a tool,
-        a document or an unknown origin are quarantined.
+        A text becomes one memory. Without a model, the text is kept word for word. With a model, missing scope,
+        categories and importance are inferred, and similar memories are updated or retracted. In a message or a
+        conversation, the detector looks for facts; without a model, its words are kept unchanged. Words of a tool, a
+        document or an unknown origin are quarantined.
 
-        Words without a letter, a digit or an emoji, and words that are nothing but secrets, are not kept. Neither are
-        images, audio and files in messages. `Remembered.dropped` counts secrets and media; a log line warns of media.
+        Words without a letter, a digit or an emoji, words that consist of secrets only, and images, audio and files in
+        messages are not kept. `Remembered.dropped` counts secrets and media; a log line warns of media.
 
-        The same words are kept once. When this returns they are on disk; if the model failed, as they were said, and
-        `Remembered.failure` says so. If this is cancelled, words that are kept already are read when they are submitted
-        again, or at the next opening of the store.
+        The same words are kept once. When this returns, they are on disk. If the model failed, they are kept verbatim,
+        and `Remembered.failure` gives the error. If this is cancelled, words that are already on disk are read when
+        they are submitted again, or when the store is opened next.
 
         A provider with the four verbs only keeps typed facts and statements by `AgentMemoryProvider.save`;
         `Remembered.unrepresented` counts the rest.
@@ -1077,7 +1081,7 @@ class Memory:
 
         Raises:
             CapabilityError: The provider has the four verbs only, and a detail is given that it cannot keep.
-            InvalidDataError: There is nothing to remember, or it was said in the future.
+            InvalidDataError: There is nothing to remember, or its time is in the future.
             TypeError: A keyword argument is not one of `About`.
         """
         return await self._rememberer.remember(what, about)
@@ -1085,13 +1089,13 @@ class Memory:
     async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Submission:
         """Submit many texts, messages or conversations; see `remember` for the treatment of each.
 
-        When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said. It
-        is read in the background. Words that are unread when the process ends are read by the next process that opens
-        the store with a model. In a provider with the four verbs only, everything is read before this returns.
+        When this returns, all words are on disk, in one transaction, and can be loaded and recalled verbatim. The model
+        reads them in the background. If the process ends first, the next process that opens the store with a model
+        reads the rest. In a provider with the four verbs only, everything is read before this returns.
 
         Texts of one call whose embeddings are at least as close as `ConsolidationPolicy.duplicate` are kept once;
-        `Remembered.dropped` counts the others. Messages and conversations are evidence, and all of them stay; so do all
-        texts with ``consolidate=False``, or while the embedder is away.
+        `Remembered.dropped` counts the others. Messages and conversations are evidence, and are all kept. With
+        ``consolidate=False``, or without a working embedder, all texts are kept, too.
 
             submission = await memory.remember_many(["The venue has 120 seats.", "The bar opens at six."])
             outcomes = await submission.wait()
@@ -1103,7 +1107,8 @@ class Memory:
         Raises:
             CapabilityError: The memory was not opened with ``async with``, or a detail is given that the provider
                 cannot keep; see `remember`.
-            InvalidDataError: It is not a list, or one of them is empty or was said in the future; nothing was kept.
+            InvalidDataError: The argument is not a list, or an item is empty or its time is in the future; nothing was
+                kept.
             TypeError: A keyword argument is not one of `About`.
         """
         return await self._rememberer.remember_many(what, about)
@@ -1123,15 +1128,15 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            source: Words: a text of the user, several of them, messages, or dicts as in `remember`, such as the
-                contents of Google's APIs and the events of Memory Bank. Or facts that are ready, with topics as
-                `ReadyFact`. Or a session that is in the store.
+            source: Words: a text of the user or several, messages, or dicts as in `remember`, such as the contents of
+                Google's APIs and the events of Memory Bank; or ready facts, with topics as `ReadyFact`; or a session in
+                the store.
             about: Subject, scope and so on; see `About`. Without ``looking_for``, messages are searched for memories
-                about `MANAGED_TOPICS`. Metadata and labels are those of every memory that is created or updated.
+                about `MANAGED_TOPICS`. Metadata and labels apply to every created or updated memory.
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a stored session or a detail is given, which it cannot keep.
+                cannot keep the stored session or a detail.
             InvalidDataError: The source is empty, or of a kind that cannot be read.
             RecordNotFoundError: The store holds no such session that the viewer may see.
         """
@@ -1142,14 +1147,14 @@ class Memory:
     async def forget(self, *ids: str, dry_run: bool = False, **filters: Unpack[Filters]) -> Erasure:
         """Erase records with all their history, vectors and index entries. Irreversible; see `retract`.
 
-        Ids and filters combine by AND; an id that names no visible record erases nothing. Filters test a record as it
-        is now; one that is not current any more (retracted, expired, quarantined), as it was last. All of its revisions
-        are erased, and the words that it was found in as well, also where they are statements of their own.
+        Ids and filters combine by AND; an id that names no visible record erases nothing. Filters test the current
+        revision of a record, or the last one if it is not current (retracted, expired, quarantined). All of its
+        revisions are erased, together with the words that it was found in, even if these are separate statements.
 
-        When this returns, neither a file of the store nor a copy in this process holds any of it, unless the result is
-        ``pending``: then another process is still reading the old bytes, and any later erasure, or `Admin.expire`,
-        finishes it. Another process drops its copies at its next access to the store. Records that were found in the
-        same words keep their own quotes of them: `Admin.traces` names these.
+        When this returns, no file of the store and no copy in this process holds the erased bytes. If the result is
+        ``pending``, another process is still reading them, and any later erasure, or `Admin.expire`, finishes the work.
+        Other processes drop their copies at their next access to the store. Other records from the same words keep
+        their own quotes: `Admin.traces` names these records.
 
             preview = await memory.forget(subject="user", until=may, dry_run=True)
             if len(preview) < 100:
@@ -1157,12 +1162,12 @@ class Memory:
 
         Args:
             ids: Only these records, or entries of the quarantine; see `Quarantine.list`.
-            dry_run: Erase nothing, and return the records that would be erased, with the words that would go along. A
-                read-only memory does this, too.
+            dry_run: Erase nothing, and return the records that would be erased, with their words. A read-only memory
+                accepts this, too.
             filters: Conditions on the records; see `Filters`.
 
         Raises:
-            InvalidDataError: There is no filter, or one of them is empty: either would erase more than intended.
+            InvalidDataError: There is no filter, or a filter is empty: both would erase more than intended.
             TypeError: A keyword argument is not one of `Filters`.
             CapabilityError: The provider cannot erase.
         """
@@ -1187,7 +1192,7 @@ def zone_of(memory: Memory) -> dt.tzinfo:
 
 
 def homes_of(memory: Memory, scope: MemoryScope | str | None) -> Sequence[MemoryScope]:
-    """Return the scopes that facts can be added to: the one that a write goes to, or else those of a view of several.
+    """Return the scopes that accept new facts: the scope of a write, or else those of a view of several.
 
     Args:
         memory: The memory, or a view of it.
@@ -1207,7 +1212,7 @@ def homes_of(memory: Memory, scope: MemoryScope | str | None) -> Sequence[Memory
 
 
 def keeps_log(memory: Memory) -> bool:
-    """Return whether a memory's provider keeps a log, and not only what the four verbs can express."""
+    """Return whether a memory's provider keeps a log, beyond the four verbs."""
     return not memory._backend.four_verbs_only
 
 
@@ -1223,7 +1228,7 @@ async def revisions_of(memory: Memory, record_ids: Sequence[str]) -> Mapping[str
 
 
 async def entries_of(memory: Memory, part: LogPart) -> list[LogEntry]:
-    """Return the visible entries of a part of a memory's log, about whichever individuals."""
+    """Return the visible entries of a part of a memory's log, about all individuals."""
     memory._backend.enter_loop()
     return await memory._reader.everybody.log(part)
 
@@ -1242,7 +1247,7 @@ async def recall_each(
     strongest: bool = False,
     settings: RecallSettings | None = None,
 ) -> list[RecallMatches]:
-    """Recall for one query by several filters: it is embedded, weighed and reranked once.
+    """Recall one query by several filters; the query is embedded, weighed and reranked once.
 
     Args:
         memory: The memory, or a view of it.

@@ -76,7 +76,7 @@ def _after(start: dt.datetime, pause: dt.timedelta) -> dt.datetime:
 
 @observed()
 class Inbox(PipelinePart):
-    """Words and findings on their way into a memory: read later, tried again, or let in by people.
+    """Words and findings on their way into a memory: to be read later, retried, or accepted by people.
 
     See `Memory.inbox`.
     """
@@ -87,7 +87,7 @@ class Inbox(PipelinePart):
 
     @property
     def reads_words(self) -> bool:
-        """Whether a model, or a detector that was given, reads the words that are submitted."""
+        """Whether a model or a detector reads submitted words."""
         return self._backend.reads_words
 
     @property
@@ -97,7 +97,7 @@ class Inbox(PipelinePart):
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """Words that a model could not read, kept as they were said."""
+        """Words that a model could not read, kept verbatim."""
         return DeadLetters(self._context, self._backend)
 
     async def ingest_events(
@@ -112,35 +112,36 @@ class Inbox(PipelinePart):
     ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
-        An event is identified by its id: a second one with the same id changes nothing, and is counted in
-        `Submission.skipped`; it is read once more only if other subjects, concepts or topics are looked for. Events are
-        read in the order of their times. Until then they can be recalled as they were said. A restart continues at the
-        same point. Without a model, events are kept as they are.
+        An event is identified by its id: a second event with the same id changes nothing, and is counted in
+        `Submission.skipped`. It is read again only for other subjects, concepts or topics. Events are read in the order
+        of their times, and can be recalled verbatim before. A restart continues at the same point. Without a model,
+        events are kept verbatim.
 
-        The same event from two processes at the same moment is kept once if it has a timestamp. Without one, each
-        process gives it a time, and both are kept until they are read; findings in them are kept once.
+        The same event from two processes at the same moment is kept once if it has a timestamp. Without a timestamp,
+        each process adds a time, and both events are kept until they are read; their findings are kept once.
 
         In a provider with the four verbs only, events are read before this returns, and only the process that read
         them recognizes them.
 
         Args:
             stream: The name of the stream; the same name at the same place is the same stream.
-            events: Messages, or events of Memory Bank as dicts; those without an id are identified by their content and
-                time.
-            trigger: When to read; at once if None.
+            events: Messages, or events of Memory Bank as dicts; events without an id are identified by their content
+                and time.
+            trigger: Condition for reading; at once if None.
             flush: Read waiting events now, regardless of the trigger.
             history: The events may be a conversation from its beginning, as an agent's framework passes it after each
-                turn. They are, if all known events are among them and a new one is the last. Then what comes before a
-                known event was submitted before, and does not come back if it was erased since, unless all of it was.
+                turn. This is assumed if all known events are among them and the last event is new. Events before a
+                known one then count as submitted before, and do not return after an erasure, unless everything was
+                erased.
             about: Subject, scope and so on; see `About`.
 
         Returns:
-            The submission; the same one for all events that are read together.
+            The submission; all events that are read together have the same one.
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a detail, an owner or a trigger that waits is given.
-            InvalidDataError: An event lies in the future, or the stream's name is not legal.
+                cannot keep a detail, an owner or waiting events.
+            InvalidDataError: The time of an event is in the future, or the stream's name is not legal.
         """
         self._backend.worker.check_running()
         checked_name(stream, what="a stream")
@@ -176,7 +177,7 @@ class Inbox(PipelinePart):
         return submission
 
     async def flush(self) -> None:
-        """Read all waiting events of this viewer's streams, regardless of their triggers, and wait for it.
+        """Read all waiting events of this viewer's streams, regardless of their triggers, and wait until they are read.
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``.
@@ -195,19 +196,19 @@ class Inbox(PipelinePart):
 
         Streams whose trigger has not fired are watched again.
 
-        With ids, find earlier submissions again, in any process, whether they are read or not:
+        With ids, return earlier submissions, in any process, read or unread:
 
             ids = (await memory.remember_many(texts)).ids  # to be kept by the program
             submission = await memory.inbox.resume(*ids)  # perhaps tomorrow
             outcomes = await submission.wait()
 
         Args:
-            ids: Only these jobs, by `Submission.ids`. The outcome of a finished one has its failure, or its present
-                records without the changes. The id of a stream that waits for its trigger must be the only one.
+            ids: Only these jobs, by `Submission.ids`. The outcome of a finished job has its failure, or its present
+                records without the changes. Pass the id of a stream that waits for its trigger alone.
 
         Returns:
-            A submission of public words and the viewer's own. It is finished when those of others are read, too, and
-            reports nothing about them.
+            A submission of public words and the viewer's own. It finishes only when other viewers' words are read, too,
+            but reports nothing about them.
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
@@ -221,7 +222,7 @@ class Inbox(PipelinePart):
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
 
-        A blank text costs no call of a model.
+        For a blank text, no model is called.
 
         Raises:
             CapabilityError: This memory has no analyst to ask.
@@ -289,7 +290,7 @@ class Inbox(PipelinePart):
 
     async def _found_stream(self, ids: Sequence[str]) -> Submission:
         if len(ids) > 1:
-            raise InvalidDataError("one of the ids is that of a stream: pass it alone")
+            raise InvalidDataError("one of the ids names a stream: pass this id alone")
         async with self._backend.worker.alone(ids[0]):
             return await self._awaited(ids[0], flush=False)
 
@@ -297,7 +298,9 @@ class Inbox(PipelinePart):
         """Return the visible units that wait, by the ids of their jobs."""
         units = [unit for unit in await self._pipeline.waiting(AssertionState.PENDING) if unit.job.id in ids]
         if not all(map(self._pipeline.can_read, units)):
-            raise OutOfViewError("it looks for facts outside of this view: ask the memory that the view was made of")
+            raise OutOfViewError(
+                "a text is read for facts outside of this view: use the memory that the view was made of"
+            )
         return {unit.job.id: unit for unit in units}
 
     async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:

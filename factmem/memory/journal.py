@@ -58,7 +58,7 @@ def _pause(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
     check_instance(value, attribute.name, dt.timedelta, NoneType)
     if isinstance(value, dt.timedelta) and not dt.timedelta(0) <= value <= _LONGEST:
         raise InvalidDataError(
-            f"{attribute.name} must be from nothing to a hundred years: leave it out to wait for something else",
+            f"{attribute.name} must be from 0 to a hundred years: correct it, or leave it out",
             path=f"$.{attribute.name}",
         )
 

@@ -345,7 +345,7 @@ class _Move:
                 break
         if found.foreign or found.vanished:
             raise CorruptStoreError(
-                f"the copy of {_named(tenant)} is not what the source holds, and stays unfinished: run `factmem check` "
+                f"the copy of {_named(tenant)} differs from the source, and stays unfinished: run `factmem check` "
                 "on both, delete the target, and move again"
             )
         if found.mended == before:

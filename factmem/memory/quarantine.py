@@ -20,10 +20,10 @@ from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart,
 
 @observed("quarantine.")
 class Quarantine(WritingPart):
-    """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Inbox.quarantine`.
+    """Quarantined assertions, which are neither loaded, recalled nor counted until accepted. See `Inbox.quarantine`.
 
-    A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which is
-    valid only inside the quarantine.
+    A planted assertion may claim to revise a record of the user. Therefore, an entry has a separate id, which is valid
+    only inside the quarantine.
     """
 
     async def list(
@@ -37,13 +37,13 @@ class Quarantine(WritingPart):
     ) -> RecordPage:
         """Return the quarantined assertions, in the order recorded, all of them or page by page.
 
-        Each has its evidence, its origin and a `FactRecord.quarantine_reason`. Entries that are decided about between
-        two pages do not shift the pages.
+        Each assertion has its evidence, its origin and a `FactRecord.quarantine_reason`. Decisions between two pages do
+        not shift the pages.
 
         Args:
-            rejected: Return the rejected ones instead.
+            rejected: Return the rejected assertions instead.
             limit: Maximum number of assertions.
-            page: `RecordPage.next_page` of the page before; None for the first page.
+            page: `RecordPage.next_page` of the previous page; None for the first page.
             descending: Newest first.
             filters: Conditions on the assertions; see `Filters`. Use the same ones for every page.
 
@@ -64,31 +64,31 @@ class Quarantine(WritingPart):
         return RecordPage(found, next_page=next_page)
 
     async def count(self) -> int:
-        """Return the number of statements that wait to be accepted or rejected, of those that the view shows, quickly.
+        """Return the number of visible statements that wait to be accepted or rejected, quickly.
 
-        Words of untrusted origins that wait for a model are among them, and not in `list` yet.
+        The number includes words of untrusted origins that wait for a model, which are not in `list` yet.
         """
         self._context.check_present()
         return await self._reader.waiting()
 
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Accept entries in one transaction, rejected ones included: from now on they are facts like any other.
+        """Accept entries in one transaction, also rejected ones: they become facts like any other.
 
         `Memory.undo` of the changes lets them wait again.
 
-        A doubtful finding of the same value at the same place is believed at once later.
+        Later doubtful findings of the same value at the same place are believed at once.
 
-        A change is UNCHANGED, and its record SUPERSEDED, if a newer value stands, or the words have expired meanwhile.
+        A change is UNCHANGED, and its record SUPERSEDED, if a newer value is current, or the words have expired.
 
         Args:
-            ids: Ids, as `list` returns them, or those of quarantined records that `Memory.save` and others return.
+            ids: Ids from `list`, or of quarantined records that `Memory.save` and others return.
             reason: The reason, for the audit trail.
 
         Raises:
             RecordNotFoundError: An id names no quarantined assertion; none was accepted.
             ConceptConflictError: The place holds another type under its keyword; none was accepted. The error names the
                 entry.
-            StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
+            StateConflictError: Another reviewer decided about an entry meanwhile; none was accepted.
             ReadOnlyError: The memory is read-only.
         """
         return await self._decide(ids, AssertionState.ACTIVE, reason)
@@ -98,7 +98,7 @@ class Quarantine(WritingPart):
 
         `Memory.undo` of the changes lets them wait again.
 
-        A doubtful finding of the same value at the same place is dropped later.
+        Later doubtful findings of the same value at the same place are dropped.
 
         Args:
             ids: Ids, as `list` returns them.
@@ -106,7 +106,7 @@ class Quarantine(WritingPart):
 
         Raises:
             RecordNotFoundError: An id names no quarantined assertion; none was rejected.
-            StateConflictError: Another reviewer decided about one meanwhile; none was rejected.
+            StateConflictError: Another reviewer decided about an entry meanwhile; none was rejected.
             ReadOnlyError: The memory is read-only.
         """
         return await self._decide(ids, AssertionState.RETRACTED, reason)

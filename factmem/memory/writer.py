@@ -158,7 +158,7 @@ def _above(target: Recorded, log: Iterable[LogEntry], states: Mapping[str, Asser
         and item.assertion.counts(states[item.id])
     ]
     if any(states[item.id] is AssertionState.PENDING for item in found):
-        raise StateConflictError("words said since then wait for a model: let them be read before")
+        raise StateConflictError("later words wait for a model: try again once the model has read them")
     return found
 
 
@@ -606,7 +606,7 @@ class Writer(ReadingPart):
     async def _stored(self, record: FactRecord[Any]) -> Assertion:
         found = [entry.assertion for entry in await self._reader.recorded(LogPart(seqs=[record.revision]))]
         if not found:
-            raise RecordNotFoundError("the record was erased meanwhile")
+            raise RecordNotFoundError("the record was erased meanwhile: read the records again")
         return found[0]
 
     async def retract(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
@@ -750,7 +750,7 @@ class Writer(ReadingPart):
         if not assertions:
             return []
         if not all(map(self._context.view.holds, {assertion.place for assertion in assertions})):
-            raise OutOfViewError("something lies outside of this view: pass it to the memory that the view was made of")
+            raise OutOfViewError("a place lies outside of this view: use the memory that the view was made of")
         self._backend.log()
         if vectors is None:
             vectors = await self.vectors(assertions)

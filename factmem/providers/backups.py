@@ -266,7 +266,7 @@ def _backed_up(provider: AgentMemoryProvider) -> KeepsFiles:
     if isinstance(provider, KeepsFiles):
         return provider
     raise CapabilityError(
-        f"{type(provider).__name__} keeps no store at a path, which could be backed up: use the tools of its database "
+        f"{type(provider).__name__} keeps no files that could be backed up: use the tools of its database "
         "(pg_dump for PostgreSQL), or copy it into a file with `factmem move` and back that up"
     )
 

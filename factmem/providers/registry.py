@@ -130,7 +130,7 @@ def _parsed(address: str) -> tuple[str, str, dict[str, str]]:
     try:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:
-        raise UnknownProviderError("what follows the ? of an address are options: ?name=value&name=value") from None
+        raise UnknownProviderError("write the options of an address as ?name=value&name=value") from None
     name, colon, location = whole.partition(":")
     if not colon or "/" in name or "." in name:
         return "sqlite-vec", whole, options

@@ -193,7 +193,7 @@ class TrackIndex:
             RecordNotFoundError: It was erased.
         """
         if item.follows is not None and item.follows not in self._seqs[item.tenant]:
-            raise RecordNotFoundError("what this would update was erased meanwhile, and nothing was written")
+            raise RecordNotFoundError("the record to update was erased meanwhile: read it again; nothing was written")
 
     def record(
         self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[int], tuple[str, str]] = _random_ids

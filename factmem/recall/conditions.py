@@ -57,8 +57,8 @@ def _comparable(
 class MetadataCondition:
     """One condition on the metadata of a record.
 
-    Numbers are compared with numbers, texts with texts (by code points), times with texts that are ISO times with a
-    zone. A comparison with a missing entry, or with one of another type, does not hold.
+    Numbers are compared with numbers, texts with texts (by code points), and times with texts that are ISO times with a
+    zone. A comparison with a missing entry, or with an entry of another type, does not hold.
 
     Attributes:
         key: Key of the entry.
@@ -124,7 +124,7 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
     ):
         raise InvalidDataError("where takes groups of conditions: [[this, and_this], [or_this]]", path="$.where")
     if not all(several):
-        raise InvalidDataError("a group of conditions is empty, which would keep everything", path="$.where")
+        raise InvalidDataError("an empty group of conditions would keep everything: leave it out", path="$.where")
     return tuple(several)
 
 
@@ -143,14 +143,14 @@ def _searchable(instance: RecallFilter, attribute: attrs.Attribute[str | None], 
     if value is None:
         return
     if not isinstance(value, str) or not value:
-        raise InvalidDataError("a pattern is a regular expression, and not empty", path="$.pattern")
+        raise InvalidDataError("pattern takes a regular expression: write one, or leave it out", path="$.pattern")
     check_text(value, path="$.pattern")
     linear_search(value)
 
 
 def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
     if not isinstance(metadata, Mapping):
-        raise InvalidDataError("metadata to filter by is a mapping", path="$.metadata")
+        raise InvalidDataError("metadata takes a mapping: {'key': value}", path="$.metadata")
     return dict(metadata)
 
 
@@ -158,7 +158,7 @@ def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
 class RecallFilter:
     """Conditions on records, of which all must hold; applied before ranking.
 
-    A collection keeps the records that fit one of its items: all records if it is None, none if it is empty.
+    A collection keeps the records that match one of its items; None keeps all records, an empty collection none.
 
     Attributes:
         scope: Keep this scope and its subtree, anchored at the tenant.
@@ -172,23 +172,23 @@ class RecallFilter:
         categories: Keep these categories.
         topics: Keep these topics.
         sources: Keep these sources.
-        speakers: Keep the statements of speakers of these names; see `Assertion.speaker`.
+        speakers: Keep the statements of speakers with these names; see `Assertion.speaker`.
         since: Keep records said at this time or later.
         until: Keep records said before this time.
         recorded_since: Keep records whose present revision was recorded at this time or later.
         recorded_until: Keep records whose present revision was recorded before this time.
-        min_importance: Least importance.
-        max_importance: Largest importance.
-        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.sentences.tells`. A
-            word tells something as an answer or a correction; see `Evidence.before`.
-        assistant: Keep what the assistant said (True), or what others said (False).
-        pattern: Regular expression that must be found in the value, written as text; see
-            `factmem.patterns.linear_search`. The text of every record that passes the other conditions is read.
+        min_importance: Minimum importance.
+        max_importance: Maximum importance.
+        telling: Leave out statements without information, such as questions and thanks; see `factmem.sentences.tells`.
+            A short answer or correction counts as information; see `Evidence.before`.
+        assistant: Keep the assistant's statements (True), or those of others (False).
+        pattern: Regular expression to find in the value, written as text; see `factmem.patterns.linear_search`. It
+            reads the text of every record that passes the other conditions.
         metadata: Entries that the metadata must hold, all of them.
         where: Groups of conditions; the metadata must meet all conditions of one group.
         record_ids: Keep these records.
         strongest: Of the typed facts of one concept that pass all conditions, keep the strongest; see
-            `factmem.recall.strongest.chosen`. This compares records with each other: a single one always passes.
+            `factmem.recall.strongest.chosen`. This compares records with each other: a single record always passes.
 
     Raises:
         InvalidDataError: A time has no zone, a bound is out of range, a condition cannot be met, ``subject`` is not a
@@ -223,12 +223,12 @@ class RecallFilter:
 
     @property
     def empty(self) -> bool:
-        """Whether it keeps everything."""
+        """Whether the filter keeps everything."""
         return not self.conditions
 
     @functools.cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions of all fields but ``strongest``: those on the track first, the slowest last."""
+        """The conditions of all fields but ``strongest``: conditions on the track first, the slowest last."""
         return tuple(self._conditions())
 
     def _conditions(self) -> Iterator[Condition]:
@@ -299,8 +299,8 @@ def _meets(groups: Sequence[Sequence[MetadataCondition]], metadata: Mapping[str,
 class Facet(enum.Enum):
     """A property of records that filters look at.
 
-    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. These and SPEAKER stand in
-    the head of an outline. KEYWORD is folded. TEXT is the value as text, which no column holds.
+    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of a track share them. The head of an outline
+    holds these and SPEAKER. KEYWORD is folded. TEXT is the value as text, which no column holds.
     """
 
     SCOPE = enum.auto()
@@ -357,7 +357,7 @@ RangedFacet: TypeAlias = Literal[Facet.SAID_AT, Facet.RECORDED_AT, Facet.IMPORTA
 """The facets that are compared with bounds."""
 
 TestedFacet: TypeAlias = Literal[Facet.SCOPE, Facet.METADATA, Facet.TEXT]
-"""The facets that a predicate tests."""
+"""The facets tested by a predicate."""
 
 
 @attrs.frozen

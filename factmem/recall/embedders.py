@@ -390,7 +390,7 @@ class CallableEmbedder:
     ) -> None:
         check_text(name, path="$.name")
         if not name:
-            raise InvalidDataError("an embedder needs a name, by which a store knows its vectors", path="$.name")
+            raise InvalidDataError("an embedder needs a name to identify its vectors: give one", path="$.name")
         self._function, self._query = function, query or function
         self._name, self._dimension = name, dimension
 

@@ -318,7 +318,7 @@ class RemoteEmbedder:
         max_retries: int = 2,
     ) -> None:
         if dimension is not None and not form.shortens:
-            raise InvalidDataError("this endpoint cannot be asked for a dimension: leave it out", path="$.embedder")
+            raise InvalidDataError("this endpoint accepts no dimension: leave the dimension out", path="$.embedder")
         self._model, self._form, self._asked, self._settings = model, form, dimension, settings or {}
         self._dimension = dimension or known
         self._batch = batch or form.most(model)

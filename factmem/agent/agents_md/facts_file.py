@@ -181,7 +181,7 @@ class AgentsMdFacts:
 
     def __attrs_post_init__(self) -> None:
         if not self.subjects:
-            raise InvalidDataError("say whom the facts are about", path="$.subjects")
+            raise InvalidDataError("name the subjects of the facts, such as subjects=[USER]", path="$.subjects")
 
     async def sync(self) -> tuple[Change, ...]:
         """Apply the file's edits to memory, then update the block; return the changes in memory.

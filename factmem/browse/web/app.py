@@ -379,7 +379,7 @@ def _asked(given: QueryParams, *, user: str) -> AgentQuestion:
 def _revision(form: FormData) -> int:
     text = _text(form, "revision")
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise InvalidDataError("a revision is a number: take one of the record's history")
+        raise InvalidDataError("a revision is a number: take it from the record's history")
     return int(text)
 
 
@@ -391,5 +391,5 @@ def _text(form: FormData, name: str) -> str:
 def _chosen(form: FormData) -> list[str]:
     ids = [id for id in form.getlist("id") if isinstance(id, str)]
     if not ids:
-        raise InvalidDataError("nothing is chosen: tick what it is about")
+        raise InvalidDataError("nothing is chosen: tick at least one row")
     return ids

@@ -234,7 +234,7 @@ class _Records:
         known = await self.seen()
         present = next((item for item in known if record.id in item.ids), None)
         if present is None:
-            raise RecordNotFoundError("no record that CrewAI sees has this id")
+            raise RecordNotFoundError("no record that CrewAI sees has this id: take an id from list_records()")
         record = _checked(record)
         _check_vectors(known, [record])
         private = record.private or present.entry.private
