@@ -534,7 +534,7 @@ class _Common(NamedTuple):
     Attributes:
         first: Those of the first person.
         terms: The other common ones, as they are compared.
-        particles: Those that are no verbs.
+        particles: Those of the common ones that are not verbs.
         months: The names of months with their numbers, as values have them.
     """
 

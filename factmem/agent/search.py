@@ -146,7 +146,7 @@ class BlockSearch:
     async def _earlier(self, records: Sequence[FactRecord[Any]]) -> Mapping[str, Sequence[FactRecord[Any]]]:
         """Return the revisions of records before those that are shown, newest first, by record id.
 
-        One that was told late is among them: it is older, though its revision is not.
+        They include late revisions, which are older than the shown one by time alone.
         """
         past = await revisions_of(self.view, [record.id for record in records]) if records else {}
         shown = {record.id: record.revision for record in records}
