@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -11,7 +11,7 @@ from factmem.abc import Candidate
 from factmem.abc.detector import Doubt
 from factmem.class_fields import fields_of
 from factmem.detection.words import words_of
-from factmem.facts import STATEMENT, Concept, Fact, FactType
+from factmem.facts import STATEMENT, Fact, FactType
 from factmem.sentences import folded, language_of
 
 COLLECTIONS: Final = (dict, list, set, frozenset)
@@ -29,8 +29,8 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     """Return an end of each known value that a candidate means.
 
     If it names no value, it means all of them; only the last one of a SINGLE. It names the values that are equal, have
-    the same text, or a field with it, whatever the case. Of a collection it may name items: the others are
-    its new value. A value that is known in other words is meant with a doubt. One that is not known may be stated by
+    the same text, or a field with it, whatever the case. One that names items of a collection stays as it is; see
+    `Collections`. A value that is known in other words is meant with a doubt. One that is not known may be stated by
     other words, which are read at the same time or later. A wish to forget it goes by its words as well, and by these
     alone where a SINGLE has another value.
     """
@@ -42,13 +42,16 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
         text, wanted = folded(str(named)), _terms(named)
         meant = [it for it in values if it[1] == named or text in map(folded, _texts(it[1]))]
         doubt = end.doubt
-        if not meant and (fewer := _with_fewer_items(end, values[-1:])) is not None:
-            return [fewer, _in_words(end)] if end.removed else [fewer]
+        if not meant and any(
+            _without(value, named) is not None for of, value in values if of.fact_type is FactType.SINGLE
+        ):
+            return [end, _in_words(end)] if end.removed else [end]  # see `Collections`
         if not meant and end.removed:
             typed = end.cleared is None and not (values and end.fact.concept.fact_type is FactType.SINGLE)
             return [*([end] if typed else []), _in_words(end)]
         if not meant:
-            meant = [it for it in values if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
+            single = (it for it in values if not isinstance(it[1], COLLECTIONS))  # an item is no whole
+            meant = [it for it in single if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
             doubt = doubt or _IN_OTHER_WORDS
         if not meant:
             return [end] if end.cleared is None else []
@@ -56,23 +59,45 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     return [attrs.evolve(end, fact=fact, cleared=None, doubt=doubt) for fact in facts]
 
 
-def with_known_items(added: Candidate, known: Sequence[Fact[Any]]) -> Candidate:
-    """Return a candidate with the items of both, if it is said beside the known collection: "I also speak Dutch"."""
-    (*_, items), quote = added.fact.values, added.details.evidence[0].quote
-    held: Any = known[-1].values[-1] if known else None
-    if type(items) is not type(held) or not language_of(quote).finds("beside", quote):
-        return added
-    both: Any
-    match items:
-        case dict():
-            both = {**held, **items}
-        case set() | frozenset():
-            both = held | items
-        case list():
-            both = [*held, *(item for item in items if item not in held)]
-        case _:
-            return added
-    return _with_value(added, added.fact.concept, both)
+@attrs.define
+class Collections:
+    """Collections at some places, as words change them one after the other.
+
+    An item that is over or to be forgotten leaves a known collection, and items that are said beside it ("I also speak
+    Dutch") join it. Other values take its place.
+    """
+
+    _held: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
+
+    def changed(self, candidate: Candidate, track: Hashable, known: Callable[[], Iterable[Fact[Any]]]) -> Candidate:
+        """Return a candidate with the whole collection; the same one if it is about none. A doubted one changes none.
+
+        Args:
+            candidate: The candidate, in the order said.
+            track: The track of its values.
+            known: Returns what is current there.
+        """
+        concept, value, doubt = candidate.cleared or candidate.fact.concept, candidate.fact.values[-1], candidate.doubt
+        ended = candidate.ended or candidate.removed
+        if concept.fact_type is not FactType.SINGLE or not (ended or isinstance(value, COLLECTIONS)):
+            return candidate
+        if track not in self._held:
+            values = (fact.values[-1] for fact in known())
+            self._held[track] = next((held for held in values if isinstance(held, COLLECTIONS)), None)
+        held = self._held[track]
+        left = _without(held, value) if ended else _united(held, value, candidate.details.evidence[0].quote)
+        if left is None:
+            return candidate
+        after = attrs.evolve(
+            candidate, fact=concept.fact([left or held], timestamp=candidate.fact.timestamp), cleared=None
+        )
+        if ended and left:
+            after = attrs.evolve(after, ended=False, removed=False)
+        if doubt is None:
+            self._held[track] = left
+        elif candidate.ended and left:
+            after = attrs.evolve(after, doubt=attrs.evolve(doubt, reason=f"would end this: {doubt.reason}"))
+        return after
 
 
 def _in_words(wish: Candidate) -> Candidate:
@@ -81,25 +106,30 @@ def _in_words(wish: Candidate) -> Candidate:
     return attrs.evolve(wish, fact=fact, cleared=None)
 
 
-def _with_fewer_items(end: Candidate, values: Iterable[tuple[Concept[Any, Any], Any]]) -> Candidate | None:
-    """Return a known collection without the items that an end names, or its end if none is left; None without any."""
-    named = end.fact.values[0]
-    names = {folded(str(item)) for item in (named if isinstance(named, COLLECTIONS) else [named])}
-    for concept, value in values:
-        left: Any = value
-        match value:
-            case dict():
-                left = {key: item for key, item in value.items() if folded(str(key)) not in names}
-            case list() | set() | frozenset():
-                left = type(value)(item for item in value if names.isdisjoint(map(folded, _texts(item))))
-        if left != value:
-            change = _with_value(end, concept, left or value)
-            return attrs.evolve(change, cleared=None, ended=not left and end.ended, removed=not left and end.removed)
-    return None
+def _without(held: Any, named: Any) -> Any | None:
+    """Return a collection without the items that a value names, by an equal item or its text; None if it has none."""
+    names = list(named) if isinstance(named, COLLECTIONS) else [named]
+    texts = {folded(str(name)) for name in names}
+    left: Any = None
+    match held:
+        case dict():
+            left = {key: item for key, item in held.items() if folded(str(key)) not in texts}
+        case list() | set() | frozenset():
+            left = type(held)(
+                item for item in held if item not in names and texts.isdisjoint(map(folded, _texts(item)))
+            )
+    return left if left is not None and left != held else None
 
 
-def _with_value(candidate: Candidate, concept: Concept[Any, Any], value: object) -> Candidate:
-    return attrs.evolve(candidate, fact=concept.fact([value], timestamp=candidate.fact.timestamp))
+def _united(held: Any, items: Any, quote: str) -> Any:
+    """Return the items of both collections if the second is said beside the first; else the second."""
+    lowered = folded(quote)
+    language = language_of(lowered)
+    if type(items) is not type(held) or not language.finds("beside", lowered) or language.finds("only", lowered):
+        return items
+    if isinstance(items, list):
+        return [*held, *(item for item in items if item not in held)]
+    return held | items
 
 
 def _terms(value: object) -> frozenset[str]:

@@ -24,12 +24,12 @@ from factmem.detection.candidates import place_of
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
-from factmem.facts import STATEMENT, Concept, FactType
+from factmem.facts import STATEMENT, Concept, Fact, FactType
 from factmem.fold import Current
 from factmem.legal_names import is_legal_name
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
-from factmem.memory.known_values import COLLECTIONS, ends_of, means, with_known_items
+from factmem.memory.known_values import Collections, ends_of, means
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader, in_time
 from factmem.memory.scope_tree import ScopeInfo
@@ -148,7 +148,11 @@ class ModelReader(WritingPart):
         current = [row.recorded.assertion for row in here]
         left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation, current)
         certain = [item for item in found if item not in doubtful]
-        in_order_said = sorted((*certain, *left), key=place_of)  # of one message, the last value wins
+        collections = Collections()
+        in_order_said = [
+            collections.changed(item, _track_of(item, unit), partial(self._known, item, unit, here))
+            for item in sorted((*certain, *left), key=place_of)  # of one message, the last value wins
+        ]
         said = [CandidateAssertion(it, removal=item.removed) for item in in_order_said for it in asserted(item)]
         if not self._context.policies.keep_words:
             kept = [item.assertion.details for item in said if _instructs(item.assertion.details)]
@@ -238,19 +242,16 @@ class ModelReader(WritingPart):
     def _with_known_values(
         self, found: Sequence[Candidate], unit: Unit, here: Sequence[Current], dropped: Counter[DropReason]
     ) -> Iterator[Candidate]:
-        """Yield candidates, those that mean known values in the terms of these; see `ends_of` and `with_known_items`.
+        """Yield candidates, with an end of each known value in the place of one that means it; see `ends_of`.
 
         A wish to forget a value is treated like an end. Known are the current values of the unit's owner at its place,
         and those that its own words state before. Ends that name no value, and mean none, are counted.
         """
         for item in found:
-            ended = item.ended or (item.removed and item.fact.concept != STATEMENT)
-            if not ended and not isinstance(item.fact.values[-1], COLLECTIONS):
+            if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
                 yield item
                 continue
-            track = _track_of(item, unit)
-            current = (row for row in here if row.recorded.assertion.track == track)
-            known = [hydrate(row, self._context.concepts).fact for row in current]
+            known = self._known(item, unit, here)
             known += [
                 other.fact
                 for other in found
@@ -258,12 +259,15 @@ class ModelReader(WritingPart):
                 and _ends_before(other, item)
                 and not (other.ended or other.removed)
             ]
-            if not ended:
-                yield with_known_items(item, known)
-                continue
             ends = ends_of(item, known)
             dropped[DropReason.NOT_CURRENT] += not ends
             yield from ends
+
+    def _known(self, item: Candidate, unit: Unit, here: Sequence[Current]) -> list[Fact[Any]]:
+        """Return the current values on the track of a candidate."""
+        track = _track_of(item, unit)
+        rows = (row for row in here if row.recorded.assertion.track == track)
+        return [hydrate(row, self._context.concepts).fact for row in rows]
 
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)

@@ -107,6 +107,63 @@ async def test_an_item_of_a_collection_is_over_or_forgotten_alone(kind: str, wor
         assert await memory.load(medicines) is None
 
 
+@pytest.mark.parametrize(
+    ("words", "found", "left"),
+    [
+        ("Forget ibuprofen and ramipril.", {"forget": ["ibuprofen", "ramipril"]}, ["zinc"]),
+        (
+            "I no longer take ibuprofen. I also take iron.",
+            {"forget": ["ibuprofen"], "also": "iron"},
+            ["ramipril", "zinc", "iron"],
+        ),
+        ("I no longer take [zinc].", {"forget": [["zinc"]]}, ["ibuprofen", "ramipril"]),
+        ("I also take only iron.", {"also": "iron"}, ["iron"]),
+        ("Also, I take iron.", {"also": "iron"}, ["ibuprofen", "ramipril", "zinc", "iron"]),
+    ],
+)
+async def test_items_change_one_after_the_other(words: str, found: dict[str, Any], left: list[str]) -> None:
+    medicines = Concept.single("medicines", "What the user takes", list[str])
+    talk = Talk(verdict="yes", concepts=[medicines])
+    known = "I take ibuprofen, ramipril and zinc."
+    quote, *rest = words.split(". ")
+    cited = {"message": 1, "keyword": "medicines"}
+    answer: dict[str, Any] = {
+        "forget": [{"quote": quote, "value": value, **cited} for value in found.get("forget", ())]
+    }
+    if "also" in found:
+        answer["medicines"] = [{"quote": rest[0] if rest else quote, "message": 1, "value": [found["also"]]}]
+    async with talk.memory:
+        await talk.said(1, known, told("medicines", ["ibuprofen", "ramipril", "zinc"], known))
+        await talk.said(2, words, answer)
+        assert await talk.values(medicines) == [left]
+
+
+async def test_an_item_that_may_be_over_is_verified_as_itself() -> None:
+    medicines = Concept.single("medicines", "What the user takes", list[str])
+    talk, words = Talk(concepts=[medicines]), "My wife said I no longer take ibuprofen."
+    async with talk.memory as memory:
+        known = "I take ibuprofen and ramipril."
+        await talk.said(1, known, told("medicines", ["ibuprofen", "ramipril"], known))
+        outcome = await talk.said(2, words, over("medicines", "ibuprofen", words))
+        assert 'state="no longer so">ibuprofen<' in talk.claims[-1]
+        (waiting,) = outcome.waiting
+        assert (waiting.value, (waiting.quarantine_reason or "")[:16]) == (["ramipril"], "would end this: ")
+        assert await talk.values(medicines) == [["ibuprofen", "ramipril"]]
+        await memory.inbox.quarantine.accept(waiting.id)
+        assert await talk.values(medicines) == [["ramipril"]]
+
+
+async def test_an_item_of_one_of_several_lists_ends_none_of_them() -> None:
+    courses = Concept.multiple("courses", "What the user takes together", list[str])
+    talk, words = Talk(verdict="yes", concepts=[courses]), "I no longer take ibuprofen."
+    async with talk.memory:
+        known = "I take ibuprofen with ramipril, and zinc with iron."
+        values = [["ibuprofen", "ramipril"], ["zinc", "iron"]]
+        await talk.said(1, known, {"courses": [{"quote": known, "message": 1, "values": values}]})
+        await talk.said(2, words, over("courses", "ibuprofen", words))
+        assert sorted(await talk.values(courses)) == values
+
+
 async def test_words_that_are_no_item_of_a_collection_end_nothing() -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk, words = Talk(concepts=[medicines]), "I no longer take aspirin."

@@ -259,8 +259,8 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
         mine = not own.isdisjoint(who[:1] or words)
         if mine and not own.issuperset(words_of(language.without("done", sentence[:start]))):
             return nothing  # "I dream of living in Rome.", "I almost moved to Rome."
-        if written[0].islower() and form != "A":
-            return nothing  # "We moved to a bigger office."
+        if written[0].islower() and (form != "A" or language.finds("changes", sentence)):
+            return nothing  # "We moved to a bigger office.", "we moved to slack"
         return attrs.evolve(matter, held=" ".join([kind, *(["self"] if mine else map(stemmer(), who))]))
     if language.finds("changes", sentence):
         return nothing
@@ -270,6 +270,8 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     if kind == "shared" and (len(said) < 2 or _FIGURE.search(sentence, end)):
         return nothing  # "We use Slack.", "I take 5 mg of it in the evening."
     plain = form == "a" or (form == "A" and text.islower() and not _may_name(words, rest, language))
+    if plain and form == "A" and not copula:
+        return nothing  # "i work at home"
     if copula and plain and not language.finds("sole", sentence[:end]):
         return nothing  # "She is tall."
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
