@@ -14,7 +14,7 @@ from factmem.abc.detector import Message
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.rendering import Found, in_force, instruction_in, is_instruction
-from factmem.detection.words import words_of
+from factmem.detection.words import is_same_name
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.memory.facade import Memory, recall_each, revisions_of
 from factmem.memory.filters import Filters
@@ -97,23 +97,24 @@ class BlockSearch:
         """
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
-            limit=_MOST_INSTRUCTIONS,
+            limit=None,
             topics=[EXPLICIT_INSTRUCTIONS.label],
             concepts=[STATEMENT],
             subjects=self.subjects,
         )
         wishes = [*filter(is_instruction, standing)]
         if all(map(_is_under_own_name, wishes)):
-            return wishes
+            return wishes[:_MOST_INSTRUCTIONS]
         listed = await self.view.list_records(limit=None, concepts=[STATEMENT], subjects=self.subjects, assistant=False)
         names = defaultdict[str | None, set[str | None]](set)
         for said in (it.evidence[0] for it in listed if it.evidence):
             names[said.conversation_id].add(said.speaker)
-        return [
+        own = (
             it
             for it in wishes
             if _is_under_own_name(it) or names[it.evidence[0].conversation_id] <= {it.evidence[0].speaker, None}
-        ]
+        )
+        return [*itertools.islice(own, _MOST_INSTRUCTIONS)]
 
     async def _best(self, several: Sequence[tuple[Filters, int]]) -> list[Found]:
         """Return the best records by each of some filters, up to a number."""
@@ -196,10 +197,9 @@ def _before(revision: int, said: Sequence[FactRecord[Any]]) -> Sequence[FactReco
 
 
 def _is_under_own_name(record: FactRecord[Any]) -> bool:
-    """Return whether a statement has no speaker with a name, or one with a word of the user's."""
+    """Return whether a statement has no speaker with a name, or one with the user's."""
     speaker = record.evidence[0].speaker if record.evidence else None
-    own, name = ({word.text for word in words_of(text or "")} for text in (record.subject.individual_name, speaker))
-    return not name or not own.isdisjoint(name)
+    return not speaker or is_same_name(record.subject.individual_name or "", speaker)
 
 
 def query_of(history: Sequence[Message], count: int) -> str:

@@ -20,7 +20,7 @@ from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.windows import Excerpt, Window
-from factmem.detection.words import words_of
+from factmem.detection.words import is_same_name, words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type
@@ -292,7 +292,9 @@ class _Check:
         if not wanted or not self.task.several_subjects:
             speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
             return [*dict.fromkeys([next(speakers, labels[0]), labels[0]])]
-        exact = [label for label in labels if label.casefold() == wanted]
+        exact = [label for label in labels if label == finding.about] or [
+            it for it in labels if it.casefold() == wanted
+        ]
         meant = exact or [label for label in labels if self.task.subjects[label].name.casefold() == wanted]
         if len(meant) != 1:  # "user" stands for user:ann where there is no other one
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
@@ -312,9 +314,7 @@ class _Check:
 
 
 def _is_called(subject: MemorySubject, name: str) -> bool:
-    """Return whether a name has a word of that of a subject."""
-    own, others = (words_of(text.replace("_", " ")) for text in (subject.individual_name or subject.name, name))
-    return not {word.text for word in own}.isdisjoint(word.text for word in others)
+    return is_same_name(subject.individual_name or subject.name, name)
 
 
 def _read_by(value: Json, concept: Concept[Any, Any], quote: str) -> tuple[Concept[Any, Any], Concept[Any, Any] | None]:

@@ -77,6 +77,13 @@ def words_of(text: str, start: int = 0, end: int | None = None) -> list[Word]:
     return [Word(folded(one[0]), *one.span(), one[0][0].isupper()) for one in found]
 
 
+def is_same_name(one: str, other: str) -> bool:
+    """Return whether two names may be of one person: "Ana" and "ana huber", but not "Ana Huber" and "Tom Huber"."""
+    names = [{word.text for word in words_of(name.replace("_", " ")) if not word.is_mark} for name in (one, other)]
+    shorter, longer = sorted(names, key=len)
+    return bool(shorter) and shorter <= longer
+
+
 @attrs.frozen(kw_only=True)
 class Passage:
     """The words around a quote.

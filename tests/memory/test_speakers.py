@@ -169,6 +169,32 @@ async def test_what_begins_with_a_name_is_about_that_person_and_not_about_its_sp
         assert (await memory.recall("What did Ana say about the oven?")).answers
 
 
+async def test_a_name_in_other_case_is_the_viewers() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        for minute, (name, text) in enumerate([("Tom", "I live in Wien."), ("Lena", "I live in Graz.")]):
+            said = NOON - dt.timedelta(days=2, minutes=-minute)
+            await memory.remember(Message(content=text, name=name, timestamp=said))
+        found = await memory.for_user("tom").recall("Where do I live?")
+        assert (found[0].record.value, found.answers) == ("I live in Wien.", True)
+
+
+async def test_names_that_share_a_word_are_those_of_others() -> None:
+    group = Group()
+    members = DetectionRequest(subjects=[USER.individual("user-1"), USER.individual("user-2")], concepts=[CITY])
+    async with group.memory:
+        group.found = {"home_city": [city("I live in Wien", "Wien", about="user:user-2")]}
+        await group.said(1, ("user-1", "I live in Wien."), looking_for=members)
+        assert await group.facts() == {}
+
+
+async def test_a_label_in_the_case_of_the_prompt_is_found() -> None:
+    group = Group()
+    async with group.memory:
+        group.found = {"home_city": [city("I live in Wien", "Wien", about="user:Tom")]}
+        await group.said(1, ("Tom", "I live in Wien."), ("tom", "Hello."))
+        assert await group.facts() == {"user:Tom": ["Wien"]}
+
+
 async def test_a_display_name_is_the_users_own() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
         view = memory.for_user("u-42")

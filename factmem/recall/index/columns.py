@@ -242,7 +242,7 @@ class Columns:
         individuals, relatives, capital = self._people.together(*_PEOPLE)
         people = individuals | relatives | capital if capitalized else individuals | relatives
         names = (MemorySubject.EVERYTHING.name, Origin.USER.value, *([viewer] if viewer else ()))
-        numbers = [*self.numbers_of((name, None) for name in names), *self._called.get(viewer or "", ())]
+        numbers = [*self.numbers_of((name, None) for name in names), *self._called.get((viewer or "").casefold(), ())]
         own = np.zeros(len(people), np.bool_)
         own[[number for number in numbers if number < len(own)]] = True  # others append meanwhile
         return own, people
@@ -354,7 +354,7 @@ class Columns:
         named = [text.partition(_INDIVIDUAL)[::2] for text in self.subjects.texts[first:]]
         for number, (_, individual) in enumerate(named, start=first):
             if individual:
-                self._called.setdefault(individual, []).append(number)
+                self._called.setdefault(individual.casefold(), []).append(number)
         self._people.append(
             individual=[individual != "" for _, individual in named],
             relative=[is_relative(name) for name, _ in named],
