@@ -17,6 +17,7 @@ from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
     Found,
     MemoryBlock,
+    is_instruction,
     rendered,
     rendered_block,
 )
@@ -161,7 +162,10 @@ class MemoryRun:
             Found(),
         )
         if hooks.after_load:
-            found = attrs.evolve(found, records=tuple(await called(hooks.after_load, self.identity, found.records)))
+            loaded = {record.id for record in found.records}
+            records = tuple(await called(hooks.after_load, self.identity, found.records))
+            added = {record.id for record in records if record.id not in loaded and is_instruction(record)}
+            found = attrs.evolve(found, records=records, instructions=found.instructions | added)
         return rendered_block(found, loading, query_of(history, loading.messages))
 
     def hear(self, history: Sequence[Message]) -> Sequence[Message]:

@@ -133,11 +133,9 @@ class ModelReader(WritingPart):
         dropped = Counter(detection.dropped)
         cited = [message_of(candidate.details) for candidate in detection.candidates]
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
-        read = [
-            _of_speaker(item, positions[message])
-            for item, message in zip(detection.candidates, cited, strict=True)
-            if message in positions
-        ]
+        read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+        speakers = [positions[message_of(item.details)].evidence[0].speaker for item in read]
+        read = await in_time(lambda: list(_of_speakers(read, speakers, unit.given.owner, here)), len(here))
         rejected = await self._rejected(read, unit)
         found = await in_time(lambda: list(self._with_known_values(read, unit, here, dropped)), len(here))
 
@@ -338,12 +336,27 @@ def _with_speakers(subjects: Sequence[MemorySubject], words: Iterable[Recorded])
     return (*subjects, *(item for item in speakers if item.key not in known))
 
 
-def _of_speaker(candidate: Candidate, words: FactDetails) -> Candidate:
-    """Return a candidate of a typed fact about the user as one about the speaker, if the speaker has a name."""
-    name, subject, concept = words.evidence[0].speaker, candidate.subject, candidate.cleared or candidate.fact.concept
-    if concept == STATEMENT or subject is None or subject.key != _ANY_USER.key or not (name and is_legal_name(name)):
-        return candidate
-    return attrs.evolve(candidate, subject=subject.individual(name))
+def _of_speakers(
+    found: Sequence[Candidate], speakers: Sequence[str | None], owner: str | None, here: Iterable[Current]
+) -> Iterator[Candidate]:
+    """Yield candidates of typed facts about the user as ones about their speakers, who have a name.
+
+    What is known of the user stays there, unless somebody else said it.
+    """
+    known: dict[str, tuple[MemorySubject, set[str | None]]] = {}
+    for row in here:
+        said = row.recorded.assertion
+        if said.place.subject.key in _ANYBODY and said.details.owner == owner and said.keyword != STATEMENT.keyword:
+            known[said.keyword] = said.place.subject, {item.speaker for item in row.details.evidence}
+    for item, name in zip(found, speakers, strict=True):
+        subject, keyword = item.subject, _keyword(item)
+        if subject is not None and name and is_legal_name(name) and keyword != STATEMENT.keyword:
+            own = subject.individual(name) if subject.key == _ANY_USER.key else subject
+            general, said_by = known.get(keyword, (own, {name}))
+            mine = own.individual_name == name and said_by <= {name, None}
+            yield attrs.evolve(item, subject=general if mine else own)
+        else:
+            yield item
 
 
 def _ends_before(one: Candidate, other: Candidate) -> bool:

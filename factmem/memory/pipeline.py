@@ -302,9 +302,9 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
 
 def _with_vain_wishes(read: ReadUnit) -> ReadUnit:
     """Return a unit that changed nothing known, with its wishes to forget counted as dropped."""
-    wishes = sum(item.removal and item.counts for item in read.candidates)
+    wishes = (item.assertion.details.evidence for item in read.candidates if item.removal and item.counts)
     counted = bool(read.rejected) or DropReason.NOT_APPROVED in read.dropped
-    return read if counted else _counted(read, DropReason.NOT_CURRENT, wishes)
+    return read if counted else _counted(read, DropReason.NOT_CURRENT, len(set(wishes)))
 
 
 def _without_wishes(read: ReadUnit) -> ReadUnit:

@@ -169,6 +169,19 @@ async def test_what_begins_with_a_name_is_about_that_person_and_not_about_its_sp
         assert (await memory.recall("What did Ana say about the oven?")).answers
 
 
+async def test_what_is_known_of_the_user_stays_there_unless_somebody_else_said_it() -> None:
+    group = Group()
+    async with group.memory as memory:
+        group.found = {"home_city": [city("I live in Linz", "Linz")]}
+        await memory.remember(Message(content="I live in Linz.", timestamp=NOON - dt.timedelta(days=9)))
+        group.found = {"home_city": [city("I live in Graz", "Graz")]}
+        await group.said(2, ("Tom", "I live in Graz."))
+        assert await group.facts() == {"everything": ["Graz"]}
+        group.found = {"home_city": [city("I live in Wien", "Wien")]}
+        await group.said(3, ("Ana", "I live in Wien."))
+        assert await group.facts() == {"everything": ["Graz"], "user:Ana": ["Wien"]}
+
+
 async def test_a_name_in_other_case_is_the_viewers() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
         for minute, (name, text) in enumerate([("Tom", "I live in Wien."), ("Lena", "I live in Graz.")]):
