@@ -381,18 +381,20 @@ class _Asking:
         """
         person, subject, words = self.heads["person"], self.heads["subject"], ~self.typed
         said: NDArray[np.bool_] = words & (person != subject) & others.take(person, mode="clip")
-        speakers = np.unique(person[words])
-        speakers = speakers[self.seen.people.take(speakers, mode="clip")]
+        speakers = np.unique(person[words & self.seen.people.take(person, mode="clip")])
         if not own[speakers].any():
             said &= ~own.take(subject, mode="clip") & (others[speakers].sum() > 1)
         return said
 
-    def _names_another(self, row: int) -> bool:
-        """Return whether a row holds a name of people whom the query, which names some, does not ask about."""
+    def _of_another(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows that hold a name of people whom the query, which names some, does not ask about."""
         columns = self.corpus.columns
-        terms = columns.terms_of(row, row + 1).tolist()
-        named = (person for term in terms for person in columns.subject_index.called(term))
-        return any(self.seen.people[person] and not self.about[person] for person in named)
+        starts, counts = columns["terms_start"][rows], columns["terms_count"][rows].astype(np.int64)
+        places = np.repeat(starts.astype(np.int64) - (counts.cumsum() - counts), counts) + np.arange(counts.sum())
+        terms, inverse = np.unique(columns.terms[places], return_inverse=True)
+        others = set((self.seen.people & ~self.about[: len(self.seen.people)]).nonzero()[0].tolist())
+        named = [not others.isdisjoint(columns.subject_index.called(term)) for term in terms.tolist()]
+        return np.unique(np.repeat(rows, counts)[np.array(named, np.bool_)[inverse]])
 
     @property
     def facts(self) -> NDArray[np.bool_]:
@@ -442,7 +444,7 @@ class _Asking:
             present[session[told & ~self.facts]] = True
             begins = self.corpus.columns["tells"][: len(told)] & OF_ANOTHER != 0
             mentions &= begins | ~present[session]  # who is present is addressed
-            told[[row for row in (told & begins & ~mentions).nonzero()[0] if self._names_another(row)]] = False
+            told[self._of_another((told & begins & ~mentions).nonzero()[0])] = False
             mentions |= told
         return mentions | self.facts if self.people or len(self.seen.facts) or not mentions.any() else None
 
@@ -480,8 +482,8 @@ class CorpusQuery:
         terms = query.terms if query.lexical_weight else ()
         found = corpus.occurrences(terms, seen, among) if terms else None
         held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
-        own = query.asks_for_own and query.lexical_weight
-        about = AskedAbout.of(corpus, query, seen, found) if found or own else None
+        asks = found or (query.asks_for_own and query.lexical_weight)
+        about = AskedAbout.of(corpus, query, seen, found) if asks else None
         dots, error = None, 0.0
         if among is None and query.vector is not None:
             dots, error = corpus.vectors.dots(query.vector)

@@ -270,10 +270,8 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     if kind == "shared" and (len(said) < 2 or _FIGURE.search(sentence, end)):
         return nothing  # "We use Slack.", "I take 5 mg of it in the evening."
     plain = form == "a" or (form == "A" and text.islower() and not _may_name(words, rest, language))
-    if plain and form == "A" and not copula:
-        return nothing  # "i work at home"
-    if copula and plain and not language.finds("sole", sentence[:end]):
-        return nothing  # "She is tall."
+    if plain and (form == "A" if not copula else not language.finds("sole", sentence[:end])):
+        return nothing  # "i work at home", "She is tall."
     if names_one_of_several([*words, value[0]], named=kind == "copula" and form == "A"):
         return nothing  # "My sister is Eva."
     return attrs.evolve(matter, held=" ".join([kind, *map(stemmer(), words), form, *said[-1:]]))
