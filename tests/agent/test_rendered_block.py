@@ -204,7 +204,7 @@ async def test_nobody_but_the_user_gives_standing_instructions(memory: Memory) -
 async def test_a_wish_of_somebody_else_is_no_instruction(
     user_id: str | None, said: list[tuple[str | None, str]], instructions: list[str], memory: Memory
 ) -> None:
-    """A name is the user's if their id has a word of it, or if nobody else spoke under a name in that talk."""
+    """A name is the user's if one has all words of the other, or if nobody else spoke under a name in that talk."""
     agent = plugin(memory, concepts=())
     with agent.run(user_id, "monday"):
         await saved(agent, [Message(content=text, name=name) for name, text in said])

@@ -44,6 +44,28 @@ async def test_an_exact_match_is_meant_whatever_the_consolidator_thinks(world: W
     assert await world.texts() == [BERLIN]
 
 
+async def test_a_wish_takes_nothing_that_somebody_else_said(world: World) -> None:
+    ana, tom = (
+        (Evidence(quote="x", conversation_id="chat", message_id=name, speaker=name),) for name in ("Ana", "Tom")
+    )
+    await world.save(world.says(PARIS, evidence=ana), world.says("dogs bark"), world.says("cats purr"))
+    asked = world.always(Action.DELETE)
+    wish = await world.candidates(world.says("where the user lives", minute=5, evidence=tom), removal=True)
+    await world.consolidate(wish, asked)
+    (novelty,) = asked.asked
+    assert PARIS not in [known.text for known in novelty.known]
+    assert PARIS in await world.texts()
+
+
+async def test_a_wish_is_compared_with_ten_times_as_many_records(world: World) -> None:
+    world.policy = attrs.evolve(world.policy, limit=2)
+    await world.save(*(world.says(f"the user saw number {number}") for number in range(25)))
+    asked = world.always(Action.DELETE)
+    await world.consolidate(await world.candidates(world.says("numbers", minute=5), removal=True), asked)
+    (novelty,) = asked.asked
+    assert len(novelty.known) == 20
+
+
 async def test_a_part_of_a_record_can_be_forgotten(world: World) -> None:
     (known,) = await world.save(world.says("the user likes tea and hates milk"))
     wish = world.candidates(world.says("what the user hates", minute=5), removal=True)
