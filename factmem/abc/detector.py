@@ -257,7 +257,7 @@ class Candidate:
     Attributes:
         fact: Fact.
         details: Evidence, origin, importance and so on.
-        subject: Subject of the fact; None for the subject of the call.
+        subject: Subject of the fact; None for that of the words.
         removed: Whether the fact removes its values. For a statement, the text is the request to forget.
         ended: Whether the values were true, but are no longer from the fact's timestamp on. Unlike with a removed fact,
             the words stay.

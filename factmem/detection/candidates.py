@@ -154,7 +154,7 @@ class _Check:
             Candidate(
                 fact=meaning.concept.fact(values, timestamp=said.timestamp),
                 details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
-                subject=self.task.subjects[label] if self.task.several_subjects else None,
+                subject=self.task.subjects[label],
                 removed=meaning.removed,
                 ended=meaning.ended,
                 cleared=meaning.cleared,

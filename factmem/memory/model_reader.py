@@ -135,7 +135,7 @@ class ModelReader(WritingPart):
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
         read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
         speakers = [positions[message_of(item.details)].evidence[0].speaker for item in read]
-        read = await in_time(lambda: list(_of_speakers(read, speakers, unit.given.owner, here)), len(here))
+        read = await in_time(lambda: list(_of_speakers(read, speakers, unit, here)), len(here))
         rejected = await self._rejected(read, unit)
         found = await in_time(lambda: list(self._with_known_values(read, unit, here, dropped)), len(here))
 
@@ -337,12 +337,13 @@ def _with_speakers(subjects: Sequence[MemorySubject], words: Iterable[Recorded])
 
 
 def _of_speakers(
-    found: Sequence[Candidate], speakers: Sequence[str | None], owner: str | None, here: Iterable[Current]
+    found: Sequence[Candidate], speakers: Sequence[str | None], unit: Unit, here: Iterable[Current]
 ) -> Iterator[Candidate]:
     """Yield candidates of typed facts about the user as ones about their speakers, who have a name.
 
-    What is known of the user stays there, unless somebody else said it.
+    What is known of the user stays there, unless somebody else said it, or the speaker is asked for as a subject.
     """
+    owner, asked = unit.given.owner, {item.key for item in unit.job.request.subjects}
     known: dict[str, tuple[MemorySubject, set[str | None]]] = {}
     for row in here:
         said = row.recorded.assertion
@@ -353,7 +354,7 @@ def _of_speakers(
         if subject is not None and name and is_legal_name(name) and keyword != STATEMENT.keyword:
             own = subject.individual(name) if subject.key == _ANY_USER.key else subject
             general, said_by = known.get(keyword, (own, {name}))
-            mine = own.individual_name == name and said_by <= {name, None}
+            mine = own.individual_name == name and own.key not in asked and said_by <= {name, None}
             yield attrs.evolve(item, subject=general if mine else own)
         else:
             yield item

@@ -322,6 +322,17 @@ async def test_a_history_of_no_known_kind_is_refused(memory: Memory) -> None:
             await plugin(memory).save_facts_from_history(wrong)
 
 
+async def test_a_request_about_one_subject_finds_facts_about_it_whoever_speaks() -> None:
+    project = MemorySubject("project", "the software project")
+    model = ScriptedModel(lambda prompt, answer: {"city": [{"quote": "We are in Oslo", "message": 1, "value": "Oslo"}]})
+    async with memory_over(model) as memory:
+        request = DetectionRequest(subjects=[project], concepts=[CITY])
+        await saved(plugin(memory), [user("We are in Oslo.")], "alice", "s", looking_for=request)
+        await memory.remember(user("We are in Oslo."), looking_for=request)
+        records = await memory.list_records(concepts=[CITY])
+    assert {record.subject for record in records} == {project}
+
+
 async def test_subjects_of_the_agent_may_be_asked_about() -> None:
     """`USER` in a request stands for the user of the run."""
     team = MemorySubject("team", "the user's team")

@@ -67,7 +67,7 @@ async def test_a_fact_has_its_type_its_time_and_the_words_it_comes_from(read: Ca
     (candidate,) = reading.detection.candidates
     assert candidate.fact == SEATS.fact([12], timestamp=when)
     assert candidate.details.origin is Origin.USER
-    assert candidate.subject is None
+    assert candidate.subject == MemorySubject("user")
     assert candidate.details.evidence == (
         Evidence(
             quote="We booked 12 seats",

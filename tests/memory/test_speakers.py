@@ -182,6 +182,16 @@ async def test_what_is_known_of_the_user_stays_there_unless_somebody_else_said_i
         assert await group.facts() == {"everything": ["Graz"], "user:Ana": ["Wien"]}
 
 
+async def test_a_speaker_who_is_asked_for_has_facts_of_their_own() -> None:
+    group = Group()
+    ana = DetectionRequest(subjects=[USER.individual("Ana")], concepts=[CITY])
+    async with group.memory as memory:
+        await memory.save(CITY.fact(["Linz"], timestamp=NOON - dt.timedelta(days=9)))
+        group.found = {"home_city": [city("I live in Graz", "Graz")]}
+        await group.said(2, ("Ana", "I live in Graz."), looking_for=ana)
+        assert await group.facts() == {"everything": ["Linz"], "user:Ana": ["Graz"]}
+
+
 async def test_a_name_in_other_case_is_the_viewers() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
         for minute, (name, text) in enumerate([("Tom", "I live in Wien."), ("Lena", "I live in Graz.")]):
