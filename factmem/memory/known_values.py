@@ -14,8 +14,8 @@ from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Fact, FactType
 from factmem.sentences import folded, language_of
 
-COLLECTIONS: Final = (dict, list, set, frozenset)
-"""Types of values that have items, which are over or added one by one."""
+_COLLECTIONS: Final = (dict, list, set, frozenset)
+"""Types of values whose items end, and are added, one by one."""
 
 _IN_OTHER_WORDS: Final = Doubt("known in other words", askable=True)
 
@@ -30,7 +30,7 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
 
     If it names no value, it means all of them; only the last one of a SINGLE. It names the values that are equal, have
     the same text, or a field with it, whatever the case. One that names items of a collection stays as it is; see
-    `Collections`. A value that is known in other words is meant with a doubt. One that is not known may be stated by
+    `ItemChanges`. A value that is known in other words is meant with a doubt. One that is not known may be stated by
     other words, which are read at the same time or later. A wish to forget it goes by its words as well, and by these
     alone where a SINGLE has another value.
     """
@@ -45,12 +45,12 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
         if not meant and any(
             _without(value, named) is not None for of, value in values if of.fact_type is FactType.SINGLE
         ):
-            return [end, _in_words(end)] if end.removed else [end]  # see `Collections`
+            return [end, _in_words(end)] if end.removed else [end]  # see `ItemChanges`
         if not meant and end.removed:
             typed = end.cleared is None and not (values and end.fact.concept.fact_type is FactType.SINGLE)
             return [*([end] if typed else []), _in_words(end)]
         if not meant:
-            single = (it for it in values if not isinstance(it[1], COLLECTIONS))  # an item is no whole
+            single = (it for it in values if not isinstance(it[1], _COLLECTIONS))  # an item is no whole
             meant = [it for it in single if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
             doubt = doubt or _IN_OTHER_WORDS
         if not meant:
@@ -60,8 +60,8 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
 
 
 @attrs.define
-class Collections:
-    """Collections at some places, as words change them one after the other.
+class ItemChanges:
+    """Changes of items in known collections, one after the other.
 
     An item that is over or to be forgotten leaves a known collection, and items that are said beside it ("I also speak
     Dutch") join it. Other values take its place.
@@ -79,11 +79,11 @@ class Collections:
         """
         concept, value, doubt = candidate.cleared or candidate.fact.concept, candidate.fact.values[-1], candidate.doubt
         ended = candidate.ended or candidate.removed
-        if concept.fact_type is not FactType.SINGLE or not (ended or isinstance(value, COLLECTIONS)):
+        if concept.fact_type is not FactType.SINGLE or not (ended or isinstance(value, _COLLECTIONS)):
             return candidate
         if track not in self._held:
             values = (fact.values[-1] for fact in known())
-            self._held[track] = next((held for held in values if isinstance(held, COLLECTIONS)), None)
+            self._held[track] = next((held for held in values if isinstance(held, _COLLECTIONS)), None)
         held = self._held[track]
         left = _without(held, value) if ended else _united(held, value, candidate.details.evidence[0].quote)
         if left is None:
@@ -108,7 +108,7 @@ def _in_words(wish: Candidate) -> Candidate:
 
 def _without(held: Any, named: Any) -> Any | None:
     """Return a collection without the items that a value names, by an equal item or its text; None if it has none."""
-    names = list(named) if isinstance(named, COLLECTIONS) else [named]
+    names = list(named) if isinstance(named, _COLLECTIONS) else [named]
     texts = {folded(str(name)) for name in names}
     left: Any = None
     match held:

@@ -29,7 +29,7 @@ from factmem.fold import Current
 from factmem.legal_names import is_legal_name
 from factmem.llm.asking import bounded_gather
 from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
-from factmem.memory.known_values import Collections, ends_of, means
+from factmem.memory.known_values import ItemChanges, ends_of, means
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader, in_time
 from factmem.memory.scope_tree import ScopeInfo
@@ -146,9 +146,9 @@ class ModelReader(WritingPart):
         current = [row.recorded.assertion for row in here]
         left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation, current)
         certain = [item for item in found if item not in doubtful]
-        collections = Collections()
+        items = ItemChanges()
         in_order_said = [
-            collections.changed(item, _track_of(item, unit), partial(self._known, item, unit, here))
+            items.changed(item, _track_of(item, unit), partial(self._known, item, unit, here))
             for item in sorted((*certain, *left), key=place_of)  # of one message, the last value wins
         ]
         said = [CandidateAssertion(it, removal=item.removed) for item in in_order_said for it in asserted(item)]

@@ -53,6 +53,13 @@ class Group:
         return found
 
 
+async def told(memory: Memory, *said: tuple[str, str], days_ago: int = 2) -> None:
+    """Remember what people say one after the other, each message by itself."""
+    for minute, (name, text) in enumerate(said):
+        at = NOON - dt.timedelta(days=days_ago, minutes=-minute)
+        await memory.remember(Message(content=text, name=name, timestamp=at))
+
+
 def city(quote: str, value: str, message: int = 1, **about: str) -> dict[str, Any]:
     return {"quote": quote, "message": message, "value": value, **about}
 
@@ -124,9 +131,7 @@ async def test_words_of_a_declared_person_are_no_plain_fact_about_another_one() 
 
 async def test_a_question_for_ones_own_is_not_answered_by_what_others_say() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
-        for minute, (name, text) in enumerate([("Ana", "I live in Linz."), ("Tom", "I live in Wien.")]):
-            said = NOON - dt.timedelta(days=2, minutes=-minute)
-            await memory.remember(Message(content=text, name=name, timestamp=said))
+        await told(memory, ("Ana", "I live in Linz."), ("Tom", "I live in Wien."))
         for viewer, place in (("Ana", "Linz"), ("Tom", "Wien"), ("Zoe", None)):
             found = await memory.for_user(viewer).recall("Where do I live?")
             assert found.answers is (place is not None)
@@ -135,9 +140,7 @@ async def test_a_question_for_ones_own_is_not_answered_by_what_others_say() -> N
 
 async def test_a_question_for_a_day_alone_prefers_ones_own() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
-        for minute, (name, what) in enumerate([("Mia", "swimming"), ("Jo", "guitar")]):
-            said = NOON - dt.timedelta(days=4, minutes=-minute)
-            await memory.remember(Message(content=f"I have {what} on Monday.", name=name, timestamp=said))
+        await told(memory, ("Mia", "I have swimming on Monday."), ("Jo", "I have guitar on Monday."), days_ago=4)
         for name, what in (("Mia", "swimming"), ("Jo", "guitar")):
             found = await memory.for_user(name).recall("What do I have on Monday?")
             assert found[0].record.value == f"I have {what} on Monday."
@@ -146,9 +149,7 @@ async def test_a_question_for_a_day_alone_prefers_ones_own() -> None:
 async def test_words_of_others_at_a_users_own_place_are_not_the_users() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
         view = memory.for_user("Tom")
-        for minute, (name, text) in enumerate([("Lena", "Hello."), ("Ana", "My shoe size is 38."), ("Tom", "Hi all.")]):
-            said = NOON - dt.timedelta(days=2, minutes=-minute)
-            await view.remember(Message(content=text, name=name, timestamp=said))
+        await told(view, ("Lena", "Hello."), ("Ana", "My shoe size is 38."), ("Tom", "Hi all."))
         assert not (await view.recall("What is my shoe size?")).answers
 
 
@@ -194,9 +195,7 @@ async def test_a_speaker_who_is_asked_for_has_facts_of_their_own() -> None:
 
 async def test_a_name_in_other_case_is_the_viewers() -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory:
-        for minute, (name, text) in enumerate([("Tom", "I live in Wien."), ("Lena", "I live in Graz.")]):
-            said = NOON - dt.timedelta(days=2, minutes=-minute)
-            await memory.remember(Message(content=text, name=name, timestamp=said))
+        await told(memory, ("Tom", "I live in Wien."), ("Lena", "I live in Graz."))
         found = await memory.for_user("tom").recall("Where do I live?")
         assert (found[0].record.value, found.answers) == ("I live in Wien.", True)
 

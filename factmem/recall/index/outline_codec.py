@@ -294,11 +294,13 @@ def _flags(said: Assertion) -> int:
     )
 
 
+_TOLD: Final = {OF_ANOTHER: tells_of_another, CHANGES: tells_of_change, POINTS_BACK: points_back}
+
+
 def _tells(said: Assertion, text: str) -> int:
     if said.keyword != STATEMENT.keyword:
         return TELLS | (DENIES if said.data is False else 0)
-    signs = {OF_ANOTHER: tells_of_another, CHANGES: tells_of_change, POINTS_BACK: points_back}
-    return (TELLS if tells_something(said) else 0) | sum([bit for bit, has in signs.items() if has(text)])
+    return (TELLS if tells_something(said) else 0) | sum([bit for bit, tells in _TOLD.items() if tells(text)])
 
 
 def _signs(said: Assertion, text: str) -> int:
