@@ -138,6 +138,28 @@ async def test_items_change_one_after_the_other(words: str, found: dict[str, Any
         assert await talk.values(medicines) == [left]
 
 
+@pytest.mark.parametrize(
+    ("value_type", "known", "added", "expected"),
+    [
+        (frozenset[str], ["ibuprofen"], ["zinc"], frozenset({"ibuprofen", "zinc"})),
+        (dict[str, int], {"ibuprofen": 400}, {"zinc": 25}, {"ibuprofen": 400, "zinc": 25}),
+    ],
+)
+async def test_a_set_and_a_dict_said_beside_the_known_one_are_added_to_it(
+    value_type: Any, known: Any, added: Any, expected: Any
+) -> None:
+    medicines = Concept.single("medicines", "What the user takes", value_type)
+    talk, first, second = (
+        Talk(verdict="yes", concepts=[medicines]),
+        "I take 400 mg of ibuprofen.",
+        "I also take 25 mg of zinc.",
+    )
+    async with talk.memory:
+        await talk.said(1, first, told("medicines", known, first))
+        await talk.said(2, second, told("medicines", added, second))
+        assert await talk.values(medicines) == [expected]
+
+
 async def test_an_item_that_may_be_over_is_verified_as_itself() -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk, words = Talk(concepts=[medicines]), "My wife said I no longer take ibuprofen."
