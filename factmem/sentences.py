@@ -205,11 +205,17 @@ class Language:
         return self.cues["openings"].match(text).end()  # type: ignore[union-attr]  # it may be empty
 
     def orders(self, text: str) -> bool:
-        """Return whether a folded clause opens with an order, and not with a noun of the same form and its verb."""
+        """Return whether a folded clause opens with an order.
+
+        It does not if the word is a noun: with its verb ("Test results came"), or as a label ("Update on the trip: …").
+        """
         if not self.opens("orders", text) or self.opens("keeps", text):
             return False
         finite, determiners = self.lists.get("finite", ()), self.lists.get("determiners", ())
-        behind = words_of(text[self.start_of(text) :])[1 : 2 + _LONGEST_NOUN] if finite else ()
+        head, _, labelled = text[self.start_of(text) :].partition(": ")
+        behind = words_of(head)[1 : 2 + _LONGEST_NOUN] if finite else ()
+        if labelled and finite and (not behind or behind[0] in self.lists["labels"]):
+            return False
         return not any(word in finite for word in takewhile(lambda word: word not in determiners, behind))
 
     def ends(self, cue: str, text: str) -> bool:
@@ -593,6 +599,19 @@ def _telling(said: str, end: str) -> int:
         return ENOUGH | asks
     corrects = language.finds("corrects", lowered[: language.start_of(lowered)])
     return asks | (A_WORD | (CORRECTS if corrects else 0) if count else 0)
+
+
+def asked_share(text: str) -> float:
+    """Return the share of a text's words with content that stand in questions and requests, 0 without a question."""
+    lowered = folded(text[:_LONGEST])
+    if lowered.isascii() and "?" not in lowered and not words_anywhere("asks", "asks_last").occurs_in(lowered):
+        return 0.0
+    language = language_of(lowered)
+    if not any(is_question(lowered[slice(*span)], language) for span in sentence_spans(lowered)):
+        return 0.0
+    spans = stated_spans(text[:_LONGEST], language)
+    stated = sum([len(content_words(lowered[slice(*span)], language)) for span in spans])
+    return 1 - stated / (len(content_words(lowered, language)) or 1)
 
 
 def points_back(text: str) -> bool:

@@ -38,6 +38,7 @@ from factmem.sentences import (
     content_words,
     folded,
     forgettable,
+    is_question,
     language_of,
     says_enough,
     sentence_spans,
@@ -117,6 +118,14 @@ class _Text:
     def stated(self) -> list[tuple[Span, list[_Clause]]]:
         """The sentences without questions and requests, each with its clauses."""
         return [(span, list(self._clauses(span))) for span in stated_spans(self.text, self.language)]
+
+    @functools.cached_property
+    def answered(self) -> list[tuple[Span, list[_Clause]]]:
+        """The sentences without questions, each with its clauses: what the assistant advises is given as an order."""
+        spans = (
+            span for span in sentence_spans(self.text) if not is_question(self.lowered[slice(*span)], self.language)
+        )
+        return [(span, list(self._clauses(span))) for span in spans]
 
     @functools.cached_property
     def clauses(self) -> list[_Clause]:
@@ -424,10 +433,11 @@ class Coverage:
         text = _text(str(record.value))
         near = self._near(record)
         overtaking = self._newer.get(record.id, [])
-        clauses = [clause for _, clauses in text.stated for clause in clauses]
+        of_assistant = record.details.origin is Origin.ASSISTANT  # whose words change nothing that the user said
+        told = text.answered if of_assistant else text.stated
+        clauses = [clause for _, clauses in told for clause in clauses]
         if overtaking and not any(clause.replaced(words) for clause in clauses for words in overtaking):
             return None  # nobody knows which part still holds
-        of_assistant = record.details.origin is Origin.ASSISTANT  # whose words change nothing that the user said
         later = [words for at, words in self._changes.get(_whose(record), ()) if of_assistant or at > record.timestamp]
         replaced: dict[_Clause, list[Span]] = defaultdict(list)
         for words in (*overtaking, *later):
@@ -435,7 +445,7 @@ class Coverage:
                 replaced[clause] += clause.replaced(words)
         kept = [
             (span, clauses)
-            for span, clauses in text.stated
+            for span, clauses in told
             if (clauses or (means_more(record) and not near))
             and not (clauses and all(replaced[clause] or self._covers(clause, record, near) for clause in clauses))
         ]

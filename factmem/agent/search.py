@@ -19,6 +19,7 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.memory.facade import Memory, recall_each, revisions_of
 from factmem.memory.filters import Filters
 from factmem.recall.results import RecallMatch
+from factmem.recall.text.signs import asks_for_assistant
 from factmem.records import FactRecord
 from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
@@ -73,8 +74,9 @@ class BlockSearch:
             wanted["facts"] = typed, loading.limit
         if statements and asks:
             wanted["own"] = said, loading.limit + spare
-            if loading.assistant_share:
-                wanted["replies"] = {**said, "assistant": True}, _MOST_OF_ASSISTANT
+            if loading.assistant_share:  # advice is given as an order: "Try the stretch"
+                advice = Filters(concepts=[STATEMENT], assistant=True, telling=not asks_for_assistant(self.query))
+                wanted["replies"] = advice, _MOST_OF_ASSISTANT
         best = dict(zip(wanted, await self._best(list(wanted.values())), strict=True))
         facts, own, replies = (best.get(name, Found()) for name in ("facts", "own", "replies"))
         facts = attrs.evolve(facts, earlier=await self._earlier(facts.records))
@@ -187,9 +189,13 @@ class BlockSearch:
         return attrs.evolve(facts, records=tuple(shown.values()), earlier=earlier, former=tuple(former))
 
     def _is_answered_by(self, record: FactRecord[Any]) -> bool:
-        """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
-        saved = record.details.source == SAVE_MEMORY
-        return not self.query or saved or bool(_content(self.query) & _content(str(record.value)))
+        """Return whether a statement of the assistant may answer the query.
+
+        It does if the query asks for the assistant's words, if both share a word, or if it was saved by its tool.
+        """
+        if not self.query or record.details.source == SAVE_MEMORY or asks_for_assistant(self.query):
+            return True
+        return bool(_content(self.query) & _content(str(record.value)))
 
 
 def _before(revision: int, said: Sequence[FactRecord[Any]]) -> Sequence[FactRecord[Any]]:

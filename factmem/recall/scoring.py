@@ -12,7 +12,7 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
     inherited  = cosine' - unrelated,   at least 0
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, dated, kind and change in turn:   v → v + λ · v · (1 - v) · sign
-    answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
+    answering  = signed · (1 - (1 - μ) · misfit) · (1 - little)
     similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - named)) · (½ + (μ - ½) · named if other)
 
 ``w``, the weight of words, belongs to the embedder, and so does ``unrelated``, the cosine of texts that have nothing to
@@ -33,13 +33,14 @@ to a time in the query, see `closeness`. ``kind`` is 1 if the record holds the k
 number for "How many?", and, of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`.
 ``change`` is ``c / (c + n)`` if the record tells of a change ("moved", "no longer") and the query asks for the present:
 "Where do I live?", but not "Where did I live?". Most long texts tell of some change, hence the length. A record is a
-``misfit`` if it is the assistant's and the query asks for the user's words, or the reverse. A bare question
-or "Awww!" says hardly anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names
-nobody while the fact is of an individual other than the viewer; without a viewer, of any individual, unless all facts
-are. Where nobody is named, a fact of any subject of which the viewer has one of the same keyword is an other one's,
-too. Where the speaker asks for their own ("my"), a subject with a capitalized name counts as an individual. "Ann Berg"
-does not name Ann Dahl. Nor does a fact of the viewer answer what is asked about somebody of whom there are no facts,
-such as "my mother" or "Nora": without their name it is an other one's, too, and gains nothing by its concept.
+``misfit`` if it is the assistant's and the query asks for the user's words, or the reverse. "Awww!" says hardly
+anything, and a question does not answer the same one asked again (``little``). A fact is an ``other`` one's if the
+query names somebody else, or names nobody while the fact is of an individual other than the viewer; without a viewer,
+of any individual, unless all facts are. Where nobody is named, a fact of any subject of which the viewer has one of the
+same keyword is an other one's, too. Where the speaker asks for their own ("my"), a subject with a capitalized name
+counts as an individual. "Ann Berg" does not name Ann Dahl. Nor does a fact of the viewer answer what is asked about
+somebody of whom there are no facts, such as "my mother" or "Nora": without their name it is an other one's, too, and
+gains nothing by its concept.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
@@ -109,8 +110,11 @@ _AFTER: Final = 0.5
 MISFIT: Final = 0.75
 """``μ``: the weight of what is somebody else's than the query asks for, and of a text that says hardly anything."""
 
-FEW_WORDS: Final = 12
+FEW_WORDS: Final = 16
 """Number of terms below which a text may say hardly anything; see `says_little`."""
+
+ASKED: Final = 0.125
+"""The weight of a short text that only asks. Long requests tell something: some of BEAM's evidence stands in them."""
 
 ASKING: Final = 0.5
 """The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
@@ -319,7 +323,8 @@ class Evidence(Generic[Floats]):
         question: The share ``own`` of the statement before. None if no record answers a question, as for the next two.
         question_cosine: The cosine of the statement before.
         answered: ``g'``, the `context_weight` of the statement before; 0 if the record does not answer it.
-        little: Whether the record says hardly anything; see `says_little`. None for no record.
+        little: The share by which the record counts less for it says hardly anything; see `says_little`. None for no
+            record.
         misfit: How far the record is of a role that the query does not ask for; None for no record.
         lead: Whether the query names the speaker or the subject; None for no record.
         concept: How far the query asks for the concept, 0 to 1; None for no record.
@@ -409,14 +414,16 @@ def context_weight(counts: Any, length: Floats) -> Floats:
     return counts * (CONTEXT_WORDS / (CONTEXT_WORDS + length))
 
 
-def says_little(length: Any, tells: NDArray[np.bool_]) -> Any:
-    """Return which short texts say hardly anything.
+def says_little(length: Any, tells: NDArray[np.bool_], asks: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return the share by which texts count less for they are short and say hardly anything.
 
     Args:
         length: Number of terms of each text.
         tells: Whether it tells something; see `factmem.sentences.tells`.
+        asks: The share of its words that stand in questions; see `factmem.sentences.asked_share`.
     """
-    return (length < FEW_WORDS) & ~tells
+    little = np.maximum((1 - MISFIT) * ~tells, (1 - ASKED) * asks**3)
+    return np.where(length < FEW_WORDS, little, 0).astype(np.float32)
 
 
 def raised(score: Floats, by: Any, weight: float) -> Floats:
@@ -429,9 +436,10 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     answering: Any = evidence.fused(lexical_weight)
     for sign, gain in evidence.signs:
         answering = raised(answering, sign, gain)
-    for mark in (evidence.misfit, evidence.little):
-        if mark is not None:
-            answering = answering - (1 - MISFIT) * answering * mark
+    if evidence.misfit is not None:
+        answering = answering - (1 - MISFIT) * answering * evidence.misfit
+    if evidence.little is not None:
+        answering = answering - answering * evidence.little
     if evidence.concept is not None:
         answering = answering + CONCEPT * evidence.concept * (1 - answering)
     if evidence.named is not None:

@@ -130,10 +130,8 @@ def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
     assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
 
 
-@pytest.mark.parametrize(("name", "weight"), [("misfit", 0.75), ("little", 0.75), ("other", 0.5)])
-def test_another_role_and_saying_hardly_anything_cost_a_quarter_and_another_person_half(
-    name: str, weight: float
-) -> None:
+@pytest.mark.parametrize(("name", "weight"), [("misfit", 0.75), ("other", 0.5)])
+def test_another_role_costs_a_quarter_and_another_person_half(name: str, weight: float) -> None:
     assert similarity(attrs.evolve(PLAIN, **{name: True}), 0.5) == pytest.approx(weight * similarity(PLAIN, 0.5))
 
 
@@ -143,8 +141,11 @@ def test_a_fact_that_is_named_in_full_is_as_similar_as_can_be() -> None:
     assert similarity(attrs.evolve(named, other=True), 0.5) == 0.75
 
 
-def test_a_short_text_that_tells_nothing_says_little() -> None:
-    assert says_little(np.array([11, 12, 11]), np.array([False, False, True])).tolist() == [True, False, False]
+def test_a_short_text_that_tells_nothing_counts_less_and_one_that_only_asks_least() -> None:
+    lengths, tells, asks = np.array([15, 16, 15, 15]), np.array([False, False, True, False]), np.array([0, 1, 0, 1])
+    lost = says_little(lengths, tells, asks)
+    assert lost.tolist() == [0.25, 0, 0, 0.875]
+    assert similarity(attrs.evolve(PLAIN, little=lost[3]), 0.5) == pytest.approx(0.125 * similarity(PLAIN, 0.5))
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:

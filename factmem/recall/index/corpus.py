@@ -21,6 +21,8 @@ from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.outline_codec import (
+    ALL_ASKED,
+    ASKED_FROM,
     ASKS,
     ASSISTANT,
     CHANGES,
@@ -178,7 +180,7 @@ class RowWeights:
         words: The weight of its words.
         answered: The weight of the row before, if the row answers it: that one ends with a question, or the assistant
             replies to somebody; None if no row answers one.
-        little: Whether the row says hardly anything, 1 or 0; None if none does.
+        little: The share by which the row counts less because it says hardly anything; None if none does.
         change: How clearly the row tells of a change; None if none does.
         importance: From 0 to 1.
     """
@@ -544,9 +546,11 @@ class Corpus:
         return _some(answers)
 
     @functools.cached_property
-    def _little(self) -> Mask | None:
-        """Whether each row says hardly anything; None if none does."""
-        return _some(says_little(self.lengths.own, self._column("tells") & TELLS != 0))
+    def _little(self) -> NDArray[np.float32] | None:
+        """The share by which each row counts less because it says hardly anything; None if none does."""
+        tells = self._column("tells")
+        little = says_little(self.lengths.own, tells & TELLS != 0, (tells >> ASKED_FROM & ALL_ASKED) / ALL_ASKED)
+        return little if little.any() else None
 
     @functools.cached_property
     def _changes(self) -> Mask | None:

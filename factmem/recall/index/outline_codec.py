@@ -34,9 +34,9 @@ from factmem.recall.text.signs import (
 )
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
-from factmem.sentences import forget_texts, points_back, tells_of_another, tells_of_change
+from factmem.sentences import asked_share, forget_texts, points_back, tells_of_another, tells_of_change
 
-OUTLINE_VERSION: Final = 22
+OUTLINE_VERSION: Final = 23
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -55,6 +55,9 @@ TELLS, OF_ANOTHER, DENIES, CHANGES, POINTS_BACK = 1, 1 << 4, 1 << 5, 1 << 6, 1 <
 """Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`), that something is not so
 (the value False), and, by `factmem.sentences`: of what it begins with, maybe a name (`tells_of_another`), of a change
 (`tells_of_change`), and of a time before its own (`points_back`)."""
+
+ASKED_FROM, ALL_ASKED = 1, 7
+"""First of the three bits of what a body tells that hold the share of its words in questions, and the whole share."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -300,7 +303,8 @@ _TOLD: Final = {OF_ANOTHER: tells_of_another, CHANGES: tells_of_change, POINTS_B
 def _tells(said: Assertion, text: str) -> int:
     if said.keyword != STATEMENT.keyword:
         return TELLS | (DENIES if said.data is False else 0)
-    return (TELLS if tells_something(said) else 0) | sum([bit for bit, tells in _TOLD.items() if tells(text)])
+    asked = round(asked_share(text) * ALL_ASKED) << ASKED_FROM
+    return (TELLS if tells_something(said) else 0) | asked | sum([bit for bit, tells in _TOLD.items() if tells(text)])
 
 
 def _signs(said: Assertion, text: str) -> int:
