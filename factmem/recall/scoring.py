@@ -414,7 +414,7 @@ def context_weight(counts: Any, length: Floats) -> Floats:
     return counts * (CONTEXT_WORDS / (CONTEXT_WORDS + length))
 
 
-def says_little(length: Any, tells: NDArray[np.bool_], asks: NDArray[np.bool_]) -> NDArray[np.float32]:
+def says_little(length: Any, tells: NDArray[np.bool_], asks: NDArray[Any]) -> NDArray[np.float32]:
     """Return the share by which texts count less for they are short and say hardly anything.
 
     Args:
