@@ -602,15 +602,13 @@ def _telling(said: str, end: str) -> int:
 
 
 def asked_share(text: str) -> float:
-    """Return the share of a text's words with content that stand in questions and requests, 0 without a question."""
-    lowered = folded(text[:_LONGEST])
-    if lowered.isascii() and "?" not in lowered and not words_anywhere("asks", "asks_last").occurs_in(lowered):
+    """Return the share of a text's words with content in questions and requests; 0 without a question mark."""
+    said = text[:_LONGEST]
+    if not any(mark in said for mark in QUESTION_MARKS):
         return 0.0
+    lowered = folded(said)
     language = language_of(lowered)
-    if not any(is_question(lowered[slice(*span)], language) for span in sentence_spans(lowered)):
-        return 0.0
-    spans = stated_spans(text[:_LONGEST], language)
-    stated = sum([len(content_words(lowered[slice(*span)], language)) for span in spans])
+    stated = sum(len(content_words(lowered[slice(*span)], language)) for span in stated_spans(said, language))
     return 1 - stated / (len(content_words(lowered, language)) or 1)
 
 

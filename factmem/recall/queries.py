@@ -13,7 +13,7 @@ from factmem.recall import scoring
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
-from factmem.recall.index.outline_codec import OF_ANOTHER, query_term, term_numbers
+from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
@@ -21,11 +21,13 @@ from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
     NAMING,
     Kind,
+    Whom,
     asked_terms,
     asking_words,
     asks_for_assistant,
     asks_for_own,
     asks_for_present,
+    asks_of_self,
     asks_whom,
     asks_whose,
     capitalized,
@@ -64,6 +66,7 @@ class Query:
         asks_whose: Whether it asks of whom somebody is the boss, the wife or the like, so that a name in it is a value.
         negated: Whether it denies something.
         asks_for_own: Whether it asks for what is the speaker's alone.
+        asks_of_self: Whether it does without a word for a person.
         asks_for_present: Whether it asks for what is, and not for what was.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
@@ -83,6 +86,7 @@ class Query:
     asks_whose: bool = False
     negated: bool = False
     asks_for_own: bool = False
+    asks_of_self: bool = False
     asks_for_present: bool = False
     sight: Sight
     now: float
@@ -122,6 +126,7 @@ def read_query(text: str) -> dict[str, Any]:
         "asks_whose": asks_whose(text),
         "negated": negated(text),
         "asks_for_own": asks_for_own(text),
+        "asks_of_self": asks_of_self(text),
         "asks_for_present": asks_for_present(text),
     }
 
@@ -220,6 +225,7 @@ class AskedAbout:
         anybody: Whether the subject of a fact answers the query, unless the value is a person.
         whose: Whether the subject answers it even then.
         so: Whether it asks of whom something is so, without a word that denies: False does not answer it.
+        elsewhere: By row, whether it is a statement of others; None if the query asks about anybody.
     """
 
     names: Mapping[int, int]
@@ -231,6 +237,7 @@ class AskedAbout:
     anybody: bool
     whose: bool
     so: bool
+    elsewhere: NDArray[np.bool_] | None
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences | None) -> AskedAbout:
@@ -264,6 +271,7 @@ class AskedAbout:
             anybody=query.asks_whose or (query.asks_whom and not people),
             whose=query.asks_whose,
             so=query.asks_whom and not query.negated,
+            elsewhere=asking.elsewhere(strangers),
         )
 
     def at(
@@ -276,12 +284,14 @@ class AskedAbout:
         heads = corpus.heads[of]
         lead = None if self.called is None else self.called[heads]
         if self.facts is None:
-            return lead, None, None, None
+            return lead, None, None, None if self.elsewhere is None else self.elsewhere[of]
         asked, named, other = self.facts[0][heads], self.facts[1][heads], self.facts[2][heads]
         if self.anybody:
             other = other & (corpus.kinds[of] & (Kind.NONE if self.whose else Kind.PERSON) != 0)
         if self.so:
             other = other | corpus.denies[of]
+        if self.elsewhere is not None:
+            other = other | self.elsewhere[of]
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
@@ -428,6 +438,26 @@ class _Asking:
                 held[rows[counts > in_name]] = True
         return held
 
+    def elsewhere(self, strangers: Set[int]) -> NDArray[np.bool_] | None:
+        """Return by row whether it is a statement of others than the query asks about; None if it asks about anybody.
+
+        Where the query names somebody, what begins with the first person is, unless they say it, or are mentioned there
+        or beside it. Where the speaker asks for their own, what begins with a relative of theirs is.
+
+        Args:
+            strangers: See `strangers`.
+        """
+        told, elsewhere = self.corpus.told_of, None
+        if self.people or strangers:
+            layout, held = self.corpus.layout, self.holding(self.names.keys() | strangers)
+            meant = held | self.facts | self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
+            for beside in (layout.before, layout.after):
+                meant |= held[beside] & (beside >= 0)
+            elsewhere = ~meant & (told == Whom.SPEAKER)
+        elif self.query.asks_of_self:
+            elsewhere = ~self.facts & (told == Whom.RELATIVE)
+        return elsewhere
+
     def mentions(self, strangers: Set[int]) -> NDArray[np.bool_] | None:
         """Return `AskedAbout.mentions`.
 
@@ -442,7 +472,7 @@ class _Asking:
             session = self.corpus.layout.session
             present = np.zeros(len(told), np.bool_)
             present[session[told & ~self.facts]] = True
-            begins = self.corpus.columns["tells"][: len(told)] & OF_ANOTHER != 0
+            begins = self.corpus.told_of == Whom.ANOTHER
             mentions &= begins | ~present[session]  # who is present is addressed
             told[self._of_another((told & begins & ~mentions).nonzero()[0])] = False
             mentions |= told

@@ -20,7 +20,7 @@ from factmem import MemoryScope, RecallMatch, RecallSettings
 from factmem.recall import Boost
 from factmem.recall.index import vector_slots
 from factmem.recall.text.analysis import analyse
-from factmem.recall.text.signs import asked_terms, asks_for_present
+from factmem.recall.text.signs import Whom, asked_terms, asks_for_present, tells_of_whom
 from factmem.recall.text.updates import matter_of, overtakes
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
@@ -161,7 +161,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         for sign in (lead and not other, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
         if said.changes and asks_for_present(query):
-            alike += 0.35 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
+            alike += 0.6 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
         alike *= 0.75 if said.assistant else 1
         if len(terms[seq]) < 16:
             alike *= 0.125 if said.asks and not said.typed else 1 if said.tells else 0.75
@@ -170,6 +170,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
             name = 0 if strange else by_name
             alike += name * (1 - alike)
             alike *= 0.5 + 0.25 * name if other else 1
+        if by_words and not said.typed and (named or strangers) and not meant:
+            alike *= 0.5 if tells_of_whom(said.text) is Whom.SPEAKER else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
     return {

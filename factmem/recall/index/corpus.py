@@ -22,6 +22,7 @@ from factmem.recall.index.column_fold import CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.outline_codec import (
     ALL_ASKED,
+    ALL_WHOM,
     ASKED_FROM,
     ASKS,
     ASSISTANT,
@@ -33,6 +34,7 @@ from factmem.recall.index.outline_codec import (
     REMOVED,
     TELLS,
     UNREVIEWED,
+    WHOM_FROM,
     microseconds,
 )
 from factmem.recall.index.overtaking import NO_PAIRS, Overtaken, Pairs
@@ -544,6 +546,11 @@ class Corpus:
         if self.assistant is not None:
             answers |= (before >= 0) & self.assistant & ~self.assistant[before]
         return _some(answers)
+
+    @functools.cached_property
+    def told_of(self) -> NDArray[Any]:
+        """Of whom each row tells; see `factmem.recall.text.signs.Whom`."""
+        return self._column("tells") >> WHOM_FROM & ALL_WHOM
 
     @functools.cached_property
     def _little(self) -> NDArray[np.float32] | None:

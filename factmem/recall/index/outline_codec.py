@@ -29,12 +29,13 @@ from factmem.recall.text.signs import (
     ends_with_question,
     kinds_held,
     kinds_of_concept,
+    tells_of_whom,
     tells_something,
     terms_of_relation,
 )
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
-from factmem.sentences import asked_share, forget_texts, points_back, tells_of_another, tells_of_change
+from factmem.sentences import asked_share, forget_texts, points_back, tells_of_change
 
 OUTLINE_VERSION: Final = 23
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
@@ -51,13 +52,16 @@ TRUST_FROM: Final = 6
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
-TELLS, OF_ANOTHER, DENIES, CHANGES, POINTS_BACK = 1, 1 << 4, 1 << 5, 1 << 6, 1 << 7
+TELLS, DENIES, CHANGES, POINTS_BACK = 1, 1 << 5, 1 << 6, 1 << 7
 """Bits of what a body tells: something at all (`factmem.recall.text.signs.tells_something`), that something is not so
-(the value False), and, by `factmem.sentences`: of what it begins with, maybe a name (`tells_of_another`), of a change
-(`tells_of_change`), and of a time before its own (`points_back`)."""
+(the value False), and, by `factmem.sentences`, of a change (`tells_of_change`) and of a time before its own
+(`points_back`)."""
 
-ASKED_FROM, ALL_ASKED = 1, 7
-"""First of the three bits of what a body tells that hold the share of its words in questions, and the whole share."""
+ASKED_FROM, ALL_ASKED = 1, 3
+"""First of the two bits of what a body tells that hold the share of its words in questions, and the whole share."""
+
+WHOM_FROM, ALL_WHOM = 3, 3
+"""First of the two bits of what a body tells that hold a `factmem.recall.text.signs.Whom`, and both."""
 
 KINDS_FROM: Final = 2
 """First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
@@ -297,13 +301,14 @@ def _flags(said: Assertion) -> int:
     )
 
 
-_TOLD: Final = {OF_ANOTHER: tells_of_another, CHANGES: tells_of_change, POINTS_BACK: points_back}
+_TOLD: Final = {CHANGES: tells_of_change, POINTS_BACK: points_back}
 
 
 def _tells(said: Assertion, text: str) -> int:
     if said.keyword != STATEMENT.keyword:
         return TELLS | (DENIES if said.data is False else 0)
     asked = round(asked_share(text) * ALL_ASKED) << ASKED_FROM
+    asked |= tells_of_whom(text) << WHOM_FROM
     return (TELLS if tells_something(said) else 0) | asked | sum([bit for bit, tells in _TOLD.items() if tells(text)])
 
 

@@ -16,12 +16,26 @@ from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import QUESTION_MARKS, content_words, folded, forgettable, language_code, language_of, tells
+from factmem.sentences import (
+    QUESTION_MARKS,
+    clause_spans,
+    content_words,
+    fluent,
+    folded,
+    forgettable,
+    language_code,
+    language_of,
+    tells,
+    tells_of_another,
+)
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
 _LONGEST_LOOK: Final = 4096
 """Number of characters of a query that are searched; this runs on the event loop."""
+
+_BEFORE_RELATION: Final = 1
+"""Number of words between "my" and a relation: "my little brother"."""
 
 _FIRST_LETTERS: Final = 2
 """Number of characters in which a query begins: "¿Q"."""
@@ -66,6 +80,16 @@ _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
 _NUMBER_ANYWHERE: Final = lazy_pattern(_TABLE["number"])  # the engines differ in the letters of some scripts
 _REST: Final = lazy_pattern(_TABLE["rest"])
 """End of the part of a description that names the value."""
+
+
+class Whom(enum.IntEnum):
+    """Of whom a text tells."""
+
+    ANYBODY = 0
+    SPEAKER = 1
+    RELATIVE = 2
+    ANOTHER = 3
+    """Somebody whom it begins with, maybe by name."""
 
 
 class Kind(enum.IntFlag):
@@ -202,6 +226,12 @@ def asks_for_own(query: str) -> bool:
     return not _SINGULAR.isdisjoint(words) and not language_of(folded(look)).capitals
 
 
+def asks_of_self(query: str) -> bool:
+    """Return whether a query asks for what is the speaker's, by no word for somebody else: not "Who helps me?"."""
+    others = any(relation(found[0]) for found in _PERSON_OR_WORD.finditer(query[:_LONGEST_LOOK]))
+    return asks_for_own(query) and not others and not kinds_asked(query) & Kind.PERSON
+
+
 def asks_for_present(query: str) -> bool:
     """Return whether a query in a known language asks for what is, and names nothing that was or would be."""
     not_now = _NOT_NOW.get(language_code(query))
@@ -303,6 +333,20 @@ def tells_something(said: Assertion) -> bool:
     if said.keyword != STATEMENT.keyword or any(item.before is not None for item in said.details.evidence):
         return True
     return tells(plain(said.data))
+
+
+def tells_of_whom(text: str) -> Whom:
+    """Return of whom a text tells, by its beginning: "I live in Graz", "My brother lives there", "Tom lives there"."""
+    text = fluent(text[:_LONGEST_LOOK])
+    lowered = folded(text)
+    start = language_of(lowered).start_of(lowered)
+    clause = next(iter(clause_spans(lowered, (start, len(lowered)))), (0, 0))
+    words = [found[0].lower() for found in _WORD.finditer(text[slice(*clause)])]
+    if not _FIRST_PERSON.isdisjoint(words[:1]):
+        theirs = words[0] in _MINE and _I.isdisjoint(words)
+        related = {relation(word) for word in words[1 : 2 + _BEFORE_RELATION]} if theirs else set()
+        return Whom.ANYBODY if related & _ROLES.keys() else Whom.RELATIVE if any(related) else Whom.SPEAKER
+    return Whom.ANOTHER if tells_of_another(text) else Whom.ANYBODY
 
 
 def ends_with_question(text: str) -> bool:
