@@ -441,19 +441,18 @@ class _Asking:
     def elsewhere(self, strangers: Set[int]) -> NDArray[np.bool_] | None:
         """Return by row whether it is a statement of others than the query asks about; None if it asks about anybody.
 
-        Where the query names somebody, what begins with the first person is, unless they say it, or are mentioned there
-        or beside it. Where the speaker asks for their own, what begins with a relative of theirs is.
+        Where the query names somebody, what begins with the first person is, unless they speak, or are mentioned, in
+        that conversation. Where the speaker asks for their own, what begins with a relative of theirs is.
 
         Args:
             strangers: See `strangers`.
         """
         told, elsewhere = self.corpus.told_of, None
         if self.people or strangers:
-            layout, held = self.corpus.layout, self.holding(self.names.keys() | strangers)
-            meant = held | self.facts | self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
-            for beside in (layout.before, layout.after):
-                meant |= held[beside] & (beside >= 0)
-            elsewhere = ~meant & (told == Whom.SPEAKER)
+            session, meant = self.corpus.layout.session, np.zeros(len(told), np.bool_)
+            said = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads] & ~self.facts
+            meant[session[said | self.holding(self.names.keys() | strangers)]] = True
+            elsewhere = ~(meant[session] | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
         return elsewhere

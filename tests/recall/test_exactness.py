@@ -153,7 +153,11 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         lead = by_words and said.leads in asked
         somebody_elses = not (viewer is None and individuals_only) and said.about not in (None, viewer)
         somebody_elses = somebody_elses and "who" not in query.split()
-        meant = lead or (said.about is None and bool(named.intersection(analyse(viewer or ""))))
+
+        def is_meant(by: Said) -> bool:
+            return by.leads in asked or (by.about is None and bool(named.intersection(analyse(viewer or ""))))
+
+        meant = by_words and is_meant(said)
         other = said.typed and (not meant if named else somebody_elses)
         strange = said.typed and bool(strangers) and not any(occurrences(term, terms[seq]) for term in strangers)
         other = other or strange
@@ -170,7 +174,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
             name = 0 if strange else by_name
             alike += name * (1 - alike)
             alike *= 0.5 + 0.25 * name if other else 1
-        if by_words and not said.typed and (named or strangers) and not meant:
+        present = any(is_meant(other) for _, other in group if not other.typed)
+        if by_words and not said.typed and (named or strangers) and not present:
             alike *= 0.5 if tells_of_whom(said.text) is Whom.SPEAKER else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
