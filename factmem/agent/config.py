@@ -199,7 +199,8 @@ class Loading:
     best facts for the current conversation are chosen first. Facts that do not fit are left out.
 
     The shares are parts of the budget, from 0 to 1. The unused part of a share goes to the other kinds, except that
-    the assistant's share is never exceeded.
+    the assistant's share is never exceeded. If the user asks for the assistant's words ("What did you suggest?"),
+    these are chosen before the user's, and their share is at least a half.
 
     Attributes:
         concepts: Concepts of the facts, with `factmem.STATEMENT` for free statements (default: all).
