@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import itertools
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -123,6 +124,27 @@ async def test_without_a_model_the_users_words_precede_the_assistants() -> None:
         assert "assistant" not in await block_of(agent, "What do I play?")
         quiet = plugin(memory, concepts=(), loading=Loading(assistant_share=0))
         assert "assistant" not in await block_of(quiet, "Which hotel was it?")
+
+
+async def test_advice_in_the_form_of_orders_is_shown_where_the_user_asks_for_it() -> None:
+    async with memory_over(concepts=()) as memory:
+        agent = plugin(memory, concepts=())
+        meals = itertools.product(
+            ("rice", "lamb", "fish", "soup", "eggs", "beans"), ("thyme", "mint", "chili", "basil")
+        )
+        remarks = [user(f"Our guests enjoyed the {meal} with {herb} a lot yesterday evening.") for meal, herb in meals]
+        advice = "Sorry to hear that. Try the stretch for cats, ten minutes each morning."
+        await saved(agent, [user("My lower back hurts."), assistant(advice), *remarks], "alice", "monday")
+        block = await block_of(agent, "What did you suggest for my back?")
+        assert lines(block)[-1] == ("statement", "Try the stretch for cats, ten minutes each morning.")
+        assert len(lines(block)) > 10, "the user's words take the rest"
+
+
+@pytest.mark.parametrize("asked", ["my name please", "what's my job", "same problem again"])
+async def test_a_short_request_has_a_block(asked: str) -> None:
+    async with memory_over(concepts=()) as memory:
+        agent = await converse(memory, ["My name is May Long.", "I'm out of work.", "The app has a problem."])
+        assert lines(await block_of(agent, asked))
 
 
 @pytest.mark.parametrize("typed", [True, False])

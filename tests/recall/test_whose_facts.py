@@ -441,3 +441,56 @@ async def test_a_typed_fact_of_a_kind_of_relative_answers_for_the_relation(memor
         found = await sam.recall(question)
         assert (found.answers, found[0].record.subject.individual_name) == (True, "Mia")
     assert not (await sam.recall("When is my son's birthday?")).answers
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "question"),
+    [
+        ("My brother lives in Trier.", "I live in Kassel.", "Where do I live?"),
+        ("My sister is allergic to nuts.", "I'm allergic to penicillin.", "What am I allergic to?"),
+        ("Actually my mum's phone number is 555 0101.", "My phone number is 555 0202.", "What's my phone number?"),
+    ],
+)
+async def test_words_about_a_relative_do_not_answer_for_the_speaker(
+    theirs: str, own: str, question: str, memory: Memory
+) -> None:
+    await memory.remember(theirs)
+    assert not (await memory.recall(question)).answers
+    await memory.remember(own)
+    assert (await memory.recall(question))[0].record.value == own
+
+
+async def test_the_speakers_own_words_do_not_answer_for_somebody_who_is_mentioned_elsewhere(memory: Memory) -> None:
+    await memory.remember("My birthday is on May 3rd.")
+    await memory.remember("Hugo came for dinner.")
+    found = await memory.recall("When is Hugo's birthday?")
+    assert [match.record.value for match in found] == ["Hugo came for dinner.", "My birthday is on May 3rd."]
+
+
+async def test_the_words_of_another_speaker_stand_below_those_of_the_asked_one(memory: Memory) -> None:
+    for name, text in (("Maria", "I'm based in Turin."), ("Tom", "I live in Leeds.")):
+        await memory.remember(Message(content=text, name=name))
+    found = await memory.recall("Where does Maria live?")
+    assert [match.record.value for match in found] == ["I'm based in Turin.", "I live in Leeds."]
+
+
+async def test_who_does_something_for_the_speaker_may_be_a_relative(memory: Memory) -> None:
+    await memory.remember("My sister helps me with maths.")
+    found = await memory.recall("Who helps me with maths?")
+    assert (found.answers, found[0].parts.other) == (True, 0)
+
+
+@pytest.mark.parametrize("asked", ["What's my puppy called again?", "Sorry, quick question: what's my puppy called?"])
+async def test_a_question_that_was_asked_before_stands_below_its_answer(asked: str, memory: Memory) -> None:
+    told = "We named the puppy Biscuit after long debates."
+    for text in (told, asked):
+        await memory.remember(text)
+    found = await memory.recall("What's my puppy called?")
+    assert [match.record.value for match in found] == [told, asked]
+
+
+async def test_what_stands_beside_a_question_is_told(memory: Memory) -> None:
+    told = "We got the kitten yesterday, she's called Luna. What do kittens eat?"
+    for text in (told, "Should my kitten go outside this early?"):
+        await memory.remember(text)
+    assert (await memory.recall("What's my kitten called?"))[0].record.value == told
