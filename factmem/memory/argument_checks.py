@@ -176,8 +176,7 @@ class ModelParts:
             return cls(VerbatimDetector(clock=clock))
         from factmem.consolidation.model_consolidator import InstructorConsolidator
         from factmem.detection import InstructorDetector
-        from factmem.detection.model_analyst import InstructorAnalyst
-        from factmem.detection.question_analyst import InstructorQuestionAnalyst
+        from factmem.detection.model_analyst import InstructorAnalyst, InstructorQuestionAnalyst
         from factmem.detection.verifier import ModelVerifier
 
         return cls(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from factmem import Concept, Memory, MemorySubject, Message, RecallSettings, SingleFact
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
-from factmem.detection.question_analyst import InstructorQuestionAnalyst
+from factmem.detection.model_analyst import InstructorQuestionAnalyst
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
