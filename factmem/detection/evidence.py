@@ -33,7 +33,6 @@ from factmem.abc.detector import Doubt
 from factmem.detection.languages import language_named, search
 from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Manner, Reading, Topic
 from factmem.detection.value_forms import (
-    Found,
     coming_places,
     day_places,
     digits_of,
@@ -44,7 +43,7 @@ from factmem.detection.value_forms import (
     text_places,
     time_places,
 )
-from factmem.detection.words import words_of
+from factmem.detection.words import Found, plain_words, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type
 from factmem.toml_tables import table
@@ -161,7 +160,7 @@ class _Judge:
         if not isinstance(value, str):
             return False
         longest = _LONG * (1 + (self.reading is not None and self.reading.language.is_unspaced))
-        return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= longest
+        return self.concept.keyword == STATEMENT.keyword or len(plain_words(value)) >= longest
 
     def is_said(self, value: Any, given: Json, span: Found) -> bool:
         """Return whether a value is said within a span."""
@@ -337,7 +336,7 @@ class _Judge:
             return {"numbers"}
         lists = {"days": language.words("days"), "units": itertools.chain(*language.group("units").values())}
         lists |= {name: itertools.chain(*language.calendar(name)) for name in ("months", "weekdays")}
-        found = {name for name, forms in lists.items() if search(language.pattern(forms), words, 0, len(words) - 1)}
+        found = {name for name, forms in lists.items() if search(language.pattern(forms), words)}
         return found | {"numbers" for word in words if word.text in number_words(language.name)}
 
     def _has_unsaid_name(self, text: str) -> bool:
