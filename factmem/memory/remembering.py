@@ -553,7 +553,7 @@ class Rememberer(PipelinePart):
             if not item.is_text:
                 kept[at], item.treatments = _kept(kept[at], origins, reads=not unread, own=order.origins is not None)
             item.compared = item.is_text and unread and order.job.consolidate
-        for item, read in zip(items, detector.read_all(kept, given), strict=True):
+        for item, read in zip(items, detector.read(kept, given), strict=True):
             item.words, item.dropped = read
         return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
 
