@@ -21,7 +21,7 @@ from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, Topic
 from factmem.details import Origin
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
-from factmem.detection.windows import Excerpt, Window
+from factmem.detection.windows import Window
 from factmem.facts import Concept, Fact, FactType
 from factmem.llm.messages import element, fitting, section
 from factmem.sentences import sentence_spans
@@ -169,7 +169,7 @@ def _joined(lines: Sequence[_Line]) -> list[_Line]:
 def _any_example(topic: Topic, task: DetectionTask) -> Sequence[tuple[str, str]]:
     if any(topic.label in labels for example in task.examples for _, labels in example.memories):
         return ()
-    name = topic.label.replace("_", " ")
+    name = _spaced(topic.label)
     return (
         (f"About {name}: Ana says that it can wait until Monday.", f"Ana says that {name} can wait until 3 June 2024."),
     )
@@ -228,10 +228,7 @@ def _uttered(conversation: Conversation) -> tuple[Utterance, ...]:
 
 
 def _shown(header: str, said: Iterable[Utterance]) -> str:
-    excerpts = (
-        Excerpt(utterance=item, start=0, end=len(item.text), giving=item.origin is Origin.USER) for item in said
-    )
-    return _document(header, Window(tuple(excerpts)))
+    return _document(header, Window.of((item, item.origin is Origin.USER) for item in said))
 
 
 def _document(header: str, window: Window) -> str:
@@ -254,11 +251,9 @@ def _nearest(text: str, said: Sequence[Utterance]) -> dict[str, Any] | None:
 
 
 def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) -> str:
-    answer: dict[str, list[dict[str, Any]]] = {name: [] for name in task.fields}
-    answer |= {"facts": []} if task.open else {}
-    answer |= {"memories": []} if task.topics else {}
-    answer |= {"remember": []} if task.instructions else {}
-    answer |= {"forget": []} if task.ends else {}
+    lists = {"facts": task.open, "memories": task.topics, "remember": task.instructions, "forget": task.ends}
+    asked = [*task.fields, *(name for name, wanted in lists.items() if wanted)]
+    answer: dict[str, list[dict[str, Any]]] = {name: [] for name in asked}
     about = {"about": next(iter(task.subjects))} if task.several_subjects else {}
     for field, item in found:
         # The citation comes first, so that a model looks before it answers.
