@@ -290,9 +290,7 @@ class _Check:
         if not wanted or not self.task.several_subjects:
             speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
             return [*dict.fromkeys([next(speakers, labels[0]), labels[0]])]
-        exact = [label for label in labels if label == finding.about] or [
-            it for it in labels if it.casefold() == wanted
-        ]
+        exact = [it for it in labels if it == finding.about] or [it for it in labels if it.casefold() == wanted]
         meant = exact or [label for label in labels if self.task.subjects[label].name.casefold() == wanted]
         if len(meant) != 1:  # "user" stands for user:ann where there is no other one
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)

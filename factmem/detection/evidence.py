@@ -138,9 +138,8 @@ class _Judge:
             return None
         concept = self.concept
         choices = (form for member in _members(concept.value_type) for form in _forms_of(member))
-        return Reading(
-            citation, language, Topic.of(concept.keyword, concept.description, citation.names, language, choices)
-        )
+        topic = Topic.of(concept.keyword, concept.description, citation.names, language, choices)
+        return Reading(citation, language, topic)
 
     @functools.cached_property
     def quoted(self) -> Found:

@@ -446,9 +446,8 @@ class Reading:
         for name in {*_OF_QUESTIONS} - self.topic.themes:
             others |= self._within(name, asked, first, marks[0]) - allowed
         rest = clause[1] + 1, self.passage.sentence(*clause)[1]
-        alone = bool(self.entries("verbs", *clause)) or not any(
-            self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition")
-        )
+        against = (self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition"))
+        alone = bool(self.entries("verbs", *clause)) or not any(against)
         offered = {word.text for word in asked[first : marks[0]]} & self.topic.choices
         return not others and bool(yours or len(offered) > 1 or (alone and self.topic.places(asked, first, marks[0])))
 
@@ -513,9 +512,8 @@ class Reading:
 
     def _of_sentence(self, place: Found, clause: Found, sentence: Found) -> Iterator[str]:
         inner = positions([place])
-        if self.cues("ask", clause[0], place[0] - 1) or sentence[0] in self.entries(
-            "asks", sentence[0], sentence[0] + 1
-        ):
+        asks = self.entries("asks", sentence[0], sentence[0] + 1)
+        if self.cues("ask", clause[0], place[0] - 1) or sentence[0] in asks:
             yield CUES["ask"]
         for name in _BEFORE:
             if self.cues(name, sentence[0], place[0] - 1):

@@ -173,11 +173,9 @@ def number_words(name: str) -> frozenset[str]:
     forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
     forms |= _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
     words = {word.text for form in forms for word in words_of(form) if word.text[:1].isalpha()}
+    words |= {word for word in _amounts(name, "scale") if len(word) > 1}
     light = [*_rules(name, 1, ordinal=False), str(language_named(name).table.get("and", ""))]
-    return frozenset(
-        words.union(word for word in _amounts(name, "scale") if len(word) > 1)
-        - {word.text for form in light for word in words_of(form)}
-    )
+    return frozenset(words - {word.text for form in light for word in words_of(form)})
 
 
 @functools.cache

@@ -112,17 +112,13 @@ def _grouped(pieces: Iterable[Excerpt], max_chars: int) -> list[Window]:
     for piece in pieces:
         cost = _cost(piece)
         if not groups or size + cost > max_chars:
-            carried = _carried(groups[-1][-1], min(max_chars - cost, max_chars // 4)) if groups else []
-            groups.append(carried)
-            size = sum(map(_cost, carried))
+            room = min(max_chars - cost, max_chars // 4)
+            carried = [attrs.evolve(groups[-1][-1], carried=True)] if groups else []
+            groups.append([again for again in carried if _cost(again) <= room])
+            size = sum(map(_cost, groups[-1]))
         groups[-1].append(piece)
         size += cost
     return [Window(tuple(group)) for group in groups if any(item.giving and not item.carried for item in group)]
-
-
-def _carried(last: Excerpt, room: int) -> list[Excerpt]:
-    again = attrs.evolve(last, carried=True)
-    return [again] if _cost(again) <= room else []
 
 
 def _cost(piece: Excerpt) -> int:
