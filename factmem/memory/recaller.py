@@ -198,7 +198,7 @@ class Recaller(ReadingPart):
             begun = [ranking.begin(search) for ranking, search in zip(rankings, searches, strict=True)]
             return lambda: [finish() for finish in begun]
 
-        return await self._reader.found_in_corpus(begin, embedded=embedded, small=True)
+        return await self._reader.found_in_corpus(begin, embedded=embedded)
 
     def _asking(self, corpus: Corpus, search: Search, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:

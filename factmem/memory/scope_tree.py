@@ -10,6 +10,7 @@ import attrs
 
 from factmem.recall.index.columns import Columns
 from factmem.scopes import MemoryScope
+from factmem.short_work import may_wait
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,13 +75,14 @@ class ScopeTree:
 
 
 def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None) -> ScopeInfo:
-    """Sum up records that all lie in ``scope`` or below it.
+    """Sum up records that all lie in ``scope`` or below it. Takes long for many; see `factmem.short_work`.
 
     Args:
         columns: The log that they belong to.
         rows: The records, as rows of the columns.
         scope: The scope that holds them all.
     """
+    may_wait()
     times = columns["said_at"][rows]
     scopes = _scopes(columns, rows)
     return ScopeInfo(
@@ -135,7 +137,7 @@ def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[
 def tree_of(
     columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None = None, depth: int | None = None
 ) -> ScopeTree:
-    """Return the tree of scopes of records, given as rows of the columns.
+    """Return the tree of scopes of records, given as rows of the columns. Takes long; see `factmem.short_work`.
 
     Args:
         columns: The log that they belong to.
@@ -143,6 +145,7 @@ def tree_of(
         scope: The root of the tree, which holds them all; None for the root of all scopes.
         depth: Number of levels below the root; all if None.
     """
+    may_wait()
     root = () if scope is None else scope.segments
     tree = attrs.evolve(_node(root[-1] if root else "", _scopes(columns, rows), len(root)), scope=scope)
     return tree if depth is None else _cut(tree, depth)

@@ -467,7 +467,7 @@ class Writer(ReadingPart):
         if not new:
             return
         several = await self._reader.of_corpus(
-            lambda corpus: {keyword for keyword in new if corpus.columns.keywords.others(keyword)}, small=True
+            lambda corpus: {keyword for keyword in new if corpus.columns.keywords.others(keyword)}
         )
         for keyword in new:
             alone[folded_keyword(keyword)] = "" if keyword in several else keyword
