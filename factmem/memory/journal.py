@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.abc.capabilities import StateRequest
 from factmem.abc.detector import Conversation, Message
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.errors import CodecError, InvalidDataError
@@ -525,16 +524,6 @@ def _message(pieces: Sequence[Recorded]) -> Message:
 def _start(recorded: Recorded) -> int:
     evidence = recorded.assertion.details.evidence
     return (evidence[0].start or 0) if evidence else 0
-
-
-def to_pending(recorded: Recorded) -> StateRequest:
-    """Return the request that lets failed words wait again."""
-    return StateRequest.of(
-        recorded,
-        state=AssertionState.PENDING,
-        reason="to be read again",
-        expected=AssertionState.FAILED,
-    )
 
 
 def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:

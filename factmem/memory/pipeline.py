@@ -52,7 +52,7 @@ from factmem.memory.operations import operation
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
 from factmem.memory.ttl import TtlOperation, expires_at
-from factmem.memory.writer import WritingPart
+from factmem.memory.writer import WritingPart, state_requests
 from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
@@ -178,13 +178,8 @@ def _words_taken_back(
     words = [entry for entry in recorded.values() if is_words(entry.assertion)]
     sources = {entry.id: _sources(entry.assertion.details, entry.assertion.details.owner) for entry in words}
     forgotten = [entry.assertion for entry in words if not wished.isdisjoint(sources[entry.id])]
-    return [
-        StateRequest.of(
-            entry,
-            state=AssertionState.RETRACTED,
-            reason="taken back with what was found in it",
-            expected=AssertionState.ACTIVE,
-        )
+    taken = [
+        entry
         for entry in words
         if entry.id not in settled
         and states.get(entry.id) is AssertionState.ACTIVE
@@ -194,6 +189,8 @@ def _words_taken_back(
             or any(covers(replaced.get(it, ()), entry.assertion.details.evidence[0]) for it in sources[entry.id])
         )
     ]
+    reason = "taken back with what was found in it"
+    return state_requests(taken, AssertionState.ACTIVE, AssertionState.RETRACTED, reason)
 
 
 _Source: TypeAlias = tuple[str | None, str | None, str | None]
@@ -467,17 +464,9 @@ class Pipeline(WritingPart):
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left and not stays_pending:
-            requests = [
-                StateRequest.of(
-                    recorded,
-                    state=AssertionState.FAILED,
-                    reason=f"{failure}: {error}",
-                    expected=AssertionState.PENDING,
-                )
-                for recorded in left
-            ]
+            why = f"{failure}: {error}"
             try:
-                await self._writer.commit(requests)
+                await self._writer.commit(state_requests(left, AssertionState.PENDING, AssertionState.FAILED, why))
                 break
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
@@ -488,6 +477,15 @@ class Pipeline(WritingPart):
         if stays_pending:  # no record is rolled back from words that wait
             changes = tuple(change for change in changes if change.kind is ChangeKind.CREATED)
         return attrs.evolve(outcome, changes=changes, failure=failure)
+
+    async def await_again(self, words: Sequence[Recorded]) -> None:
+        """Let failed words wait once more.
+
+        Raises:
+            StateConflictError: Another caller lets them be read meanwhile.
+        """
+        before, after = AssertionState.FAILED, AssertionState.PENDING
+        await self._writer.commit(state_requests(words, before, after, "to be read again"))
 
     async def changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
         """Return the changes of records that words make by being kept as they were said."""
@@ -612,16 +610,9 @@ class Pipeline(WritingPart):
     async def _rejections(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
         ids = {recorded.id for item in found for recorded in item.rejected}
-        part = LogPart(ids=ids, states=[AssertionState.QUARANTINED])
-        return [
-            StateRequest.of(
-                entry,
-                state=AssertionState.RETRACTED,
-                reason=ASKED_TO_BE_FORGOTTEN,
-                expected=AssertionState.QUARANTINED,
-            )
-            for entry, _ in (await quarantined(self._of_everybody, part) if ids else ())
-        ]
+        before, after = AssertionState.QUARANTINED, AssertionState.RETRACTED
+        waiting = await quarantined(self._of_everybody, LogPart(ids=ids, states=[before])) if ids else ()
+        return state_requests((entry for entry, _ in waiting), before, after, ASKED_TO_BE_FORGOTTEN)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.

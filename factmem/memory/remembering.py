@@ -34,7 +34,7 @@ from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
 from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, waiting_for
+from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, waiting_for
 from factmem.memory.media import MediaInbox
 from factmem.memory.model_reader import INFERRED
 from factmem.memory.pipeline import PipelinePart
@@ -704,7 +704,7 @@ class Rememberer(PipelinePart):
         failed = [entry for entry in await self._of_everybody.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
-                await self._writer.commit([to_pending(recorded) for recorded in failed])
+                await self._pipeline.await_again(failed)
         waiting = await self._of_everybody.recorded_in((AssertionState.PENDING,))
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}

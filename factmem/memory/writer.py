@@ -307,6 +307,13 @@ def _request(recorded: Recorded, before: AssertionState, after: AssertionState, 
     return StateRequest.of(recorded, state=after, reason=reason, expected=before)
 
 
+def state_requests(
+    entries: Iterable[Recorded], before: AssertionState, after: AssertionState, reason: str
+) -> list[StateRequest]:
+    """Return the requests that change the states of assertions from one to another."""
+    return [_request(entry, before, after, reason) for entry in entries]
+
+
 def _changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
     """Return a log as it will be after some changes of state."""
     newest = max((entry.seq for entry in log), default=0)
@@ -794,7 +801,8 @@ class Writer(ReadingPart):
                 receipts = await store.append(signed)
             except (EmbedderMismatchError, InvalidVectorError):  # another memory has embedded the store again meanwhile
                 self._backend.mirror.unbind()
-                receipts = await store.append([_without_vector(statement) for statement in signed])
+                bare = [attrs.evolve(it, vector=None) if isinstance(it, Append) else it for it in signed]
+                receipts = await store.append(bare)
             finally:
                 self._backend.mirror.wrote()
             call.record_result(len(receipts))
@@ -837,13 +845,10 @@ class Writer(ReadingPart):
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
         """Change the states of assertions; fail if another writer changes one of them meanwhile."""
         self._context.check_writable()
-        await self.commit(await self._changes(entries, state, reason))
-
-    async def _changes(
-        self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
-    ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
-        return [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+        await self.commit(
+            [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+        )
 
 
 class WritingPart(ReadingPart):
@@ -852,10 +857,6 @@ class WritingPart(ReadingPart):
     @functools.cached_property
     def _writer(self) -> Writer:
         return Writer(self._context.everybody, self._backend)
-
-
-def _without_vector(statement: Statement) -> Statement:
-    return attrs.evolve(statement, vector=None) if isinstance(statement, Append) else statement
 
 
 def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> Assertion:
