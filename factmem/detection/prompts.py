@@ -28,7 +28,7 @@ from factmem.sentences import sentence_spans
 from factmem.shapes import Shape, words_for
 from factmem.toml_tables import table
 from factmem.value_types import JSON_SHAPE, scalar_of_shape
-from factmem.values import Json, encode_value
+from factmem.values import encode_value, value_text
 
 
 def sample_of(shape: Shape) -> tuple[Any, str]:
@@ -204,7 +204,7 @@ def _facts_of(task: DetectionTask, example: DetectionExample) -> Iterator[tuple[
     names = {concept.keyword: name for name, concept in task.fields.items()}
     for fact in example.facts:
         values = [encode_value(value, fact.concept.value_type) for value in fact.values]
-        for value, text in ((value, _text_of(value)) for value in values):
+        for value, text in ((value, value_text(value)) for value in values):
             if (name := names.get(fact.concept.keyword)) is not None:
                 single = fact.concept.fact_type is FactType.SINGLE
                 yield name, text, {"value": value} if single else {"values": [value]}
@@ -217,10 +217,6 @@ def _open_item(task: DetectionTask, fact: Fact[Any], value: str) -> dict[str, An
     item = {"keyword": concept.keyword, "kind": concept.fact_type.value, "value": value}
     known = any(other.keyword == concept.keyword for other in task.in_use)
     return item if known else {**item, "description": concept.description or _spaced(concept.keyword)}
-
-
-def _text_of(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _uttered(conversation: Conversation) -> tuple[Utterance, ...]:

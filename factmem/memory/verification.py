@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded
 from factmem.subjects import MemorySubject
-from factmem.values import canonical_bytes, encode_value
+from factmem.values import canonical_bytes, encode_value, value_text
 
 _log = logging.getLogger("factmem")
 
@@ -180,7 +179,6 @@ def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Cl
     concept, (value,) = candidate.fact.concept, candidate.fact.values
     evidence = candidate.details.evidence[0]
     heard = messages.get(evidence.message)
-    data = encode_value(value, concept.value_type)
     return Claim(
         passage=_passage(heard.message.content, evidence) if heard else evidence.quote,
         answered=heard.before[-_AROUND:] if heard else "",
@@ -188,7 +186,7 @@ def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Cl
         said_at=candidate.fact.timestamp,
         about=_name_of(candidate.subject),
         concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
-        value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
+        value=value_text(encode_value(value, concept.value_type)),
         removal=candidate.removed,
         ended=candidate.ended,
     )
