@@ -169,6 +169,11 @@ class Assertion:
         return b"" if self.fact_type is FactType.SINGLE else _digest(self.canonical_value)
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """The key of its record in a tenant, unless it revises another: its track and its slot."""
+        return (*self.track, self.slot)
+
+    @property
     def canonical_value(self) -> bytes:
         """The canonical bytes of the value, with those of what gives a statement its meaning."""
         meaning = self.meaning

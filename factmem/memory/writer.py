@@ -570,7 +570,7 @@ class Writer(ReadingPart):
             if row is None:
                 continue
             other = row.recorded.assertion
-            if row.recorded.record_id != record_id and (other.track, other.slot) == (said.track, said.slot):
+            if row.recorded.record_id != record_id and other.key == said.key:
                 found = "the scope holds a record" if single else "this is the value of another record"
                 raise StateConflictError(f"{found} of this concept already: update or retract that one")
 
