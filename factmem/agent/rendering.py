@@ -110,7 +110,7 @@ def rendered(
     return MemoryBlock(text=_block(lines), records=tuple(fitting), left_out=len(records) - len(fitting))
 
 
-def rendered_block(found: Found, loading: Loading, query: str = "") -> MemoryBlock:
+def rendered_block(found: Found, loading: Loading, query: str) -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
     Of a statement, the sentences are rendered that the block does not cover already; former values in them are marked.

@@ -84,7 +84,7 @@ class EventTime:
     rest: str = attrs.field(default="", kw_only=True, eq=False)
     offset: Offset | None = attrs.field(default=None, kw_only=True)
 
-    def is_in(self, text: str, *, related: bool = False) -> bool:
+    def is_in(self, text: str, *, related: bool) -> bool:
         """Return whether a text holds every word of the phrase, regardless of function words and endings.
 
         Verbs like "get" and "start" need not occur if the phrase has other words.

@@ -171,7 +171,7 @@ class RecallMatches(list[RecallMatch]):
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: bool = True) -> float:
+def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: bool) -> float:
     """Return the confidence that any of the first matches answers; see `factmem.recall.scoring.confidence`.
 
     Args:
