@@ -102,7 +102,7 @@ class ModelReader(WritingPart):
         """
         if not unit.waiting or self._backend.four_verbs_only:
             return
-        if await self._of_everybody.left_waiting(unit.words) != unit.words:
+        if await self._reader.everybody.left_waiting(unit.words) != unit.words:
             raise StateConflictError("another process has read the words meanwhile")
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
@@ -222,7 +222,7 @@ class ModelReader(WritingPart):
         if not wishes:
             return ()
         meant = RecallFilter(keywords={_keyword(wish) for wish in wishes})
-        waiting = await quarantined(self._of_everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
+        waiting = await quarantined(self._reader.everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
         tracks = [(wish, _track_of(wish, unit)) for wish in wishes]
 
         def named() -> tuple[Recorded, ...]:

@@ -484,7 +484,7 @@ class Pipeline(WritingPart):
     async def changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
         """Return the changes of records that words make by being kept as they were said."""
         records, ids = {recorded.record_id for recorded in words}, {recorded.id for recorded in words}
-        log = await self._of_everybody.log(LogPart(record_ids=records, related=True))
+        log = await self._reader.everybody.log(LogPart(record_ids=records, related=True))
         earlier = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in ids]
 
         changed = functools.partial(_changed, earlier, log, self._context.moment, self._context.concepts)
@@ -496,10 +496,10 @@ class Pipeline(WritingPart):
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
-        log = await self._of_everybody.log(LogPart(conversations=conversations, related=True) if named else None)
+        log = await self._reader.everybody.log(LogPart(conversations=conversations, related=True) if named else None)
         ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
         if ready and named:
-            log = [*log, *await self._of_everybody.log(LogPart(record_ids=ready, related=True))]
+            log = [*log, *await self._reader.everybody.log(LogPart(record_ids=ready, related=True))]
         visible = await in_time(lambda: fold(log, self._context.moment), len(log))
         rows = [
             row
@@ -540,11 +540,11 @@ class Pipeline(WritingPart):
         """Return the words of a unit that nobody has read or forgotten yet."""
         if not unit.waiting:
             return await self._not_forgotten(unit.words)
-        return await self._of_everybody.left_waiting(unit.words)
+        return await self._reader.everybody.left_waiting(unit.words)
 
     async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
         wanted = {recorded.id: recorded for recorded in words}
-        there = {entry.id for entry in await self._of_everybody.recorded(LogPart(ids=wanted))}
+        there = {entry.id for entry in await self._reader.everybody.recorded(LogPart(ids=wanted))}
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
@@ -605,7 +605,7 @@ class Pipeline(WritingPart):
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
         ids = {recorded.id for item in found for recorded in item.rejected}
         before, after = AssertionState.QUARANTINED, AssertionState.RETRACTED
-        waiting = await quarantined(self._of_everybody, LogPart(ids=ids, states=[before])) if ids else ()
+        waiting = await quarantined(self._reader.everybody, LogPart(ids=ids, states=[before])) if ids else ()
         return state_requests((entry for entry, _ in waiting), before, after, ASKED_TO_BE_FORGOTTEN)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
@@ -655,7 +655,7 @@ class Pipeline(WritingPart):
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
-        await self._of_everybody.corpus(embedded=found[0].unit.job.consolidate)
+        await self._reader.everybody.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
         texts = [indexed_text(assertion) for assertion in assertions]
@@ -670,7 +670,7 @@ class Pipeline(WritingPart):
         words: Iterable[str],
         job: Job,
     ) -> Plan:
-        corpus = await self._of_everybody.corpus(embedded=job.consolidate)
+        corpus = await self._reader.everybody.corpus(embedded=job.consolidate)
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
@@ -696,7 +696,7 @@ class Pipeline(WritingPart):
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """Return the visible log of some places."""
-        return await self._of_everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
+        return await self._reader.everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Set the expiry of a revision made by a model's reading, by the policy."""
@@ -717,7 +717,7 @@ class Pipeline(WritingPart):
         """Return the visible log of some places, and of some records elsewhere."""
         log = await self._log_of(places)
         if records:
-            log += await self._of_everybody.log(LogPart(record_ids=records, related=True))
+            log += await self._reader.everybody.log(LogPart(record_ids=records, related=True))
         return [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
 
 

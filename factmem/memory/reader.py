@@ -497,11 +497,6 @@ class ReadingPart(Part):
         """The reader of what the view shows."""
         return Reader(self._context, self._backend)
 
-    @functools.cached_property
-    def _of_everybody(self) -> Reader:
-        """The reader of records by their ids; see `Reader.everybody`."""
-        return self._reader.everybody
-
 
 async def in_time(read: Callable[[], T], count: int) -> T:
     """Return what a function reads from a number of facts or log entries: of many, in a worker thread."""

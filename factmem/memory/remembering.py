@@ -510,7 +510,7 @@ class Rememberer(PipelinePart):
         if not undated or self._backend.four_verbs_only:
             return list(said)
         known: dict[str | None, dict[tuple[str | None, str], dt.datetime]] = defaultdict(dict)
-        for entry in await self._of_everybody.recorded(LogPart(conversations=undated)):
+        for entry in await self._reader.everybody.recorded(LogPart(conversations=undated)):
             words = entry.assertion.details.evidence[0]
             if _is_of(StoredSession(id=words.conversation_id or ""), entry, order):
                 known[words.conversation_id][words.message_id, words.quote] = entry.assertion.timestamp
@@ -616,7 +616,7 @@ class Rememberer(PipelinePart):
         ]
         if not wanted:
             return {}
-        log = await self._of_everybody.log(
+        log = await self._reader.everybody.log(
             LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True)
         )
         logs = by_record(log)
@@ -701,11 +701,12 @@ class Rememberer(PipelinePart):
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
-        failed = [entry for entry in await self._of_everybody.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        reader = self._reader.everybody
+        failed = [entry for entry in await reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
                 await self._pipeline.await_again(failed)
-        waiting = await self._of_everybody.recorded_in((AssertionState.PENDING,))
+        waiting = await reader.recorded_in((AssertionState.PENDING,))
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
@@ -771,7 +772,7 @@ class Rememberer(PipelinePart):
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
-        return await self._of_everybody.recorded(
+        return await self._reader.everybody.recorded(
             LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
         )
 

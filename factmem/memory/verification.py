@@ -97,7 +97,7 @@ class Verification(ReadingPart):
         if not doubted:
             return {}
         alike = RecallFilter(keywords={it.keyword for it in doubted}, places={it.place.key for it in doubted})
-        log = await self._of_everybody.log(LogPart(apart=True, kept=alike))
+        log = await self._reader.everybody.log(LogPart(apart=True, kept=alike))
         return await in_time(lambda: _decisions_in(log), len(log))
 
     async def _answers(self, claims: Sequence[Claim]) -> list[Confirmation]:

@@ -675,9 +675,9 @@ class Writer(ReadingPart):
             StateConflictError: Another writer changed one of them meanwhile.
         """
         of_them = RecallFilter(record_ids={entry.record_id for entry in entries})
-        before = await self._of_everybody.visible(of_them)
+        before = await self._reader.everybody.visible(of_them)
         await self.change_states(entries, state, reason)
-        after = await self._of_everybody.visible(of_them)
+        after = await self._reader.everybody.visible(of_them)
         stood = {said.id for row in (*before, *after) for said in row.said}
         kinds = {change.record.id: change.kind for change in changes_between(before, after)}
         return {
