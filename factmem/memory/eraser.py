@@ -84,8 +84,7 @@ class Eraser(ReadingPart):
         """Raise before any lookup if nothing can be erased."""
         self._context.check_present()
         if not dry_run:
-            self._context.check_writable()
-            self._backend.log()
+            self._check_changeable()
 
     async def _kept_apart(self, ids: Collection[str], wanted: RecallFilter) -> list[Recorded]:
         """Return the entries of the quarantine with some ids, of those that a filter selects."""

@@ -130,7 +130,7 @@ class _Import(WritingPart):
     async def take(self, entries: Sequence[Recorded]) -> None:
         """Import some entries."""
         said = [self._anchored(entry.assertion) for entry in entries]
-        receipts = await self._writer.receipts([self._admitted(each) for each in said])
+        receipts = await self._writer.append([self._admitted(each) for each in said])
         pairs = zip(entries, receipts, strict=True)
         self.record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
         seen = [receipt for receipt in receipts if self._context.administers(receipt.recorded.assertion)]

@@ -576,7 +576,7 @@ class Rememberer(PipelinePart):
             return list(taken)
         twins, vectors = await self._distinct(taken)
         said = [(assertion, item.job) for item in taken for assertion in item.assertions]
-        receipts = await self._writer.receipts([assertion for assertion, _ in said], vectors=vectors)
+        receipts = await self._writer.append([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
@@ -625,7 +625,7 @@ class Rememberer(PipelinePart):
             for recorded, job in wanted
             if (revision := read_again(recorded, job, logs.get(recorded.record_id, ()))) is not None
         }
-        receipts = await self._writer.receipts(list(revisions.values()))
+        receipts = await self._writer.append(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
     async def _distinct(self, taken: Sequence[Taken]) -> tuple[dict[int, int], list[Any] | None]:

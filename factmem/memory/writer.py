@@ -431,7 +431,7 @@ class Writer(ReadingPart):
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
         await self._check_alike([assertion for assertion, _ in said])
-        receipts = await self.receipts([assertion for assertion, _ in said])
+        receipts = await self.append([assertion for assertion, _ in said])
         states = await self.states_of_repeated(receipts)
         return tuple(
             _record_in(item, concept, states.get(item.id, item.assertion.state))
@@ -504,8 +504,7 @@ class Writer(ReadingPart):
 
     async def update(self, record_id: str, given: Updates) -> Change:
         """See `Memory.update`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         if not given:
             raise InvalidDataError("say what to change: a value, a scope or details, such as value=…")
         previous = (await self._reader.current([record_id]))[0]
@@ -528,7 +527,7 @@ class Writer(ReadingPart):
         if "value" in given:
             await self._check_free(said, record_id)
         revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
-        (receipt,) = await self.receipts([revised], follows=previous.revision)
+        (receipt,) = await self.append([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
         state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
         kind = ChangeKind.UPDATED if revised.counts(state) else ChangeKind.UNCHANGED
@@ -618,16 +617,14 @@ class Writer(ReadingPart):
 
     async def retract(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.retract`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         records = await self._reader.current(record_ids)
         changes = await self._changed(*await self._retraction({record.id for record in records}, reason))
         return tuple(changes[record.id] for record in records)
 
     async def restore(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.restore`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         ids = ids_of(record_ids)
         log = await self._reader.log(LogPart(record_ids=ids, related=True))
         requests = await to_thread.run_sync(_restore_requests, log, ids, self._context.moment, reason)
@@ -636,8 +633,7 @@ class Writer(ReadingPart):
 
     async def rollback(self, revision: int | FactRecord[Any], reason: str | None) -> Change:
         """See `Memory.rollback`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         number = revision.revision if isinstance(revision, FactRecord) else revision
         named = [number] if isinstance(number, int) else []
         log = await self._reader.log(LogPart(seqs=named, related=True))
@@ -650,8 +646,7 @@ class Writer(ReadingPart):
 
     async def undo(self, changes: Iterable[Change], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.undo`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         last_first = listed("changes", changes, Change)[::-1]
         numbers = {number for change in last_first for number in change.states_before}
         log = await self._reader.log(LogPart(seqs=numbers, related=True))
@@ -739,7 +734,7 @@ class Writer(ReadingPart):
         same = [row for row in rows if row.recorded.assertion.keyword == fact.concept.keyword]
         return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in same)
 
-    async def receipts(
+    async def append(
         self, assertions: Sequence[Assertion], *, follows: int | None = None, vectors: Sequence[Any] | None = None
     ) -> Sequence[Receipt]:
         """Embed and commit assertions; return a receipt of each.
