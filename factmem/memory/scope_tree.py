@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from factmem.facts import moment_at
 from factmem.recall.index.columns import Columns
 from factmem.scopes import MemoryScope
 from factmem.short_work import may_wait
@@ -95,8 +96,8 @@ def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None)
         categories=_categories(columns, rows),
         scopes=_sorted(scopes),
         children=tuple(sorted(_children(scopes, scope), key=str)),
-        oldest=_moment(times.min()) if len(rows) else None,
-        newest=_moment(times.max()) if len(rows) else None,
+        oldest=moment_at(int(times.min())) if len(rows) else None,
+        newest=moment_at(int(times.max())) if len(rows) else None,
     )
 
 
@@ -123,10 +124,6 @@ def _scopes(columns: Columns, rows: NDArray[np.intp]) -> dict[MemoryScope, int]:
     """Return the scopes of records, with the number that each holds."""
     numbers, counts = columns.counted("scope", rows)
     return {columns.scope(number).within(None): count for number, count in zip(numbers, counts, strict=True)}
-
-
-def _moment(microseconds: int) -> dt.datetime:
-    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(microseconds))
 
 
 def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[MemoryScope]:

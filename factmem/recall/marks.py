@@ -18,12 +18,12 @@ import attrs
 import numpy as np
 
 from factmem.details import Evidence
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import STATEMENT, Concept, microseconds
 from factmem.recall.conditions import Facet, RecallFilter
 from factmem.recall.index.column_fold import of_one_record, takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.outline_codec import REMOVED, microseconds
+from factmem.recall.index.outline_codec import REMOVED
 from factmem.recall.index.overtaking import Overtaken
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.records import FactRecord, Recorded

@@ -10,7 +10,6 @@ after a zero byte the labels and the metadata as JSON, if there are any.
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import hashlib
 import json
@@ -22,7 +21,7 @@ import attrs
 
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
-from factmem.facts import STATEMENT, FactType
+from factmem.facts import STATEMENT, FactType, microseconds
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
@@ -110,9 +109,6 @@ _AT_ONCE: Final = 256
 """Number of assertions that a step takes, fewer than texts are kept as they were read."""
 
 _LONE: Final = "surrogatepass"
-
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 @attrs.frozen
@@ -237,11 +233,6 @@ def term_numbers(terms: Iterable[str]) -> list[int]:
 def query_term(term: str) -> Term:
     """Return a term of a query, with its related terms, its topics, and names for the same relation."""
     return term_of(_number(term), term_numbers([*topics_of([term]), *terms_of_relation(term)]))
-
-
-def microseconds(moment: dt.datetime) -> int:
-    """Return a time as microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def drop_known_words() -> None:
