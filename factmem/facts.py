@@ -194,6 +194,11 @@ class Concept(Generic[T, FactT]):
         return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
 
     @property
+    def is_statement(self) -> bool:
+        """Whether its values are statements in their own words, so that its keyword says nothing."""
+        return self.keyword == STATEMENT.keyword
+
+    @property
     def shape(self) -> Shape:
         """The structural tag of the value type. See `factmem.shapes`."""
         return shape_of(self.value_type)

@@ -174,6 +174,11 @@ class Assertion:
         return (*self.track, self.slot)
 
     @property
+    def is_statement(self) -> bool:
+        """Whether it is a statement in its own words, whose keyword says nothing."""
+        return self.keyword == STATEMENT.keyword
+
+    @property
     def canonical_value(self) -> bytes:
         """The canonical bytes of the value, with those of what gives a statement its meaning."""
         meaning = self.meaning
@@ -182,13 +187,13 @@ class Assertion:
     @property
     def speaker(self) -> str | None:
         """The name of the speaker of a statement; None for none, and for facts."""
-        evidence = self.details.evidence if self.keyword == STATEMENT.keyword else ()
+        evidence = self.details.evidence if self.is_statement else ()
         return evidence[0].speaker or None if evidence else None
 
     @property
     def meaning(self) -> tuple[str | None, ...]:
         """Context that gives a statement its meaning: the words before it, a speaker it is not about, and its day."""
-        if self.keyword != STATEMENT.keyword or not self.details.evidence:
+        if not self.is_statement or not self.details.evidence:
             return ()
         words = self.details.evidence[0]
         speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
@@ -348,7 +353,7 @@ class FactRecord(Generic[T]):
     @property
     def is_statement(self) -> bool:
         """Whether it is a statement in its own words, whose keyword says nothing."""
-        return self.concept.keyword == STATEMENT.keyword
+        return self.concept.is_statement
 
     @property
     def timestamp(self) -> dt.datetime:

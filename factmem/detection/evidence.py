@@ -154,16 +154,16 @@ class _Judge:
         """The positions of the first and the last word of the quote's sentences."""
         return self.citation.passage.sentence(*self.quoted)
 
-    def is_statement(self, value: object) -> bool:
+    def is_sentence(self, value: object) -> bool:
         """Return whether a value is compared as a whole sentence."""
         if not isinstance(value, str):
             return False
         longest = _LONG * (1 + (self.reading is not None and self.reading.language.is_unspaced))
-        return self.concept.keyword == STATEMENT.keyword or len(plain_words(value)) >= longest
+        return self.concept.is_statement or len(plain_words(value)) >= longest
 
     def is_said(self, value: Any, given: Json, span: Found) -> bool:
         """Return whether a value is said within a span."""
-        if self.is_statement(value):
+        if self.is_sentence(value):
             return self.reading is not None and not self.reading.unsaid(value, span)
         return any(span[0] <= one and two <= span[1] for one, two in self.places(parts_of(value, given)))
 
@@ -175,7 +175,7 @@ class _Judge:
             return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
-        if self.is_statement(value) and not ended:
+        if self.is_sentence(value) and not ended:
             unsaid = len(value) > _LONGEST_STATEMENT or reading.unsaid(value, self.sentence)
             reason = NOT_SAID if unsaid else reading.reason_of_statement(self.sentence, words_of(value))
         elif isinstance(value, bool) and not ended:

@@ -23,7 +23,7 @@ from factmem.abc import DetectionRequest
 from factmem.abc.detector import Conversation, Message
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.errors import CodecError, InvalidDataError
-from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
+from factmem.facts import Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.shapes import type_of
@@ -419,7 +419,7 @@ def job_id(recorded: Recorded) -> str | None:
 def is_words(said: Assertion) -> bool:
     """Return whether a statement holds words verbatim."""
     evidence = said.details.evidence
-    return said.keyword == STATEMENT.keyword and bool(evidence) and evidence[0].quote == said.data
+    return said.is_statement and bool(evidence) and evidence[0].quote == said.data
 
 
 def settled_state(recorded: Recorded) -> AssertionState:

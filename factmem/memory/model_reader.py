@@ -209,7 +209,7 @@ class ModelReader(WritingPart):
         ):
             return gone
         # The words of a request to forget are not themselves removed.
-        removed = candidate.ended or (candidate.removed and fact.concept.keyword != STATEMENT.keyword)
+        removed = candidate.ended or (candidate.removed and not fact.concept.is_statement)
         state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
         return tuple(
             attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
@@ -347,7 +347,7 @@ def _of_speakers(
     known: dict[str, tuple[MemorySubject, set[str | None]]] = {}
     for row in here:
         said = row.recorded.assertion
-        if said.place.subject.key in _ANYBODY and said.details.owner == owner and said.keyword != STATEMENT.keyword:
+        if said.place.subject.key in _ANYBODY and said.details.owner == owner and not said.is_statement:
             known[said.keyword] = said.place.subject, {item.speaker for item in row.details.evidence}
     for item, name in zip(found, speakers, strict=True):
         subject, keyword = item.subject, _keyword(item)

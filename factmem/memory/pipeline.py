@@ -31,7 +31,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import metered
 from factmem.memory.background import Remembered, Unrepresented
@@ -436,7 +436,7 @@ class Pipeline(WritingPart):
             else:
                 slots.add(attrs.evolve(said, details=attrs.evolve(said.details, evidence=())).key)  # it keeps none
                 compared = job.consolidate and self._backend.consolidator is not None
-                lost[Unrepresented.COMPARISON] += compared and said.keyword == STATEMENT.keyword
+                lost[Unrepresented.COMPARISON] += compared and said.is_statement
         after = await self._current_at(places)
         return Remembered(
             records=tuple(hydrate(row, self._context.concepts) for row in after if row.recorded.assertion.key in slots),

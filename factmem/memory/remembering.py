@@ -909,7 +909,7 @@ def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
     return (
         bool(evidence)
         and evidence[0].conversation_id == session.id
-        and said.keyword == STATEMENT.keyword
+        and said.is_statement
         and evidence[0].quote == said.data
         and said.details.owner == order.given.owner
         and said.place.key == order.place.key

@@ -17,7 +17,7 @@ from factmem.abc.verifier import Claim, Confirmation
 from factmem.details import Evidence, MessageKey, Origin
 from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
-from factmem.facts import STATEMENT, MultipleFacts, SingleFact
+from factmem.facts import MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
 from factmem.memory.reader import ReadingPart, in_time
 from factmem.observing import nested
@@ -185,7 +185,7 @@ def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Cl
         speaker=evidence.speaker or evidence.role or "user",
         said_at=candidate.fact.timestamp,
         about=_name_of(candidate.subject),
-        concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
+        concept="" if concept.is_statement else concept.description or concept.keyword,
         value=value_text(encode_value(value, concept.value_type)),
         removal=candidate.removed,
         ended=candidate.ended,

@@ -256,7 +256,7 @@ class _Marks:
 def _found(item: Recorded) -> bool:
     """Return whether an assertion is a fact found in a text, and not the text itself."""
     said = item.assertion
-    return said.keyword != STATEMENT.keyword or all(quote.quote != said.data for quote in said.details.evidence)
+    return not said.is_statement or all(quote.quote != said.data for quote in said.details.evidence)
 
 
 def _cites(item: Recorded, messages: Collection[_Message]) -> bool:

@@ -186,7 +186,7 @@ def _written_head(place: Place, keyword: str, owner: str | None, description: st
 
 def _described(said: Assertion) -> tuple[str, str | None]:
     """Return the description of a fact's concept, or the name of the speaker of a statement."""
-    return ("", said.speaker) if said.keyword == STATEMENT.keyword else (said.description, None)
+    return ("", said.speaker) if said.is_statement else (said.description, None)
 
 
 def read_tail(tail: bytes) -> tuple[str, str, str]:
@@ -289,7 +289,7 @@ _TOLD: Final = {OF_ANOTHER: tells_of_another, CHANGES: tells_of_change, POINTS_B
 
 
 def _tells(said: Assertion, text: str) -> int:
-    if said.keyword != STATEMENT.keyword:
+    if not said.is_statement:
         return TELLS | (DENIES if said.data is False else 0)
     return (TELLS if tells_something(said) else 0) | sum([bit for bit, tells in _TOLD.items() if tells(text)])
 
@@ -310,7 +310,7 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
         said: The assertion.
         terms: Its terms, with those of its speaker.
     """
-    own = said.keyword == STATEMENT.keyword and isinstance(said.data, str) and said.details.origin is Origin.USER
+    own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
     if matter is None:
         return 0, 0, 0, 0, 0, _NO_WORD, 0
