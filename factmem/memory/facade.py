@@ -38,13 +38,13 @@ from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
 from factmem.memory.argument_checks import (
     ModelParts,
+    as_media_reader,
+    as_model,
+    as_provider,
+    as_verifier,
     check_parts,
-    media_reader_of,
-    model_of,
     observers_in,
     policies_for,
-    provider_of,
-    verifier_of,
 )
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
@@ -240,9 +240,9 @@ class Memory:
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
         policies = policies_for(detector, policies)
-        model, embedder = model_of(model), as_embedder(embedder)
-        reranker, verifier = as_reranker(reranker, model), verifier_of(verifier)
-        media_reader = media_reader_of(media_reader)
+        model, embedder = as_model(model), as_embedder(embedder)
+        reranker, verifier = as_reranker(reranker, model), as_verifier(verifier)
+        media_reader = as_media_reader(media_reader)
         check_parts(
             embedder=embedder,
             model=model,
@@ -277,7 +277,7 @@ class Memory:
             else None,
         )
         within = [context.target(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
-        provider = provider_of(store, clock)
+        provider = as_provider(store, clock)
         worker = Worker(background, on_event, viewer=viewer)
         bounded = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
         mirror = Mirror(
