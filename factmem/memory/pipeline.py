@@ -51,6 +51,7 @@ from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read
 from factmem.memory.operations import operation
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
+from factmem.memory.screening import Screening
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import WritingPart, state_requests
 from factmem.observing import current_call, nested
@@ -314,6 +315,28 @@ def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
     return attrs.evolve(read, dropped=dict(Counter(read.dropped) + Counter({reason: number})))
 
 
+def _representable(
+    found: Iterable[CandidateAssertion], screening: Screening
+) -> tuple[Sequence[Assertion], Counter[Unrepresented]]:
+    """Return what a provider with the four verbs only keeps of findings, and the numbers of what it cannot keep."""
+    lost: Counter[Unrepresented] = Counter()
+    kept: dict[bytes, Assertion] = {}
+    for item in found:
+        screened = screening.screened(item.assertion)
+        if item.removal or item.ends:
+            lost[Unrepresented.REMOVAL] += 1
+        elif screened.state is AssertionState.QUARANTINED:
+            lost[Unrepresented.QUARANTINE] += 1
+        elif screened.details.origin is not Origin.USER:
+            lost[Unrepresented.ORIGIN] += 1
+        elif screened.state is not AssertionState.RETRACTED:
+            kept[item.assertion.fingerprint] = screened
+    for said in kept.values():
+        lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
+        lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
+    return list(kept.values()), lost
+
+
 class Pipeline(WritingPart):
     """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
@@ -407,44 +430,34 @@ class Pipeline(WritingPart):
             dropped: Number of findings that are not used, by reason.
             failure: Name of the error that kept the words from being read, if any.
         """
-        screening = await self._writer.screening()
-        lost: Counter[Unrepresented] = Counter()
-        kept: dict[bytes, Assertion] = {}
-        for item in found:
-            screened = screening.screened(item.assertion)
-            if item.removal or item.ends:
-                lost[Unrepresented.REMOVAL] += 1
-            elif screened.state is AssertionState.QUARANTINED:
-                lost[Unrepresented.QUARANTINE] += 1
-            elif screened.details.origin is not Origin.USER:
-                lost[Unrepresented.ORIGIN] += 1
-            elif screened.state is not AssertionState.RETRACTED:
-                kept[item.assertion.fingerprint] = screened
-        for said in kept.values():
-            lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
-            lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
-        concepts = {**{concept.keyword: concept for concept in job.request.concepts}, **self._context.concepts}
-        places = list({said.place.key: said.place for said in kept.values()}.values())
+        kept, lost = _representable(found, await self._writer.screening())
+        concepts = self._concepts_of([job])
+        places = list({said.place.key: said.place for said in kept}.values())
         before = await self._current_at(places)
-        slots = set()
-        for said in kept.values():
+        keys = set()
+        for said in kept:
             fact = shown_record(outside_log(said), concepts).fact
             try:
                 await self._backend.provider.save(self._writer.dated(fact), said.place.subject, said.place.scope)
             except FactMemError as error:
                 failure = type(error).__name__
             else:
-                slots.add(attrs.evolve(said, details=attrs.evolve(said.details, evidence=())).key)  # it keeps none
+                keys.add(attrs.evolve(said, details=attrs.evolve(said.details, evidence=())).key)  # it keeps none
                 compared = job.consolidate and self._backend.consolidator is not None
                 lost[Unrepresented.COMPARISON] += compared and said.is_statement
         after = await self._current_at(places)
         return Remembered(
-            records=tuple(hydrate(row, self._context.concepts) for row in after if row.recorded.assertion.key in slots),
+            records=tuple(hydrate(row, self._context.concepts) for row in after if row.recorded.assertion.key in keys),
             changes=tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts)),
             dropped=dropped or {},
             unrepresented=+lost,
             failure=failure,
         )
+
+    def _concepts_of(self, jobs: Iterable[Job]) -> dict[str, Concept[Any, Any]]:
+        """Return the concepts that records are read by: the declared ones, and others that jobs look for."""
+        asked = {concept.keyword: concept for job in jobs for concept in job.request.concepts}
+        return {**asked, **self._context.concepts}
 
     async def _current_at(self, places: Iterable[Place]) -> list[Current]:
         wanted = [RecallFilter(subject=place.subject, scope=place.scope, exact=True) for place in places]
@@ -593,8 +606,7 @@ class Pipeline(WritingPart):
         ]
         receipts = await self._writer.commit(statements)
         log = await self._log_beside(places, beside)
-        asked = {concept.keyword: concept for item in found for concept in item.unit.job.request.concepts}
-        concepts = {**asked, **self._context.concepts}
+        concepts = self._concepts_of(item.unit.job for item in found)
         after, changed = await to_thread.run_sync(_changed, before, log, self._context.moment, concepts)
         apart = _quarantined_by(statements, receipts, words)
         if apart:
