@@ -50,6 +50,20 @@ class ClockTime(dt.datetime):
         return super().__repr__().replace(type(self).__name__, "datetime.datetime", 1)
 
 
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_at(microseconds: int) -> dt.datetime:
+    """Return the time at so many microseconds since 1970."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
 def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
     """Return an aware datetime in UTC.
 
@@ -178,6 +192,11 @@ class Concept(Generic[T, FactT]):
         the broader one as a whole, as a single value does.
         """
         return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether its values are statements in their own words, so that its keyword says nothing."""
+        return self.keyword == STATEMENT.keyword
 
     @property
     def shape(self) -> Shape:

@@ -299,8 +299,8 @@ def _united(standing: list[Current]) -> list[Current]:
     kept: dict[tuple[object, ...], Current] = {}
     for current in standing:
         said = current.recorded.assertion
-        first = kept.setdefault((*said.track, said.slot), current)
+        first = kept.setdefault(said.key, current)
         if said.trust > first.recorded.assertion.trust:
-            kept[*said.track, said.slot] = current
+            kept[said.key] = current
     chosen = {id(current) for current in kept.values()}
     return [current for current in standing if id(current) in chosen]

@@ -169,6 +169,16 @@ class Assertion:
         return b"" if self.fact_type is FactType.SINGLE else _digest(self.canonical_value)
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """The key of its record in a tenant, unless it revises another: its track and its slot."""
+        return (*self.track, self.slot)
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it is a statement in its own words, whose keyword says nothing."""
+        return self.keyword == STATEMENT.keyword
+
+    @property
     def canonical_value(self) -> bytes:
         """The canonical bytes of the value, with those of what gives a statement its meaning."""
         meaning = self.meaning
@@ -177,13 +187,13 @@ class Assertion:
     @property
     def speaker(self) -> str | None:
         """The name of the speaker of a statement; None for none, and for facts."""
-        evidence = self.details.evidence if self.keyword == STATEMENT.keyword else ()
+        evidence = self.details.evidence if self.is_statement else ()
         return evidence[0].speaker or None if evidence else None
 
     @property
     def meaning(self) -> tuple[str | None, ...]:
         """Context that gives a statement its meaning: the words before it, a speaker it is not about, and its day."""
-        if self.keyword != STATEMENT.keyword or not self.details.evidence:
+        if not self.is_statement or not self.details.evidence:
             return ()
         words = self.details.evidence[0]
         speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
@@ -343,7 +353,7 @@ class FactRecord(Generic[T]):
     @property
     def is_statement(self) -> bool:
         """Whether it is a statement in its own words, whose keyword says nothing."""
-        return self.concept.keyword == STATEMENT.keyword
+        return self.concept.is_statement
 
     @property
     def timestamp(self) -> dt.datetime:

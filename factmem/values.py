@@ -165,6 +165,11 @@ def parts_of(value: Any, given: Json, *, defaults: bool = True) -> Any:
     return [parts_of(item, data, defaults=defaults) for item, data in pairs]
 
 
+def value_text(data: Json) -> str:
+    """Return a value as text to read: a string as it is, anything else as JSON."""
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+
+
 def canonical_bytes(data: Json) -> bytes:
     """Return the bytes that decide whether two values are equal.
 

@@ -161,10 +161,7 @@ class FactRetrievalCompression:
 
 def _holds(ended: Assertion, log: Sequence[Recorded]) -> bool:
     """Return whether the last value said of a record is the one that ended."""
-    slots = (
-        it.assertion for it in reversed(log) if (it.assertion.track, it.assertion.slot) == (ended.track, ended.slot)
-    )
-    last = next(slots, None)
+    last = next((it.assertion for it in reversed(log) if it.assertion.key == ended.key), None)
     return last is not None and last.data == ended.data
 
 

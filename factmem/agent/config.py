@@ -473,7 +473,7 @@ class AgentMemoryConfig:
         check_parts(embedder=self.embedder, model=self.model)
         self._check_user_id()
         self._check_effective()
-        self._check_waist()
+        self._check_provider()
         _ = self.home
 
     def _check_user_id(self) -> None:
@@ -530,7 +530,7 @@ class AgentMemoryConfig:
                 path=f"$.{given[0]}",
             )
 
-    def _check_waist(self) -> None:
+    def _check_provider(self) -> None:
         """Check that a provider with the four verbs only can keep what the settings require."""
         store = self.store
         if self.keeps_nothing or not isinstance(store, AgentMemoryProvider) or isinstance(store, KeepsLog):

@@ -196,8 +196,6 @@ def loader(
     places = _scopes(memory, scopes)
 
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
-        if wanted is None:
-            return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
     return loaded

@@ -254,7 +254,7 @@ class AgentMemory:
     async def load_facts_to_agent(
         self,
         history: Sequence[NativeT],
-        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str],
+        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None,
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
@@ -266,7 +266,7 @@ class AgentMemory:
 
         Args:
             history: Messages of a supported framework, dicts as in the APIs of OpenAI, or `factmem.Message`.
-            concepts: A concept or its keyword, or several.
+            concepts: A concept or its keyword, or several; None for all of `Loading.concepts`.
             subjects: The subjects (default: the user and the agent's subjects).
             scopes: The scopes (default: all scopes of the agent).
             identity: The identity of the run.
@@ -297,9 +297,7 @@ class AgentMemory:
             scopes: The scopes.
             identity: The identity of the run.
         """
-        form = format_of(history)
-        block = await self.for_run(identity).load(spoken(form, history), subjects=subjects, scopes=scopes)
-        return with_block(form, history, block)
+        return await self.load_facts_to_agent(history, None, subjects=subjects, scopes=scopes, identity=identity)
 
     async def save_facts_from_history(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,7 @@ from factmem.hidden_characters import escaped, escaped_words
 from factmem.recall.text.signs import asks_for_assistant
 from factmem.records import FactRecord
 from factmem.sentences import Span, sentence_spans, tells
-from factmem.values import encode_value
+from factmem.values import encode_value, value_text
 
 if TYPE_CHECKING:
     from factmem.agent.config import Loading
@@ -115,7 +114,7 @@ def rendered(
     return MemoryBlock(text=_block(lines), records=tuple(fitting), left_out=len(records) - len(fitting))
 
 
-def rendered_block(found: Found, loading: Loading, query: str = "") -> MemoryBlock:
+def rendered_block(found: Found, loading: Loading, query: str) -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
     Of a statement, the sentences are rendered that the block does not cover already; former values in them are marked.
@@ -415,8 +414,7 @@ def _cut(text: str, length: int) -> str:
 
 def written(value: object, value_type: Any) -> str:
     """Return a value as text: a string unchanged, any other value as JSON."""
-    data = value if isinstance(value, str) else encode_value(value, value_type)
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return value if isinstance(value, str) else value_text(encode_value(value, value_type))
 
 
 def as_text(record: FactRecord[Any]) -> str:

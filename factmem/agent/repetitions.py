@@ -373,7 +373,7 @@ class Coverage:
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
 
-    def add_fact(self, record: FactRecord[Any], earlier: Iterable[FactRecord[Any]] = ()) -> None:
+    def add_fact(self, record: FactRecord[Any], earlier: Iterable[FactRecord[Any]]) -> None:
         """Take in a typed fact.
 
         Args:

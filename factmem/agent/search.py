@@ -128,14 +128,7 @@ class BlockSearch:
         subjects = [self.subjects, *((subject,) for subject in self.named)]
         given = [(_about(those, wanted), limit) for wanted, limit in several for those in subjects]
         matches = iter(
-            await recall_each(
-                self.view,
-                self.query,
-                given,
-                min_score=loading.min_score,
-                settings=self.config.recall,
-                strongest=True,
-            )
+            await recall_each(self.view, self.query, given, min_score=loading.min_score, settings=self.config.recall)
         )
         found: list[Found] = []
         for _, limit in several:

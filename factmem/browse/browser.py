@@ -19,7 +19,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock
 from factmem.browse.charts import Graph, graph_of
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.texts import shown, typed_value, value_text
+from factmem.browse.texts import shown, typed_value
 from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
 from factmem.json_form import value_json
@@ -31,6 +31,7 @@ from factmem.recall.results import RecallMatches
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.values import value_text
 
 _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from factmem.browse.record_rows import cited, details_of, is_general, shape_of
-from factmem.browse.texts import short_id, shown, value_text
+from factmem.browse.texts import short_id, shown
 from factmem.details import Evidence, Origin
 from factmem.json_form import value_json
 from factmem.records import AssertionState, FactRecord
-from factmem.values import Json
+from factmem.values import Json, value_text
 
 if TYPE_CHECKING:
     from factmem.memory.audit import AuditEntry

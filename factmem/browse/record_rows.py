@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.browse.texts import moment, shown, value_text
+from factmem.browse.texts import moment, shown
 from factmem.details import Evidence, Origin
 from factmem.json_form import value_json
 from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
+from factmem.values import value_text
 
 if TYPE_CHECKING:
     from factmem.memory.scope_tree import ScopeTree

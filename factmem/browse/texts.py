@@ -13,7 +13,7 @@ from factmem.errors import InvalidDataError
 from factmem.hidden_characters import HIDDEN
 from factmem.shapes import check_fits, shape_of, words_for
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_named, scalar_of
-from factmem.values import Json, decode_value
+from factmem.values import decode_value
 
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Categories of control characters, of those that format or change the direction, and of odd line ends."""
@@ -68,11 +68,6 @@ def telling_end(id: str) -> str:
 def counted(number: int, what: str, many: str | None = None) -> str:
     """Return a number with its noun: ``1 record``, ``2,000 records``."""
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
-
-
-def value_text(value: Json) -> str:
-    """Return a value as text: strings as they are, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parsed_value(text: str, wanted: Scalar) -> Any:

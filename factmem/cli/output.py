@@ -46,7 +46,7 @@ def match_line(match: RecallMatch) -> Text:
     return headline(match.record).append(f"  id {short_id(match.record.id)}", style="not bold dim")
 
 
-def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
+def match_block(match: RecallMatch, *, explain: bool) -> list[Text]:
     """Return a match as lines."""
     lines = [*record_block(match.record, with_id=False), *match_notes(match)]
     lines.append(Text(" · ".join([*match.reasons, f"id {short_id(match.record.id)}"]), style="dim"))
@@ -70,7 +70,7 @@ def print_block(out: Console, label: str, lines: Sequence[Text]) -> None:
 def print_records(
     out: Console,
     records: Sequence[FactRecord[Any]],
-    label: Callable[[FactRecord[Any]], str] = lambda record: "•",
+    label: Callable[[FactRecord[Any]], str],
     *,
     empty: str = "",
 ) -> None:

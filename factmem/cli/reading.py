@@ -18,7 +18,7 @@ from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
 from factmem.browse.record_lines import detail_lines, record_block, trail_line
-from factmem.browse.texts import shown, value_text
+from factmem.browse.texts import shown
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PAGE_SIZE, Scoring, Selection, SomeIdsArgument, schema_named
 from factmem.cli.output import deep_block, match_block, match_line, print_block, print_more, print_records
@@ -30,7 +30,7 @@ from factmem.facts import Concept, Fact, FactType
 from factmem.json_form import attributes, record_json
 from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
-from factmem.values import Json, encode_value
+from factmem.values import Json, encode_value, value_text
 
 if TYPE_CHECKING:
     from rich.console import Console

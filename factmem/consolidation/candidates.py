@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from factmem.details import Evidence
-from factmem.facts import STATEMENT
 from factmem.records import Assertion
 
 if TYPE_CHECKING:
@@ -59,14 +58,14 @@ def partition_of(said: Assertion) -> Partition:
     return (*said.place.key, said.details.owner)
 
 
-def is_statement(said: Assertion) -> bool:
+def is_free_text(said: Assertion) -> bool:
     """Return whether it is a free statement, which must be read, and not a typed fact, which the fold settles."""
-    return said.keyword == STATEMENT.keyword and isinstance(said.data, str)
+    return said.is_statement and isinstance(said.data, str)
 
 
 def text_of(said: Assertion) -> str:
     """Return an assertion as a model sees it: a statement as it is, a typed fact with its keyword."""
-    if is_statement(said):
+    if is_free_text(said):
         return str(said.data)
     return f"{said.keyword.replace('_', ' ')}: {_plain(said.data)}"
 

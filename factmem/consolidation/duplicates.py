@@ -14,7 +14,7 @@ from factmem.consolidation.candidates import (
     CandidateAssertion,
     Directions,
     evidence_of,
-    is_statement,
+    is_free_text,
     partition_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy
@@ -77,7 +77,7 @@ def _groups(candidates: Sequence[CandidateAssertion]) -> Iterable[list[int]]:
         partition = partition_of(candidate.assertion)
         if candidate.removal:
             forgotten[partition] += 1
-        elif is_statement(candidate.assertion):
+        elif is_free_text(candidate.assertion):
             said = candidate.assertion
             groups[(partition, said.meaning, said.details.origin, said.state, forgotten[partition])].append(row)
     return groups.values()

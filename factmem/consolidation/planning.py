@@ -16,7 +16,7 @@ from factmem.consolidation.candidates import (
     CandidateAssertion,
     Vector,
     evidence_of,
-    is_statement,
+    is_free_text,
     partition_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
@@ -24,7 +24,6 @@ from factmem.consolidation.questions import Fellow, Question, answers_to, lawful
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.details import Evidence, FactDetails, MessageKey, merged_metadata
 from factmem.errors import ModelError
-from factmem.facts import STATEMENT
 from factmem.fold import Current
 from factmem.llm.local_models import called
 from factmem.records import Assertion, AssertionState, LogEntry
@@ -180,14 +179,14 @@ def _decide_wish(candidate: CandidateAssertion, question: Question, verdicts: Ve
         updates=tuple(
             (item, text)
             for item, text in remainders
-            if text and isinstance(item, CurrentRecord) and is_statement(item.said) and claims.change(item, candidate)
+            if text and isinstance(item, CurrentRecord) and is_free_text(item.said) and claims.change(item, candidate)
         ),
     )
 
 
 def _decide_unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
     """Insert, unless it only repeats a record of a higher trust."""
-    if candidate.counts and is_statement(candidate.assertion):
+    if candidate.counts and is_free_text(candidate.assertion):
         record = survey.equal_to(candidate)
         if record is not None and not candidate.may_change(record.said):
             return Decision(merged_into=record)
@@ -365,7 +364,7 @@ class _Drafter:
         """
         decisions = {}
         for number, candidate in enumerate(self.candidates):
-            if candidate.removal and candidate.counts and is_statement(candidate.assertion):
+            if candidate.removal and candidate.counts and is_free_text(candidate.assertion):
                 continue
             if number in taken_back:
                 decisions[number] = Decision(taken_back=True)
@@ -473,7 +472,7 @@ def _things(said: Iterable[Assertion]) -> int:
     """Return the number of things that assertions say: the words of a message count with the facts found in them."""
     facts, statements = list[Assertion](), list[Assertion]()
     for one in said:
-        (statements if one.keyword == STATEMENT.keyword else facts).append(one)
+        (statements if one.is_statement else facts).append(one)
     held = {message for fact in facts for message in _messages_of(fact)}
     return len(facts) + sum(held.isdisjoint(_messages_of(statement)) for statement in statements)
 

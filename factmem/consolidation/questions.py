@@ -16,7 +16,7 @@ from factmem.consolidation.candidates import (
     Directions,
     Partition,
     Vector,
-    is_statement,
+    is_free_text,
     partition_of,
     text_of,
 )
@@ -85,7 +85,7 @@ def questions_about(
     asking = {
         number: candidate
         for number, candidate in enumerate(candidates)
-        if candidate.counts and is_statement(candidate.assertion)
+        if candidate.counts and is_free_text(candidate.assertion)
     }
     directions: dict[tuple[Partition, int], Directions] = {}
     questions: dict[int, Question] = {}
@@ -129,7 +129,7 @@ def _about_similar(
 
 
 def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> bool:
-    if record.unread or not is_statement(record.said) or not candidate.may_change(record.said):
+    if record.unread or not is_free_text(record.said) or not candidate.may_change(record.said):
         return False
     if _differ_in_speaker(record.said, candidate.assertion):
         return False  # what one person says is nothing new about another

@@ -40,7 +40,7 @@ _Drops: TypeAlias = collections.Counter[DropReason]
 
 
 def checked(
-    task: DetectionTask, answered: Iterable[tuple[Window, Iterable[Extraction]]], *, quarantined: bool = False
+    task: DetectionTask, answered: Iterable[tuple[Window, Iterable[Extraction]]], *, quarantined: bool
 ) -> Detection:
     """Return the candidates among extractions, and counts of the dropped ones.
 
@@ -52,16 +52,13 @@ def checked(
     vocabulary, dropped = Vocabulary.of(task.known), _Drops()
     candidates: list[Candidate] = []
     for window, findings in answered:
-        check = _Check(task, vocabulary, window, dropped)
-        room = _Room.of(window)
+        check, room = _Check(task, vocabulary, window, dropped, quarantined), _Room.of(window)
         for finding in findings:
             try:
                 room.take(finding)
                 candidates += check.candidates(finding)
             except _DroppedError as drop:
                 dropped[drop.reason] += 1
-    if quarantined:
-        candidates = [attrs.evolve(item, quarantined=True) for item in candidates]
     return Detection(candidates=candidates, dropped=dict(+dropped))
 
 
@@ -132,6 +129,7 @@ class _Check:
     vocabulary: Vocabulary
     window: Window
     dropped: _Drops
+    quarantined: bool
     _cited: dict[tuple[int, int, int, str], Citation] = attrs.field(factory=dict, init=False)
     _found: dict[tuple[str, int | None], list[tuple[Excerpt, list[Evidence]]]] = attrs.field(factory=dict, init=False)
 
@@ -158,7 +156,7 @@ class _Check:
                 removed=meaning.removed,
                 ended=meaning.ended,
                 cleared=meaning.cleared,
-                quarantined=False,
+                quarantined=self.quarantined,
                 doubt=doubt,
             )
             for doubt, values in meaning.values.items()
@@ -292,9 +290,7 @@ class _Check:
         if not wanted or not self.task.several_subjects:
             speakers = (label for label in labels if _is_called(self.task.subjects[label], said.speaker or ""))
             return [*dict.fromkeys([next(speakers, labels[0]), labels[0]])]
-        exact = [label for label in labels if label == finding.about] or [
-            it for it in labels if it.casefold() == wanted
-        ]
+        exact = [it for it in labels if it == finding.about] or [it for it in labels if it.casefold() == wanted]
         meant = exact or [label for label in labels if self.task.subjects[label].name.casefold() == wanted]
         if len(meant) != 1:  # "user" stands for user:ann where there is no other one
             raise _DroppedError(DropReason.UNKNOWN_SUBJECT)

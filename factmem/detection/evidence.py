@@ -33,7 +33,6 @@ from factmem.abc.detector import Doubt
 from factmem.detection.languages import language_named, search
 from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Manner, Reading, Topic
 from factmem.detection.value_forms import (
-    Found,
     coming_places,
     day_places,
     digits_of,
@@ -44,7 +43,7 @@ from factmem.detection.value_forms import (
     text_places,
     time_places,
 )
-from factmem.detection.words import words_of
+from factmem.detection.words import Found, plain_words, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type
 from factmem.toml_tables import table
@@ -139,9 +138,8 @@ class _Judge:
             return None
         concept = self.concept
         choices = (form for member in _members(concept.value_type) for form in _forms_of(member))
-        return Reading(
-            citation, language, Topic.of(concept.keyword, concept.description, citation.names, language, choices)
-        )
+        topic = Topic.of(concept.keyword, concept.description, citation.names, language, choices)
+        return Reading(citation, language, topic)
 
     @functools.cached_property
     def quoted(self) -> Found:
@@ -156,16 +154,16 @@ class _Judge:
         """The positions of the first and the last word of the quote's sentences."""
         return self.citation.passage.sentence(*self.quoted)
 
-    def is_statement(self, value: object) -> bool:
+    def is_sentence(self, value: object) -> bool:
         """Return whether a value is compared as a whole sentence."""
         if not isinstance(value, str):
             return False
         longest = _LONG * (1 + (self.reading is not None and self.reading.language.is_unspaced))
-        return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= longest
+        return self.concept.is_statement or len(plain_words(value)) >= longest
 
     def is_said(self, value: Any, given: Json, span: Found) -> bool:
         """Return whether a value is said within a span."""
-        if self.is_statement(value):
+        if self.is_sentence(value):
             return self.reading is not None and not self.reading.unsaid(value, span)
         return any(span[0] <= one and two <= span[1] for one, two in self.places(parts_of(value, given)))
 
@@ -177,7 +175,7 @@ class _Judge:
             return Doubt(_BY_ANOTHER, askable=not ended)
         if (reading := self.reading) is None:
             return Doubt(_UNREAD, askable=True)
-        if self.is_statement(value) and not ended:
+        if self.is_sentence(value) and not ended:
             unsaid = len(value) > _LONGEST_STATEMENT or reading.unsaid(value, self.sentence)
             reason = NOT_SAID if unsaid else reading.reason_of_statement(self.sentence, words_of(value))
         elif isinstance(value, bool) and not ended:
@@ -337,7 +335,7 @@ class _Judge:
             return {"numbers"}
         lists = {"days": language.words("days"), "units": itertools.chain(*language.group("units").values())}
         lists |= {name: itertools.chain(*language.calendar(name)) for name in ("months", "weekdays")}
-        found = {name for name, forms in lists.items() if search(language.pattern(forms), words, 0, len(words) - 1)}
+        found = {name for name, forms in lists.items() if search(language.pattern(forms), words)}
         return found | {"numbers" for word in words if word.text in number_words(language.name)}
 
     def _has_unsaid_name(self, text: str) -> bool:

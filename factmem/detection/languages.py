@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.detection.words import Word, words_of
+from factmem.detection.words import Found, Word, plain_words, words_of
 from factmem.toml_tables import table
 
 REST: Final = "ǂ"
@@ -30,10 +30,7 @@ _CLEAR: Final = 1.3
 
 def entries(text: str) -> list[str]:
     """Return the entries of a list, each folded, with a space between its words."""
-    found = (
-        " ".join(word.text for word in words_of(entry.replace("*", REST)) if not word.is_mark)
-        for entry in text.split(",")
-    )
+    found = (" ".join(plain_words(entry.replace("*", REST))) for entry in text.split(","))
     return list(dict.fromkeys(entry for entry in found if entry))
 
 
@@ -76,15 +73,8 @@ class Language:
         """Return the names of each month, or of each of the weekdays, in their order."""
         return [entries(text.replace(" ", ",")) for text in self.table[name].split(", ")]
 
-    def find(self, name: str, words: Sequence[Word], first: int, last: int) -> list[tuple[int, int]]:
-        """Return the first and last positions of the entries of a list among some words.
-
-        Args:
-            name: the list.
-            words: words with marks.
-            first: the position to start at.
-            last: the position to end at.
-        """
+    def find(self, name: str, words: Sequence[Word], first: int = 0, last: int | None = None) -> list[Found]:
+        """Return the places of the entries of a list among some words; see `search`."""
         return search(self._listed(name), words, first, last)
 
     @functools.lru_cache(maxsize=4_096)  # noqa: B019
@@ -96,9 +86,17 @@ class Language:
         return _pattern(tuple(sorted(set(found))))
 
 
-def search(pattern: re.Pattern[str], words: Sequence[Word], first: int, last: int) -> list[tuple[int, int]]:
-    """Return the first and last positions of a pattern of entries among some words; marks between them do not count."""
-    here = [at for at in range(max(0, first), min(last, len(words) - 1) + 1) if not words[at].is_mark]
+def search(pattern: re.Pattern[str], words: Sequence[Word], first: int = 0, last: int | None = None) -> list[Found]:
+    """Return the places of a pattern of entries among some words; marks between them do not count.
+
+    Args:
+        pattern: the pattern.
+        words: words with marks.
+        first: the position to start at.
+        last: the position to end at; None for the last one.
+    """
+    end = len(words) if last is None else min(last + 1, len(words))
+    here = [at for at in range(max(0, first), end) if not words[at].is_mark]
     starts, length = [], 0
     for at in here:
         starts.append(length)
@@ -108,6 +106,11 @@ def search(pattern: re.Pattern[str], words: Sequence[Word], first: int, last: in
         (here[bisect.bisect_right(starts, found.start()) - 1], here[bisect.bisect_right(starts, found.end() - 1) - 1])
         for found in pattern.finditer(text)
     ]
+
+
+def positions(places: Iterable[Found]) -> set[int]:
+    """Return the positions of all words of some places."""
+    return {at for first, last in places for at in range(first, last + 1)}
 
 
 @functools.cache

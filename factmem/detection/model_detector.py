@@ -22,7 +22,7 @@ from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.tasks import DetectionTask, task_of
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import quoted_in
-from factmem.detection.windows import Window, windows_of
+from factmem.detection.windows import Window
 from factmem.llm.asking import ask_all
 from factmem.validators import positive, whole
 
@@ -150,7 +150,7 @@ class InstructorDetector:
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(task, most // 3)
         room = max(most - len(header), most // 3, SMALLEST_WINDOW)
-        return _Reading(task, header, windows_of(spoken, room), quarantined)
+        return _Reading(task, header, Window.of(spoken).split(room), quarantined)
 
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answered: Sequence[_Answered]

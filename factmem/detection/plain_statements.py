@@ -24,9 +24,9 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
-from factmem.detection.value_forms import Found, behind_place, is_amount, numbers_at, ordinal_places
-from factmem.detection.words import Passage, ReadableText, Word, words_of
+from factmem.detection.languages import REST, Language, entries, language_named, language_of, positions, search
+from factmem.detection.value_forms import behind_place, is_amount, numbers_at, ordinal_places
+from factmem.detection.words import Found, Passage, ReadableText, Word, plain_words, words_of
 from factmem.sentences import last_sentence
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
@@ -100,10 +100,10 @@ class Topic:
         found = frozenset(word.text for word in words if not word.is_mark)
         english = language_named("en")
         groups = {**english.group("units"), **english.group("measures")}
-        units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
+        units = {name for name, forms in groups.items() if search(english.pattern(forms), words)}
         counted = {_DATA["counted"].get(word, word) for word in found}
         units |= counted & {*language.group("units"), *language.group("measures")}
-        offered = frozenset(word.text for choice in choices for word in words_of(choice) if not word.is_mark)
+        offered = frozenset(word for choice in choices for word in plain_words(choice))
         return cls((found | subjects) - (_LIGHT - {keyword}), subjects, language, frozenset(units), offered)
 
     def _has_stem(self, word: str) -> bool:
@@ -119,7 +119,7 @@ class Topic:
     def named(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of the topic's words in the form that it has them: "lived" is none of "lives"."""
         own = {at for at in range(max(0, first), min(last + 1, len(words))) if words[at].text in self.words}
-        return own | {at for one, two in search(self._nouns, words, first, last) for at in range(one, two + 1)}
+        return own | positions(search(self._nouns, words, first, last))
 
     @functools.cached_property
     def is_of_a_thing(self) -> bool:
@@ -130,7 +130,7 @@ class Topic:
     def themes(self) -> frozenset[str]:
         """The lists of cues that the concept itself is about: what somebody dislikes, or did before."""
         words = words_of(" ".join(sorted(self.words)))
-        return frozenset(name for name in _THEMES if search(_whole_entries(name), words, 0, len(words)))
+        return frozenset(name for name in _THEMES if search(_whole_entries(name), words))
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
@@ -281,7 +281,7 @@ class Reading:
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self.clause(place, sentence)
-        yield from self._of_clause(clause, set() if manner.whole else set(range(place[0], place[1] + 1)), manner)
+        yield from self._of_clause(clause, set() if manner.whole else positions([place]), manner)
         yield from self._of_sentence(place, clause, sentence)
         yield from self._of_speaker(place, clause, sentence, manner)
         yield from self.reasons_around(place, clause, sentence, denied=manner.truth is False)
@@ -315,7 +315,7 @@ class Reading:
     def _of_speaker(self, place: Found, clause: Found, sentence: Found, manner: Manner) -> Iterator[str]:
         if not self.citation.own:
             return
-        inner = set(range(place[0], place[1] + 1))
+        inner = positions([place])
         first, last = clause[0], place[0] - 1
         beside, subject = self.entries("beside", place[1] + 1, clause[1]), self._subject(clause)
         others = self.cues("others", *clause, inner) - subject
@@ -340,7 +340,7 @@ class Reading:
     def _speaks(self, place: Found, clause: Found, acts: bool, subject: Collection[int]) -> bool:
         """Return whether a clause begins with the speaker or what the concept is about, or ends with "is my ..."."""
         first, last, after = clause[0], place[0] - 1, self._after(place)
-        related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
+        related = self.topic.places(self.words, *clause) - positions([place])
         became = self.entries("became", *clause) | self.entries("endings", place[1], place[1])
         verbs = self.entries("verbs", first, after) | became
         oneself = self._own("self", first, last) or self._own("self", place[1] + 1, after)
@@ -370,8 +370,7 @@ class Reading:
     def _others(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of words for people, without the speaker, the listener and what the concept is about."""
         people = self.language.pattern(self.language.words("others") - self.language.words("you"))
-        found = {at for one, two in search(people, words, first, last) for at in range(one, two + 1)}
-        return found - self.topic.named(words, first, last)
+        return positions(search(people, words, first, last)) - self.topic.named(words, first, last)
 
     def _subject(self, clause: Found) -> set[int]:
         """Return the positions in a clause of a subject that is not the speaker.
@@ -447,14 +446,13 @@ class Reading:
         for name in {*_OF_QUESTIONS} - self.topic.themes:
             others |= self._within(name, asked, first, marks[0]) - allowed
         rest = clause[1] + 1, self.passage.sentence(*clause)[1]
-        alone = bool(self.entries("verbs", *clause)) or not any(
-            self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition")
-        )
+        against = (self.cues(name, *rest) for name in (*_IN_CLAUSE, "condition"))
+        alone = bool(self.entries("verbs", *clause)) or not any(against)
         offered = {word.text for word in asked[first : marks[0]]} & self.topic.choices
         return not others and bool(yours or len(offered) > 1 or (alone and self.topic.places(asked, first, marks[0])))
 
     def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
-        return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
+        return positions(self.language.find(name, words, first, last))
 
     def _is_behind_colon(self, clause: Found, sentence: Found) -> bool:
         return clause[0] > sentence[0] and self.words[clause[0] - 1].text in _COLONS
@@ -480,7 +478,7 @@ class Reading:
             unknown = self._unknown(first, last)
             if self._speaks((last, last), (first, last), False, self._subject((first, last))):
                 reach = (first, clause[1])
-                inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
+                inner = positions([place]) | self.entries("correlative", *reach)
                 against = (self.cues(name, *reach, inner) for name in (*_IN_CLAUSE, "others"))
                 return len(unknown) <= _SHORT and not any(against)
             if len(self._said(first, last)) > _SHORT:
@@ -513,10 +511,9 @@ class Reading:
         return (bool(ended) and denied <= ended) or (bool(longer) and not denied <= longer)
 
     def _of_sentence(self, place: Found, clause: Found, sentence: Found) -> Iterator[str]:
-        inner = set(range(place[0], place[1] + 1))
-        if self.cues("ask", clause[0], place[0] - 1) or sentence[0] in self.entries(
-            "asks", sentence[0], sentence[0] + 1
-        ):
+        inner = positions([place])
+        asks = self.entries("asks", sentence[0], sentence[0] + 1)
+        if self.cues("ask", clause[0], place[0] - 1) or sentence[0] in asks:
             yield CUES["ask"]
         for name in _BEFORE:
             if self.cues(name, sentence[0], place[0] - 1):
@@ -630,8 +627,7 @@ class Reading:
         return any(self._names("frame", text[:_LONGEST_TASK]) for text in texts)
 
     def _names(self, name: str, text: str) -> bool:
-        words = words_of(text)
-        return bool(self.language.find(name, words, 0, len(words) - 1))
+        return bool(self.language.find(name, words_of(text)))
 
     # Numbers
 
@@ -643,7 +639,7 @@ class Reading:
             counts: whether what it counts stands behind it, and not within its place.
         """
         clause = self.clause(place)
-        inner = set(range(place[0], place[1] + 1))
+        inner = positions([place])
         if self.cues("about", *clause, inner):
             return "said as an estimate or a range"
         if self.entries("part", place[1] + 1, min(place[1] + _AFTER, clause[1])):
@@ -698,7 +694,7 @@ class Reading:
         A word of its clause has to name it; a choice may also stand alone.
         """
         clause = self.clause(place)
-        if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
+        if self.topic.places(self.words, *clause) - positions([place]):
             return None
         alone = not self._unknown(place[1] + 1, clause[1], "tail") if choice else self._answers(clause)
         return None if alone else _COUNTS_ELSE
@@ -712,7 +708,7 @@ class Reading:
         for name, reason in CUES.items():
             allowed = self.entries("allowed", *span)
             held = sum(first not in allowed for first, _ in self._find(name, *span))
-            told = len(self.language.find(name, retold, 0, len(retold) - 1))
+            told = len(self.language.find(name, retold))
             if held > told or (name == "deny" and held < told):
                 return reason
         if any(word.text in _QUESTION_MARKS for word in self.words[span[0] : span[1] + 1]):
@@ -725,7 +721,7 @@ class Reading:
         stems = set(map(stemmer(), said))
         known = (entry for name in ("fill", "common", "my", "self") for entry in self.language.words(name))
         light = _LIGHT.union(self.topic.subjects, *(entry.split() for entry in known))
-        wanted = {word.text for word in words_of(text) if not word.is_mark} - light - said
+        wanted = set(plain_words(text)) - light - said
         return [word for word in wanted if stemmer()(word) not in stems]
 
     def numbered(self, number: float | Decimal) -> list[Found]:
@@ -774,6 +770,6 @@ class Reading:
         "You don't drive, do you?" is answered in either way.
         """
         asked = words_of(self.citation.asked)
-        unclear = any(self._within(name, asked, 0, len(asked) - 1) for name in ("maybe", "deny", "negate"))
+        unclear = any(self.language.find(name, asked) for name in ("maybe", "deny", "negate"))
         found = [bool(self.translated(words, asked)) for words in keyword]
         return bool(found) and not unclear and 2 * sum(found) >= len(found)

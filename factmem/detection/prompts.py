@@ -21,14 +21,14 @@ from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, Topic
 from factmem.details import Origin
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
-from factmem.detection.windows import Excerpt, Window
+from factmem.detection.windows import Window
 from factmem.facts import Concept, Fact, FactType
 from factmem.llm.messages import element, fitting, section
 from factmem.sentences import sentence_spans
 from factmem.shapes import Shape, words_for
 from factmem.toml_tables import table
 from factmem.value_types import JSON_SHAPE, scalar_of_shape
-from factmem.values import Json, encode_value
+from factmem.values import encode_value, value_text
 
 
 def sample_of(shape: Shape) -> tuple[Any, str]:
@@ -169,7 +169,7 @@ def _joined(lines: Sequence[_Line]) -> list[_Line]:
 def _any_example(topic: Topic, task: DetectionTask) -> Sequence[tuple[str, str]]:
     if any(topic.label in labels for example in task.examples for _, labels in example.memories):
         return ()
-    name = topic.label.replace("_", " ")
+    name = _spaced(topic.label)
     return (
         (f"About {name}: Ana says that it can wait until Monday.", f"Ana says that {name} can wait until 3 June 2024."),
     )
@@ -204,7 +204,7 @@ def _facts_of(task: DetectionTask, example: DetectionExample) -> Iterator[tuple[
     names = {concept.keyword: name for name, concept in task.fields.items()}
     for fact in example.facts:
         values = [encode_value(value, fact.concept.value_type) for value in fact.values]
-        for value, text in ((value, _text_of(value)) for value in values):
+        for value, text in ((value, value_text(value)) for value in values):
             if (name := names.get(fact.concept.keyword)) is not None:
                 single = fact.concept.fact_type is FactType.SINGLE
                 yield name, text, {"value": value} if single else {"values": [value]}
@@ -219,19 +219,12 @@ def _open_item(task: DetectionTask, fact: Fact[Any], value: str) -> dict[str, An
     return item if known else {**item, "description": concept.description or _spaced(concept.keyword)}
 
 
-def _text_of(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _uttered(conversation: Conversation) -> tuple[Utterance, ...]:
     return tuple(item for item in utterances(conversation, _SAID_AT) if item.origin.trusted)
 
 
 def _shown(header: str, said: Iterable[Utterance]) -> str:
-    excerpts = (
-        Excerpt(utterance=item, start=0, end=len(item.text), giving=item.origin is Origin.USER) for item in said
-    )
-    return _document(header, Window(tuple(excerpts)))
+    return _document(header, Window.of((item, item.origin is Origin.USER) for item in said))
 
 
 def _document(header: str, window: Window) -> str:
@@ -254,11 +247,9 @@ def _nearest(text: str, said: Sequence[Utterance]) -> dict[str, Any] | None:
 
 
 def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) -> str:
-    answer: dict[str, list[dict[str, Any]]] = {name: [] for name in task.fields}
-    answer |= {"facts": []} if task.open else {}
-    answer |= {"memories": []} if task.topics else {}
-    answer |= {"remember": []} if task.instructions else {}
-    answer |= {"forget": []} if task.ends else {}
+    lists = {"facts": task.open, "memories": task.topics, "remember": task.instructions, "forget": task.ends}
+    asked = [*task.fields, *(name for name, wanted in lists.items() if wanted)]
+    answer: dict[str, list[dict[str, Any]]] = {name: [] for name in asked}
     about = {"about": next(iter(task.subjects))} if task.several_subjects else {}
     for field, item in found:
         # The citation comes first, so that a model looks before it answers.

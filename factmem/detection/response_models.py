@@ -534,7 +534,7 @@ def _values(item: _Dynamic, concept: Concept[Any, Any]) -> tuple[Any, ...]:
     return (written["value"],) if concept.fact_type is FactType.SINGLE else tuple(written["values"])
 
 
-def described_model(name: str, fields: Mapping[str, Mapping[str, Any]], most: int | None = None) -> type[BaseModel]:
+def described_model(name: str, fields: Mapping[str, Mapping[str, Any]], most: int | None) -> type[BaseModel]:
     """Return the response model of an answer that is described in data; see ``prompts.toml``.
 
     Args:

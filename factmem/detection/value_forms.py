@@ -13,17 +13,14 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from factmem.detection.languages import Language, entries, language_named, search
-from factmem.detection.words import Word, words_of
+from factmem.detection.languages import Language, entries, language_named, positions, search
+from factmem.detection.words import Found, Word, plain_words, words_of
 from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
-
-Found: TypeAlias = tuple[int, int]
-"""The positions of the first and the last word of something that is said."""
 
 _DIGITS: Final = re.compile(r"[-−]?\d[\d.,'’\u00a0\u202f]*")
 _LONGEST_ENDING: Final = 4
@@ -41,7 +38,7 @@ _UNITS: Final[Mapping[str, int]] = table("detection/plain_statements")["seconds"
 
 def text_places(text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
     """Return where the words of a text stand together, in their order, each as it is or with an ending."""
-    wanted = [word.text for word in words_of(text) if not word.is_mark]
+    wanted = plain_words(text)
     here = [at for at, word in enumerate(words) if not word.is_mark]
     english = language is not None and language.name == "en"
     found: list[Found] = []
@@ -106,8 +103,8 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
         spelled = _spelled_places(value, words, language)
         found += [place for place in spelled if not behind_place(parts, place[1], words)]
     named = language.pattern(form for form, amount in _amounts(language.name, "amounts").items() if amount == value)
-    part_of = {at for one, two in search(parts, words, 0, len(words) - 1) for at in range(one, two + 1)}
-    places = (place for place in search(named, words, 0, len(words) - 1) if place[1] not in part_of)
+    part_of = positions(search(parts, words))
+    places = (place for place in search(named, words) if place[1] not in part_of)
     return found + [place for place in places if not _is_counted(place, words, language)]
 
 
@@ -133,7 +130,7 @@ def _figures(words: Sequence[Word], language: Language | None) -> Iterator[tuple
 def _spelled_places(value: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a whole number stands in words that are not a part of another number."""
     spelled = _spelled(language.name, int(value)) if 0 <= value <= _LARGEST_SPELLED else None
-    found = search(spelled, words, 0, len(words) - 1) if spelled is not None else []
+    found = search(spelled, words) if spelled is not None else []
     return [place for place in found if not _is_counted(place, words, language)]
 
 
@@ -176,11 +173,9 @@ def number_words(name: str) -> frozenset[str]:
     forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
     forms |= _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
     words = {word.text for form in forms for word in words_of(form) if word.text[:1].isalpha()}
+    words |= {word for word in _amounts(name, "scale") if len(word) > 1}
     light = [*_rules(name, 1, ordinal=False), str(language_named(name).table.get("and", ""))]
-    return frozenset(
-        words.union(word for word in _amounts(name, "scale") if len(word) > 1)
-        - {word.text for form in light for word in words_of(form)}
-    )
+    return frozenset(words - {word.text for form in light for word in words_of(form)})
 
 
 @functools.cache
@@ -196,11 +191,8 @@ def _spelled(name: str, value: int, *, ordinal: bool = False) -> re.Pattern[str]
     forms, language = _rules(name, value, ordinal=ordinal), language_named(name)
     joiner = words_of(str(language.table.get("and", "")))
     between = rf"(?: {joiner[0].text})? " if joiner else " "
-    spelled = {
-        between.join(re.escape(word.text) for word in words_of(form) if not word.is_mark)
-        for form in forms
-        if not any(map(str.isdigit, form))
-    } - {""}
+    written = [plain_words(form) for form in forms if not any(map(str.isdigit, form))]
+    spelled = {between.join(map(re.escape, words)) for words in written if words}
     inner = "|".join(sorted(spelled, key=len, reverse=True))
     behind = ""
     if language.is_unspaced:  # the characters of a number also stand in other words: what it counts has to follow
@@ -285,7 +277,7 @@ def day_places(
     ][:1]
     of_year = str(day.month * 100 + day.day)
     feasts = [form for form, date in _amounts(language.name, "feasts").items() if str(date) == of_year]
-    named = search(language.pattern(feasts), words, 0, len(words) - 1)
+    named = search(language.pattern(feasts), words)
     return found + [(min(one[0], year[0]), max(one[1], year[1])) for one in named for year in years]
 
 
@@ -293,7 +285,7 @@ def _months(day: dt.date | None, words: Sequence[Word], language: Language) -> l
     """Return where a day's month is named, or any month."""
     months = language.calendar("months")
     named = itertools.chain(*months) if day is None else months[day.month - 1]
-    return search(language.pattern(name for name in named if not name[:1].isdigit()), words, 0, len(words) - 1)
+    return search(language.pattern(name for name in named if not name[:1].isdigit()), words)
 
 
 def _years(words: Sequence[Word]) -> set[int]:
@@ -311,17 +303,15 @@ def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> It
     found = ordinal_places(day.day, words, language)
     yield from (place for place in found if not _is_counted(place, words, language))
     if day.day == calendar.monthrange(day.year, day.month)[1]:
-        yield from language.find("last_day", words, 0, len(words) - 1)
+        yield from language.find("last_day", words)
 
 
 def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a day in the week after it is said is named by its weekday. "Next Friday" may be one of two."""
     if not dt.timedelta(0) < day - said_on <= _WEEK:
         return []
-    named = search(language.pattern(language.calendar("weekdays")[day.weekday()]), words, 0, len(words) - 1)
-    unclear = {
-        at for name in ("days", "every") for place in language.find(name, words, 0, len(words) - 1) for at in place
-    }
+    named = search(language.pattern(language.calendar("weekdays")[day.weekday()]), words)
+    unclear = {at for name in ("days", "every") for place in language.find(name, words) for at in place}
     return [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
 
 
@@ -331,13 +321,13 @@ def ordinal_places(number: float | Decimal, words: Sequence[Word], language: Lan
         return []
     spelled = _spelled(language.name, int(number), ordinal=True)
     written = language.pattern(f"{int(number)} {ending}" for ending in language.words("ordinals"))
-    return [place for pattern in (spelled, written) if pattern for place in search(pattern, words, 0, len(words) - 1)]
+    return [place for pattern in (spelled, written) if pattern for place in search(pattern, words)]
 
 
 def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:
     """Yield where a day is said by its distance from the one on which it is said ("tomorrow"), with that distance."""
     known = _amounts(language.name, "relative")
-    for first, last in search(language.pattern(known), words, 0, len(words) - 1):
+    for first, last in search(language.pattern(known), words):
         said = " ".join(word.text for word in words[first : last + 1] if not word.is_mark)
         if said in known:
             yield (first, last), int(known[said])
@@ -370,11 +360,11 @@ def time_places(time: dt.time, text: str, words: Sequence[Word], language: Langu
         return found
     half = language.pattern(entries(clock["morning" if time.hour < 12 else "later"]))
     shapes = language.pattern(_readings(clock.get(str(time.minute), ""), time.hour % 12 or 12, language.name))
-    for first, last in search(shapes, words, 0, len(words) - 1):
+    for first, last in search(shapes, words):
         near = search(half, words, first - _FARTHEST_HALF, last + _FARTHEST_HALF)
         found += [(min(first, one), max(last, two)) for one, two in near[:1]]
     full = clock.get("full", "") if time.minute == 0 else ""
-    return found + search(language.pattern(_readings(full, time.hour, language.name)), words, 0, len(words) - 1)
+    return found + search(language.pattern(_readings(full, time.hour, language.name)), words)
 
 
 def _readings(shapes: str, hour: int, name: str) -> Iterator[str]:
@@ -406,7 +396,7 @@ def _units(number: Decimal, unit: str, words: Sequence[Word], language: Language
     """Return where a number of a unit of time is said."""
     pattern = language.pattern(language.group("units")[unit])
     counted = number_places(number, words, language)
-    counted += language.find("one", words, 0, len(words) - 1) if number == 1 else []
+    counted += language.find("one", words) if number == 1 else []
     behind = ((first, behind_place(pattern, last, words)) for first, last in counted)
     return [(first, last) for first, last in behind if last]
 

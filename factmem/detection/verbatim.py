@@ -74,27 +74,20 @@ class VerbatimDetector:
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """See `Detector.detect`. The same conversation gives the same candidates, if it has times."""
         # A long conversation would block the event loop.
-        found, dropped = await anyio.to_thread.run_sync(self.read, conversation)
+        ((found, dropped),) = await anyio.to_thread.run_sync(self.read, [conversation])
         return Detection(candidates=[quoted.candidate() for quoted in found], dropped=dropped)
 
     def read(
-        self, conversation: Conversation, given: FactDetails = _NOTHING_GIVEN
-    ) -> tuple[list[Quoted], Mapping[DropReason, int]]:
-        """Return the statements of a conversation, and the number of messages that were dropped, by reason.
+        self, conversations: Sequence[Conversation], given: FactDetails = _NOTHING_GIVEN
+    ) -> list[tuple[list[Quoted], Mapping[DropReason, int]]]:
+        """Return the statements of each conversation, and the number of messages that were dropped, by reason.
 
         A long conversation takes time: call it in a worker thread.
 
         Args:
-            conversation: The conversation.
+            conversations: The conversations.
             given: Details that the statements get besides their evidence, origin and topics.
         """
-        ((found, dropped),) = self.read_all([conversation], given)
-        return found, dropped
-
-    def read_all(
-        self, conversations: Sequence[Conversation], given: FactDetails = _NOTHING_GIVEN
-    ) -> list[tuple[list[Quoted], Mapping[DropReason, int]]]:
-        """Return what `read` returns of each of several conversations."""
         now = self.clock()
         spoken = [utterances(conversation, now) for conversation in conversations]
         found = [

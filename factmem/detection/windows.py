@@ -56,6 +56,12 @@ class Window:
 
     excerpts: tuple[Excerpt, ...]
 
+    @classmethod
+    def of(cls, spoken: Iterable[tuple[Utterance, bool]]) -> Window:
+        """Return a window of whole messages, each given with whether facts are taken from it."""
+        wholes = (Excerpt(utterance=said, start=0, end=len(said.text), giving=giving) for said, giving in spoken)
+        return cls(tuple(wholes))
+
     @property
     def place(self) -> tuple[int, int]:
         """The place of its last message, or piece of one, which is in no other window."""
@@ -70,7 +76,12 @@ class Window:
         )
 
     def split(self, max_chars: int) -> list[Window]:
-        """Return this window in parts of about ``max_chars`` characters; see `windows_of`."""
+        """Return this window in parts of about ``max_chars`` characters, as rendered.
+
+        A message that is longer than a part is split at its paragraphs and sentences. A part starts with the last
+        message of the one before, if that takes little room: an answer means nothing without its question. Parts
+        without a message that gives facts are left out.
+        """
         return _grouped((piece for excerpt in self.excerpts for piece in _pieces(excerpt, max_chars)), max_chars)
 
 
@@ -95,38 +106,19 @@ def rendered(excerpt: Excerpt, number: int, *, timed: bool = True) -> str:
     )
 
 
-def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list[Window]:
-    """Split messages into windows of about ``max_chars`` characters, as rendered.
-
-    A message that is longer than a window is split at its paragraphs and sentences. A window starts with the last
-    message of the one before, if that takes little room: an answer means nothing without its question. Windows without
-    a message that gives facts are left out.
-
-    Args:
-        spoken: pairs of a message and whether it gives facts.
-        max_chars: maximum length of a window.
-    """
-    wholes = (Excerpt(utterance=said, start=0, end=len(said.text), giving=giving) for said, giving in spoken)
-    return Window(tuple(wholes)).split(max_chars)
-
-
 def _grouped(pieces: Iterable[Excerpt], max_chars: int) -> list[Window]:
     groups: list[list[Excerpt]] = []
     size = 0
     for piece in pieces:
         cost = _cost(piece)
         if not groups or size + cost > max_chars:
-            carried = _carried(groups[-1][-1], min(max_chars - cost, max_chars // 4)) if groups else []
-            groups.append(carried)
-            size = sum(map(_cost, carried))
+            room = min(max_chars - cost, max_chars // 4)
+            carried = [attrs.evolve(groups[-1][-1], carried=True)] if groups else []
+            groups.append([again for again in carried if _cost(again) <= room])
+            size = sum(map(_cost, groups[-1]))
         groups[-1].append(piece)
         size += cost
     return [Window(tuple(group)) for group in groups if any(item.giving and not item.carried for item in group)]
-
-
-def _carried(last: Excerpt, room: int) -> list[Excerpt]:
-    again = attrs.evolve(last, carried=True)
-    return [again] if _cost(again) <= room else []
 
 
 def _cost(piece: Excerpt) -> int:

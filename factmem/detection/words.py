@@ -11,7 +11,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -71,15 +71,24 @@ class Word:
         return not (self.text[:1].isalnum() or self.text[-1:].isdigit())
 
 
+Found: TypeAlias = tuple[int, int]
+"""The positions of the first and the last word of something that is said."""
+
+
 def words_of(text: str, start: int = 0, end: int | None = None) -> list[Word]:
     """Return the words, numbers and marks of a text, or of a part of it."""
     found = _TOKEN.finditer(text, start, len(text) if end is None else end)
     return [Word(folded(one[0]), *one.span(), one[0][0].isupper()) for one in found]
 
 
+def plain_words(text: str) -> list[str]:
+    """Return the words and numbers of a text, folded, without the marks."""
+    return [word.text for word in words_of(text) if not word.is_mark]
+
+
 def is_same_name(one: str, other: str) -> bool:
     """Return whether two names may be of one person: "Ana" and "ana huber", but not "Ana Huber" and "Tom Huber"."""
-    names = [{word.text for word in words_of(name.replace("_", " ")) if not word.is_mark} for name in (one, other)]
+    names = [set(plain_words(name.replace("_", " "))) for name in (one, other)]
     shorter, longer = sorted(names, key=len)
     return bool(shorter) and shorter <= longer
 
@@ -105,7 +114,7 @@ class Passage:
         """The positions of the words and marks that end sentences."""
         return [at for at in range(len(self.words)) if self._is_end(at)]
 
-    def sentence(self, first: int, last: int) -> tuple[int, int]:
+    def sentence(self, first: int, last: int) -> Found:
         """Return the first and the last position of the sentences that some words stand in."""
         before, after = bisect.bisect_left(self.ends, first), bisect.bisect_left(self.ends, last)
         start = self.ends[before - 1] + 1 if before else 0

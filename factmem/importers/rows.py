@@ -286,7 +286,7 @@ class Fields:
         if isinstance(concept, SingleConcept):
             fact = SingleFact(concept, values[0], timestamp=timestamp, **valid)
         else:
-            if concept.keyword == STATEMENT.keyword:
+            if concept.is_statement:
                 values = [redact(text).text for text in values]
             fact = MultipleFacts(concept, tuple(values), timestamp=timestamp, **valid)
         stated = assertions_of(fact, place, FactDetails(**{name: it for name, it in known.items() if it is not None}))

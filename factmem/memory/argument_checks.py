@@ -53,7 +53,7 @@ def check_store(store: object) -> None:
         )
 
 
-def provider_of(store: str | Path | AgentMemoryProvider | None, clock: Clock) -> AgentMemoryProvider:
+def as_provider(store: str | Path | AgentMemoryProvider | None, clock: Clock) -> AgentMemoryProvider:
     """Return a provider as it is, or open a store: an address, a path of an SQLite file, or the user's own for None.
 
     Raises:
@@ -123,7 +123,7 @@ def policies_for(detector: Detector | None, policies: Policies) -> Policies:
     return attrs.evolve(policies, origins=own)
 
 
-def model_of(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
+def as_model(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
     """Return the language model that an argument ``model=`` stands for; see `as_language_model`."""
     if given is None:
         return None
@@ -132,7 +132,7 @@ def model_of(given: LanguageModel | ForeignModel | str | None) -> LanguageModel 
     return as_language_model(given)
 
 
-def verifier_of(
+def as_verifier(
     given: Verifier | LanguageModel | ForeignModel | str | Literal[False] | None,
 ) -> Verifier | Literal[False] | None:
     """Return the verifier that an argument ``verifier=`` stands for.
@@ -144,13 +144,13 @@ def verifier_of(
         return given
     from factmem.detection.verifier import ModelVerifier
 
-    model = model_of(given)
+    model = as_model(given)
     if not isinstance(model, LanguageModel):
         raise InvalidDataError("verifier takes an object with verify(), a model, or False for none", path="$.verifier")
     return ModelVerifier(model)
 
 
-def media_reader_of(given: MediaReader | str | None) -> MediaReader | None:
+def as_media_reader(given: MediaReader | str | None) -> MediaReader | None:
     """Return the media reader that an argument ``media_reader=`` stands for."""
     if not isinstance(given, str):
         return given
@@ -176,8 +176,7 @@ class ModelParts:
             return cls(VerbatimDetector(clock=clock))
         from factmem.consolidation.model_consolidator import InstructorConsolidator
         from factmem.detection import InstructorDetector
-        from factmem.detection.model_analyst import InstructorAnalyst
-        from factmem.detection.question_analyst import InstructorQuestionAnalyst
+        from factmem.detection.model_analyst import InstructorAnalyst, InstructorQuestionAnalyst
         from factmem.detection.verifier import ModelVerifier
 
         return cls(

@@ -241,3 +241,13 @@ class Part:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
+
+    def _check_changeable(self) -> None:
+        """Raise unless records can be changed: writes are allowed, and the provider keeps a log.
+
+        Raises:
+            ReadOnlyError: The memory is read-only, or shows the past.
+            CapabilityError: The provider has the four verbs only.
+        """
+        self._context.check_writable()
+        self._backend.log()

@@ -139,8 +139,7 @@ class Converter(Part):
             new: What they become.
             over: Ids of those that are retracted then.
         """
-        self._context.check_writable()
-        self._backend.log()  # raises before anything is written if the provider keeps none
+        self._check_changeable()
         states = states_of(
             await self._backend.mirror.log(LogPart(record_ids={entry.record_id for entry in old}, related=True))
         )

@@ -11,7 +11,7 @@ import attrs
 from factmem.abc.capabilities import StateRequest
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.memory.background import Remembered
-from factmem.memory.journal import Unit, settled_state, to_pending
+from factmem.memory.journal import Unit, settled_state
 from factmem.memory.operations import observed
 from factmem.memory.pipeline import PipelinePart
 from factmem.recall.index.selection import LogPart
@@ -75,7 +75,7 @@ class DeadLetters(PipelinePart):
                 raise OutOfViewError(
                     "the text is read for facts outside of this view: use the memory that the view was made of"
                 )
-            await self._writer.commit([to_pending(recorded) for recorded in unit.words])
+            await self._pipeline.await_again(unit.words)
             outcomes += await self._pipeline.read_now([unit])
         return tuple(outcomes)
 

@@ -76,7 +76,7 @@ class Eraser(ReadingPart):
             wanted = attrs.evolve(wanted, record_ids=record_ids)
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        records = await self._meant(wanted, self._of_everybody if record_ids else self._reader)
+        records = await self._meant(wanted, self._reader.everybody if record_ids else self._reader)
         entries = await self._kept_apart(set(record_ids) - {record.id for record in records}, wanted)
         return await self._erased(records, entries, dry_run=dry_run)
 
@@ -84,15 +84,14 @@ class Eraser(ReadingPart):
         """Raise before any lookup if nothing can be erased."""
         self._context.check_present()
         if not dry_run:
-            self._context.check_writable()
-            self._backend.log()
+            self._check_changeable()
 
     async def _kept_apart(self, ids: Collection[str], wanted: RecallFilter) -> list[Recorded]:
         """Return the entries of the quarantine with some ids, of those that a filter selects."""
         if not ids:
             return []
         others = attrs.evolve(wanted, record_ids=None)
-        found = await quarantined(self._of_everybody, LogPart(ids=ids))
+        found = await quarantined(self._reader.everybody, LogPart(ids=ids))
         return [entry for entry, _ in found if entry.id in ids and others.keeps(entry)]
 
     async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:
@@ -111,11 +110,11 @@ class Eraser(ReadingPart):
         if not (records or entries):
             return Erasure(records=(), dry_run=dry_run)
         ids = {record.id for record in records}
-        named = [*await self._of_everybody.log(LogPart(record_ids=ids)), *entries]
+        named = [*await self._reader.everybody.log(LogPart(record_ids=ids)), *entries]
         cited = (item.assertion.details.evidence for item in named if isinstance(item, Recorded))
         talks = {item.conversation_id for evidence in cited for item in evidence if item.conversation_id is not None}
-        log = [*named, *await self._of_everybody.log(LogPart(jobs=True))]
-        log += await self._of_everybody.log(LogPart(conversations=talks)) if talks else ()
+        log = [*named, *await self._reader.everybody.log(LogPart(jobs=True))]
+        log += await self._reader.everybody.log(LogPart(conversations=talks)) if talks else ()
         words = await to_thread.run_sync(words_behind, log, ids, {entry.id for entry in entries})
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(
@@ -137,7 +136,7 @@ class Eraser(ReadingPart):
         """See `Admin.traces`."""
         self._context.check_present()
         record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
-        log = await self._of_everybody.log()
+        log = await self._reader.everybody.log()
         words = await to_thread.run_sync(words_behind, log, set(record_ids))
         ids = {recorded.id for recorded in words}
         gone = [

@@ -59,7 +59,7 @@ def is_distinctive(text: str) -> bool:
     return len(text) >= _SHORTEST_HEX or not _HEX.fullmatch(text)
 
 
-def folded(text: str) -> str:
+def _as_in_an_index(text: str) -> str:
     """Return a text as a full-text index stores its words: lowercase, without accents."""
     apart = unicodedata.normalize("NFD", text.lower())
     return "".join(char for char in apart if not unicodedata.combining(char))
@@ -77,7 +77,7 @@ def pieces(text: str) -> Iterator[str]:
 
 def _index_pieces(text: str) -> Iterator[str]:
     """Split a text into word suffixes, as a full-text index with prefix compression stores them."""
-    for word in _WORD.findall(folded(text)):
+    for word in _WORD.findall(_as_in_an_index(text)):
         end = word[len(word) // 3 :]
         if len(word) >= 9 and is_distinctive(end):
             yield end
@@ -479,7 +479,7 @@ def _known(log: Sequence[LogEntry]) -> bytes:
                 pass
     text = "\n".join(texts)
     whole = unicodedata.normalize("NFC", text)
-    return f"{whole}\n{folded(text)}".encode(errors="replace")
+    return f"{whole}\n{_as_in_an_index(text)}".encode(errors="replace")
 
 
 def _searched(files: Sequence[Path], needles: Sequence[_Piece]) -> tuple[FileTraces, ...]:

@@ -18,14 +18,14 @@ import attrs
 from anyio import from_thread, to_thread
 from typing_extensions import TypeIs
 
-from factmem.abc.capabilities import Receipt, StateRequest
+from factmem.abc.capabilities import Receipt
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.error_hints import kind_of
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.writer import WritingPart
+from factmem.memory.writer import WritingPart, state_requests
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
@@ -130,7 +130,7 @@ class _Import(WritingPart):
     async def take(self, entries: Sequence[Recorded]) -> None:
         """Import some entries."""
         said = [self._anchored(entry.assertion) for entry in entries]
-        receipts = await self._writer.receipts([self._admitted(each) for each in said])
+        receipts = await self._writer.append([self._admitted(each) for each in said])
         pairs = zip(entries, receipts, strict=True)
         self.record_ids |= {entry.record_id: receipt.recorded.record_id for entry, receipt in pairs}
         seen = [receipt for receipt in receipts if self._context.administers(receipt.recorded.assertion)]
@@ -190,9 +190,7 @@ class _Import(WritingPart):
         entries = {receipt.recorded.id: receipt.recorded for receipt in receipts}
         before, after, reason = AssertionState.QUARANTINED, AssertionState.ACTIVE, "imported from a trusted file"
         if entries:
-            await self._writer.commit(
-                [StateRequest.of(entry, after, reason=reason, expected=before) for entry in entries.values()]
-            )
+            await self._writer.commit(state_requests(entries.values(), before, after, reason))
         self.waiting -= entries.keys()
         self._accepted += len(entries.keys() - {receipt.recorded.id for receipt in receipts if receipt.new})
 

@@ -38,13 +38,13 @@ from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
 from factmem.memory.argument_checks import (
     ModelParts,
+    as_media_reader,
+    as_model,
+    as_provider,
+    as_verifier,
     check_parts,
-    media_reader_of,
-    model_of,
     observers_in,
     policies_for,
-    provider_of,
-    verifier_of,
 )
 from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
@@ -240,9 +240,9 @@ class Memory:
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
         policies = policies_for(detector, policies)
-        model, embedder = model_of(model), as_embedder(embedder)
-        reranker, verifier = as_reranker(reranker, model), verifier_of(verifier)
-        media_reader = media_reader_of(media_reader)
+        model, embedder = as_model(model), as_embedder(embedder)
+        reranker, verifier = as_reranker(reranker, model), as_verifier(verifier)
+        media_reader = as_media_reader(media_reader)
         check_parts(
             embedder=embedder,
             model=model,
@@ -277,7 +277,7 @@ class Memory:
             else None,
         )
         within = [context.target(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
-        provider = provider_of(store, clock)
+        provider = as_provider(store, clock)
         worker = Worker(background, on_event, viewer=viewer)
         bounded = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
         mirror = Mirror(
@@ -641,23 +641,6 @@ class Memory:
             settings=settings,
         )
         return await self._recaller.recall(search, depth=depth, history=history, deep=deep, strict=strict)
-
-    @operation(Operation.RECALL)
-    async def _recall_each(
-        self,
-        query: str,
-        several: Sequence[tuple[Filters, int]],
-        *,
-        min_score: float,
-        strongest: bool,
-        settings: RecallSettings | None,
-    ) -> list[RecallMatches]:
-        (filters, limit), *others = several
-        search = await self._recaller.search(
-            query, filters, limit=limit, min_score=min_score, strongest=strongest, settings=settings
-        )
-        searches = [search, *(self._recaller.with_filters(search, filters, limit) for filters, limit in others)]
-        return await self._recaller.recall_each(searches)
 
     @overload
     async def history(
@@ -1238,26 +1221,29 @@ async def withdraw(memory: Memory, entries: Sequence[Recorded], reason: str) -> 
     await memory._writer.change_states(entries, AssertionState.RETRACTED, reason)
 
 
+@operation(Operation.RECALL)
 async def recall_each(
     memory: Memory,
     query: str,
     several: Sequence[tuple[Filters, int]],
     *,
-    min_score: float = 0.0,
-    strongest: bool = False,
-    settings: RecallSettings | None = None,
+    min_score: float,
+    settings: RecallSettings | None,
 ) -> list[RecallMatches]:
-    """Recall one query by several filters; the query is embedded, weighed and reranked once.
+    """Recall the strongest facts for one query by several filters; it is embedded, weighed and reranked once.
 
     Args:
         memory: The memory, or a view of it.
         query: The query, in words.
         several: The filters, each with the maximum number of its results; at least one.
-        min_score: See `Memory.recall`, as the others.
-        strongest: Whether only the strongest typed facts are returned.
-        settings: Weights instead of the memory's.
+        min_score: See `Memory.recall`.
+        settings: Weights; the memory's if None.
     """
-    return await memory._recall_each(query, several, min_score=min_score, strongest=strongest, settings=settings)
+    (filters, limit), *others = several
+    recaller = memory._recaller
+    search = await recaller.search(query, filters, limit=limit, min_score=min_score, strongest=True, settings=settings)
+    searches = [search, *(recaller.with_filters(search, filters, limit) for filters, limit in others)]
+    return await recaller.recall_each(searches)
 
 
 async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:

@@ -306,7 +306,8 @@ class Inbox(PipelinePart):
     async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:
         """Return the visible words of submissions by their ids, and the errors of those that could not be read."""
         words: dict[str, list[Recorded]] = {id: [] for id in ids}
-        log = [*await self._of_everybody.log(LogPart(jobs=True)), *await self._of_everybody.log(LogPart(ids=words))]
+        reader = self._reader.everybody
+        log = [*await reader.log(LogPart(jobs=True)), *await reader.log(LogPart(ids=words))]
         said = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
         errors = {entry.assertion_id: entry.reason for entry in log if isinstance(entry, StateChange)}
         states = states_of(log)
@@ -367,7 +368,7 @@ class Inbox(PipelinePart):
 
     async def _events(self, *ids: str) -> tuple[Recorded, ...]:
         """Return every event ever submitted to streams for a model, in order, by the ids of the streams."""
-        submitted = await self._of_everybody.recorded(LogPart(jobs=True))
+        submitted = await self._reader.everybody.recorded(LogPart(jobs=True))
         return in_order(event for event in submitted if _stream_in(job_id(event) or "") in ids)
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:

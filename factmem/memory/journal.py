@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.abc.capabilities import StateRequest
 from factmem.abc.detector import Conversation, Message
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.errors import CodecError, InvalidDataError
-from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
+from factmem.facts import Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.shapes import type_of
@@ -420,7 +419,7 @@ def job_id(recorded: Recorded) -> str | None:
 def is_words(said: Assertion) -> bool:
     """Return whether a statement holds words verbatim."""
     evidence = said.details.evidence
-    return said.keyword == STATEMENT.keyword and bool(evidence) and evidence[0].quote == said.data
+    return said.is_statement and bool(evidence) and evidence[0].quote == said.data
 
 
 def settled_state(recorded: Recorded) -> AssertionState:
@@ -525,16 +524,6 @@ def _message(pieces: Sequence[Recorded]) -> Message:
 def _start(recorded: Recorded) -> int:
     evidence = recorded.assertion.details.evidence
     return (evidence[0].start or 0) if evidence else 0
-
-
-def to_pending(recorded: Recorded) -> StateRequest:
-    """Return the request that lets failed words wait again."""
-    return StateRequest.of(
-        recorded,
-        state=AssertionState.PENDING,
-        reason="to be read again",
-        expected=AssertionState.FAILED,
-    )
 
 
 def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:

@@ -10,7 +10,7 @@ import attrs
 from factmem.abc import Candidate
 from factmem.abc.detector import Doubt
 from factmem.class_fields import fields_of
-from factmem.detection.words import words_of
+from factmem.detection.words import plain_words
 from factmem.facts import STATEMENT, Fact, FactType
 from factmem.sentences import folded, language_of
 
@@ -134,7 +134,7 @@ def _united(held: Any, items: Any, quote: str) -> Any:
 
 def _terms(value: object) -> frozenset[str]:
     """Return the words of a value."""
-    return frozenset(word.text for text in _texts(value) for word in words_of(text) if not word.is_mark)
+    return frozenset(word for text in _texts(value) for word in plain_words(text))
 
 
 def _texts(value: object) -> list[str]:

@@ -66,7 +66,7 @@ class MediaInbox(ReadingPart):
         return self._context.policies.media
 
     async def separated(
-        self, conversations: Sequence[Conversation], place: Place, owner: str | None, *, lenient: bool = False
+        self, conversations: Sequence[Conversation], place: Place, owner: str | None, *, lenient: bool
     ) -> tuple[Sequence[Conversation], Sequence[Conversation]]:
         """Return conversations and the words in their media, apart. Nothing is written, but for bytes to be kept.
 

@@ -102,7 +102,7 @@ class ModelReader(WritingPart):
         """
         if not unit.waiting or self._backend.four_verbs_only:
             return
-        if await self._of_everybody.left_waiting(unit.words) != unit.words:
+        if await self._reader.everybody.left_waiting(unit.words) != unit.words:
             raise StateConflictError("another process has read the words meanwhile")
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
@@ -209,7 +209,7 @@ class ModelReader(WritingPart):
         ):
             return gone
         # The words of a request to forget are not themselves removed.
-        removed = candidate.ended or (candidate.removed and fact.concept.keyword != STATEMENT.keyword)
+        removed = candidate.ended or (candidate.removed and not fact.concept.is_statement)
         state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
         return tuple(
             attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
@@ -222,7 +222,7 @@ class ModelReader(WritingPart):
         if not wishes:
             return ()
         meant = RecallFilter(keywords={_keyword(wish) for wish in wishes})
-        waiting = await quarantined(self._of_everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
+        waiting = await quarantined(self._reader.everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
         tracks = [(wish, _track_of(wish, unit)) for wish in wishes]
 
         def named() -> tuple[Recorded, ...]:
@@ -347,7 +347,7 @@ def _of_speakers(
     known: dict[str, tuple[MemorySubject, set[str | None]]] = {}
     for row in here:
         said = row.recorded.assertion
-        if said.place.subject.key in _ANYBODY and said.details.owner == owner and said.keyword != STATEMENT.keyword:
+        if said.place.subject.key in _ANYBODY and said.details.owner == owner and not said.is_statement:
             known[said.keyword] = said.place.subject, {item.speaker for item in row.details.evidence}
     for item, name in zip(found, speakers, strict=True):
         subject, keyword = item.subject, _keyword(item)

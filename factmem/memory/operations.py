@@ -86,7 +86,7 @@ def observed(group: str = "") -> Callable[[ClassT], ClassT]:
 
 
 def operation(which: Operation) -> Callable[[MethodT], MethodT]:
-    """Keep one async method of a class with a `Context` in one event loop, check its keywords, and notify observers.
+    """Keep a method of a `Part`, or a function of a memory, in one event loop, check its keywords, notify observers.
 
     Args:
         which: The operation.

@@ -31,7 +31,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import metered
 from factmem.memory.background import Remembered, Unrepresented
@@ -51,8 +51,9 @@ from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read
 from factmem.memory.operations import operation
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
+from factmem.memory.screening import Screening
 from factmem.memory.ttl import TtlOperation, expires_at
-from factmem.memory.writer import WritingPart
+from factmem.memory.writer import WritingPart, state_requests
 from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
@@ -121,9 +122,9 @@ def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[s
     wishes = [item.assertion for item in candidates if item.removal and item.counts and not planned.refuses_wishes]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
-        of_slots[_slot(wish)].append(wish)
+        of_slots[wish.key].append(wish)
     others = [item.assertion for item in candidates if not item.removal]
-    meant = [said for said in others if _taken_by(of_slots.get(_slot(said), ()), said)]
+    meant = [said for said in others if _taken_by(of_slots.get(said.key, ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -161,12 +162,12 @@ def _words_taken_back(
     removals = [said for said in appended if said.removed and said.state is AssertionState.ACTIVE]
     removed: dict[tuple[object, ...], int] = {}
     for said in removals:
-        removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
+        removed[said.key] = max(said.trust, removed.get(said.key, 0))
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
     for row in fold(log, moment) if removals else ():
         said = row.recorded.assertion
-        if said.trust <= removed.get(_slot(said), -1):
+        if said.trust <= removed.get(said.key, -1):
             wished.update(_sources(row.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
@@ -178,13 +179,8 @@ def _words_taken_back(
     words = [entry for entry in recorded.values() if is_words(entry.assertion)]
     sources = {entry.id: _sources(entry.assertion.details, entry.assertion.details.owner) for entry in words}
     forgotten = [entry.assertion for entry in words if not wished.isdisjoint(sources[entry.id])]
-    return [
-        StateRequest.of(
-            entry,
-            state=AssertionState.RETRACTED,
-            reason="taken back with what was found in it",
-            expected=AssertionState.ACTIVE,
-        )
+    taken = [
+        entry
         for entry in words
         if entry.id not in settled
         and states.get(entry.id) is AssertionState.ACTIVE
@@ -194,6 +190,8 @@ def _words_taken_back(
             or any(covers(replaced.get(it, ()), entry.assertion.details.evidence[0]) for it in sources[entry.id])
         )
     ]
+    reason = "taken back with what was found in it"
+    return state_requests(taken, AssertionState.ACTIVE, AssertionState.RETRACTED, reason)
 
 
 _Source: TypeAlias = tuple[str | None, str | None, str | None]
@@ -241,7 +239,7 @@ def _outcomes_of(
                 messages[message].add(number)
         for candidate in item.candidates:
             if candidate.counts:
-                slots[_slot(candidate.assertion)].add(number)
+                slots[candidate.assertion.key].add(number)
 
     def citing(details: FactDetails) -> set[int]:
         return set[int]().union(*(messages.get(item.message, ()) for item in details.evidence))
@@ -250,7 +248,7 @@ def _outcomes_of(
     changes: list[list[Change]] = [[] for _ in findings]
     reported: dict[str, set[int]] = {}
     for row in after:
-        if numbers := citing(row.details).union(slots.get(_slot(row.recorded.assertion), ())):
+        if numbers := citing(row.details).union(slots.get(row.recorded.assertion.key, ())):
             reported[row.recorded.record_id] = numbers
             record = hydrate(row, concepts)
             for number in numbers:
@@ -286,7 +284,7 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
     holding: dict[tuple[object, ...], object] = {}
     vain: set[int] = set()
     for item in sorted([*known, *candidates], key=lambda item: item.assertion.timestamp):
-        slot = _slot(item.assertion)
+        slot = item.assertion.key
         if item.ends and holding.get(slot) != item.assertion.data:
             vain.add(id(item))
         elif item.counts and item.assertion.removed:
@@ -317,8 +315,26 @@ def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
     return attrs.evolve(read, dropped=dict(Counter(read.dropped) + Counter({reason: number})))
 
 
-def _slot(said: Assertion) -> tuple[object, ...]:
-    return (*said.track, said.slot)
+def _representable(
+    found: Iterable[CandidateAssertion], screening: Screening
+) -> tuple[Sequence[Assertion], Counter[Unrepresented]]:
+    """Return what a provider with the four verbs only keeps of findings, and the numbers of what it cannot keep."""
+    lost: Counter[Unrepresented] = Counter()
+    kept: dict[bytes, Assertion] = {}
+    for item in found:
+        screened = screening.screened(item.assertion)
+        if item.removal or item.ends:
+            lost[Unrepresented.REMOVAL] += 1
+        elif screened.state is AssertionState.QUARANTINED:
+            lost[Unrepresented.QUARANTINE] += 1
+        elif screened.details.origin is not Origin.USER:
+            lost[Unrepresented.ORIGIN] += 1
+        elif screened.state is not AssertionState.RETRACTED:
+            kept[item.assertion.fingerprint] = screened
+    for said in kept.values():
+        lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
+        lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
+    return list(kept.values()), lost
 
 
 class Pipeline(WritingPart):
@@ -414,46 +430,34 @@ class Pipeline(WritingPart):
             dropped: Number of findings that are not used, by reason.
             failure: Name of the error that kept the words from being read, if any.
         """
-        screening = await self._writer.screening()
-        lost: Counter[Unrepresented] = Counter()
-        kept: dict[bytes, Assertion] = {}
-        for item in found:
-            screened = screening.screened(item.assertion)
-            if item.removal or item.ends:
-                lost[Unrepresented.REMOVAL] += 1
-            elif screened.state is AssertionState.QUARANTINED:
-                lost[Unrepresented.QUARANTINE] += 1
-            elif screened.details.origin is not Origin.USER:
-                lost[Unrepresented.ORIGIN] += 1
-            elif screened.state is not AssertionState.RETRACTED:
-                kept[item.assertion.fingerprint] = screened
-        for said in kept.values():
-            lost[Unrepresented.EVIDENCE] += bool(said.details.evidence)
-            lost[Unrepresented.DETAILS] += attrs.evolve(said.details, evidence=()) != FactDetails()
-        concepts = {**{concept.keyword: concept for concept in job.request.concepts}, **self._context.concepts}
-        places = list({said.place.key: said.place for said in kept.values()}.values())
+        kept, lost = _representable(found, await self._writer.screening())
+        concepts = self._concepts_of([job])
+        places = list({said.place.key: said.place for said in kept}.values())
         before = await self._current_at(places)
-        slots = set()
-        for said in kept.values():
+        keys = set()
+        for said in kept:
             fact = shown_record(outside_log(said), concepts).fact
             try:
                 await self._backend.provider.save(self._writer.dated(fact), said.place.subject, said.place.scope)
             except FactMemError as error:
                 failure = type(error).__name__
             else:
-                slots.add(_slot(attrs.evolve(said, details=attrs.evolve(said.details, evidence=()))))  # it keeps none
+                keys.add(attrs.evolve(said, details=attrs.evolve(said.details, evidence=())).key)  # it keeps none
                 compared = job.consolidate and self._backend.consolidator is not None
-                lost[Unrepresented.COMPARISON] += compared and said.keyword == STATEMENT.keyword
+                lost[Unrepresented.COMPARISON] += compared and said.is_statement
         after = await self._current_at(places)
         return Remembered(
-            records=tuple(
-                hydrate(row, self._context.concepts) for row in after if _slot(row.recorded.assertion) in slots
-            ),
+            records=tuple(hydrate(row, self._context.concepts) for row in after if row.recorded.assertion.key in keys),
             changes=tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts)),
             dropped=dropped or {},
             unrepresented=+lost,
             failure=failure,
         )
+
+    def _concepts_of(self, jobs: Iterable[Job]) -> dict[str, Concept[Any, Any]]:
+        """Return the concepts that records are read by: the declared ones, and others that jobs look for."""
+        asked = {concept.keyword: concept for job in jobs for concept in job.request.concepts}
+        return {**asked, **self._context.concepts}
 
     async def _current_at(self, places: Iterable[Place]) -> list[Current]:
         wanted = [RecallFilter(subject=place.subject, scope=place.scope, exact=True) for place in places]
@@ -467,17 +471,9 @@ class Pipeline(WritingPart):
         stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left and not stays_pending:
-            requests = [
-                StateRequest.of(
-                    recorded,
-                    state=AssertionState.FAILED,
-                    reason=f"{failure}: {error}",
-                    expected=AssertionState.PENDING,
-                )
-                for recorded in left
-            ]
+            why = f"{failure}: {error}"
             try:
-                await self._writer.commit(requests)
+                await self._writer.commit(state_requests(left, AssertionState.PENDING, AssertionState.FAILED, why))
                 break
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
@@ -489,10 +485,19 @@ class Pipeline(WritingPart):
             changes = tuple(change for change in changes if change.kind is ChangeKind.CREATED)
         return attrs.evolve(outcome, changes=changes, failure=failure)
 
+    async def await_again(self, words: Sequence[Recorded]) -> None:
+        """Let failed words wait once more.
+
+        Raises:
+            StateConflictError: Another caller lets them be read meanwhile.
+        """
+        before, after = AssertionState.FAILED, AssertionState.PENDING
+        await self._writer.commit(state_requests(words, before, after, "to be read again"))
+
     async def changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
         """Return the changes of records that words make by being kept as they were said."""
         records, ids = {recorded.record_id for recorded in words}, {recorded.id for recorded in words}
-        log = await self._of_everybody.log(LogPart(record_ids=records, related=True))
+        log = await self._reader.everybody.log(LogPart(record_ids=records, related=True))
         earlier = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in ids]
 
         changed = functools.partial(_changed, earlier, log, self._context.moment, self._context.concepts)
@@ -504,10 +509,10 @@ class Pipeline(WritingPart):
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
-        log = await self._of_everybody.log(LogPart(conversations=conversations, related=True) if named else None)
+        log = await self._reader.everybody.log(LogPart(conversations=conversations, related=True) if named else None)
         ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
         if ready and named:
-            log = [*log, *await self._of_everybody.log(LogPart(record_ids=ready, related=True))]
+            log = [*log, *await self._reader.everybody.log(LogPart(record_ids=ready, related=True))]
         visible = await in_time(lambda: fold(log, self._context.moment), len(log))
         rows = [
             row
@@ -548,11 +553,11 @@ class Pipeline(WritingPart):
         """Return the words of a unit that nobody has read or forgotten yet."""
         if not unit.waiting:
             return await self._not_forgotten(unit.words)
-        return await self._of_everybody.left_waiting(unit.words)
+        return await self._reader.everybody.left_waiting(unit.words)
 
     async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
         wanted = {recorded.id: recorded for recorded in words}
-        there = {entry.id for entry in await self._of_everybody.recorded(LogPart(ids=wanted))}
+        there = {entry.id for entry in await self._reader.everybody.recorded(LogPart(ids=wanted))}
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
@@ -601,8 +606,7 @@ class Pipeline(WritingPart):
         ]
         receipts = await self._writer.commit(statements)
         log = await self._log_beside(places, beside)
-        asked = {concept.keyword: concept for item in found for concept in item.unit.job.request.concepts}
-        concepts = {**asked, **self._context.concepts}
+        concepts = self._concepts_of(item.unit.job for item in found)
         after, changed = await to_thread.run_sync(_changed, before, log, self._context.moment, concepts)
         apart = _quarantined_by(statements, receipts, words)
         if apart:
@@ -612,16 +616,9 @@ class Pipeline(WritingPart):
     async def _rejections(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
         ids = {recorded.id for item in found for recorded in item.rejected}
-        part = LogPart(ids=ids, states=[AssertionState.QUARANTINED])
-        return [
-            StateRequest.of(
-                entry,
-                state=AssertionState.RETRACTED,
-                reason=ASKED_TO_BE_FORGOTTEN,
-                expected=AssertionState.QUARANTINED,
-            )
-            for entry, _ in (await quarantined(self._of_everybody, part) if ids else ())
-        ]
+        before, after = AssertionState.QUARANTINED, AssertionState.RETRACTED
+        waiting = await quarantined(self._reader.everybody, LogPart(ids=ids, states=[before])) if ids else ()
+        return state_requests((entry for entry, _ in waiting), before, after, ASKED_TO_BE_FORGOTTEN)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.
@@ -670,7 +667,7 @@ class Pipeline(WritingPart):
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
-        await self._of_everybody.corpus(embedded=found[0].unit.job.consolidate)
+        await self._reader.everybody.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
         texts = [indexed_text(assertion) for assertion in assertions]
@@ -685,7 +682,7 @@ class Pipeline(WritingPart):
         words: Iterable[str],
         job: Job,
     ) -> Plan:
-        corpus = await self._of_everybody.corpus(embedded=job.consolidate)
+        corpus = await self._reader.everybody.corpus(embedded=job.consolidate)
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
@@ -711,7 +708,7 @@ class Pipeline(WritingPart):
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """Return the visible log of some places."""
-        return await self._of_everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
+        return await self._reader.everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Set the expiry of a revision made by a model's reading, by the policy."""
@@ -732,7 +729,7 @@ class Pipeline(WritingPart):
         """Return the visible log of some places, and of some records elsewhere."""
         log = await self._log_of(places)
         if records:
-            log += await self._of_everybody.log(LogPart(record_ids=records, related=True))
+            log += await self._reader.everybody.log(LogPart(record_ids=records, related=True))
         return [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
 
 

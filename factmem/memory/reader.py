@@ -248,7 +248,7 @@ class Reader(Part):
             taken, next_page = listing.of(corpus, found)
             return RecordPage(hydrated(_in_full(corpus, taken), self._context.concepts), next_page=next_page)
 
-        return await self.of_visible(self.wanted(filters, strongest=strongest), listed, small=True)
+        return await self.of_visible(self.wanted(filters, strongest=strongest), listed)
 
     async def info(
         self,
@@ -278,43 +278,39 @@ class Reader(Part):
 
     async def visible(self, wanted: RecallFilter) -> list[Current]:
         """Return the current, visible records that pass a filter."""
-        return await self.of_visible(wanted, _in_full, small=True)
+        return await self.of_visible(wanted, _in_full)
 
-    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, Rows], T], *, small: bool = False) -> T:
+    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, Rows], T]) -> T:
         """Derive something from the current, visible records that pass a filter.
 
         Args:
             wanted: The filter.
-            derive: Derives it.
-            small: See `found_in_corpus`.
+            derive: Derives it; see `found_in_corpus`.
         """
         sight = self._context.sight_of(wanted)
         self.look_in(wanted)
-        return await self.of_corpus(lambda corpus: derive(corpus, selected(corpus, sight, wanted)), small=small)
+        return await self.of_corpus(lambda corpus: derive(corpus, selected(corpus, sight, wanted)))
 
-    async def of_corpus(self, derive: Callable[[Corpus], T], *, small: bool = False) -> T:
+    async def of_corpus(self, derive: Callable[[Corpus], T]) -> T:
         """Return what a function derives from the records that are current at the context's moment.
 
         Args:
-            derive: Derives it.
-            small: See `found_in_corpus`.
+            derive: Derives it; see `found_in_corpus`.
         """
-        return await self.found_in_corpus(lambda corpus: functools.partial(derive, corpus), small=small)
+        return await self.found_in_corpus(lambda corpus: functools.partial(derive, corpus))
 
-    async def found_in_corpus(
-        self, search: Callable[[Corpus], Callable[[], T]], *, embedded: bool = False, small: bool = False
-    ) -> T:
+    async def found_in_corpus(self, search: Callable[[Corpus], Callable[[], T]], *, embedded: bool = False) -> T:
         """Return what a search finds in the records that are current at the context's moment.
 
         The records in memory are used while the store has nothing newer; else they are searched once more. A search
-        runs in a worker thread, unless it takes about a millisecond there and back: then it begins on the event loop,
-        and goes on in a thread if it has to wait.
+        runs in a worker thread. In a small store, where it may take less time than the way there and back, it begins
+        on the event loop, and goes on in a thread if it has to wait.
 
         Args:
             search: Searches a corpus, and returns a function that returns what was found, and may read it first. Both
-                may be called twice, and call `factmem.short_work.may_wait` before they wait.
+                may be called twice, and call `factmem.short_work.may_wait` before they wait or take longer than a
+                search by words and meaning.
             embedded: See `corpus`.
-            small: Whether the search takes no longer than one by words and meaning.
         """
         mirror = self._backend.mirror
         begun: tuple[Glance, Callable[[], T]] | None = None
@@ -336,7 +332,7 @@ class Reader(Part):
 
         if self._context.past is None and not mirror.behind:
             found = None
-            if small and mirror.is_small:
+            if mirror.is_small:
                 await checkpoint()
                 found = at_once(glanced)
             if found is None and not stale:
@@ -366,7 +362,7 @@ class Reader(Part):
             numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), shown.seen(sight), speakers=False)
             return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]
 
-        return await self.of_corpus(named, small=True)
+        return await self.of_corpus(named)
 
     def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant.
@@ -500,11 +496,6 @@ class ReadingPart(Part):
     def _reader(self) -> Reader:
         """The reader of what the view shows."""
         return Reader(self._context, self._backend)
-
-    @functools.cached_property
-    def _of_everybody(self) -> Reader:
-        """The reader of records by their ids; see `Reader.everybody`."""
-        return self._reader.everybody
 
 
 async def in_time(read: Callable[[], T], count: int) -> T:

@@ -198,7 +198,7 @@ class Recaller(ReadingPart):
             begun = [ranking.begin(search) for ranking, search in zip(rankings, searches, strict=True)]
             return lambda: [finish() for finish in begun]
 
-        return await self._reader.found_in_corpus(begin, embedded=embedded, small=True)
+        return await self._reader.found_in_corpus(begin, embedded=embedded)
 
     def _asking(self, corpus: Corpus, search: Search, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
@@ -220,14 +220,14 @@ class Recaller(ReadingPart):
             raise CapabilityError(
                 "deep recall asks a language model: open the memory with model=language_model(...), or leave strict out"
             )
-        searches = Searches(
+        searcher = CorpusSearcher(
             search=search,
             corpus=self._reader.corpus,
             embed=self._backend.embed_queries if search.semantic else None,
             concurrency=deep.concurrency,
         )
         found = await Exploration(
-            question, searches, analyst, limit=search.limit, now=search.now, settings=deep, strict=strict
+            question, searcher, analyst, limit=search.limit, now=search.now, settings=deep, strict=strict
         ).result()
         matches = [match for match in found.matches if match.score >= search.min_score]
         corpus = await self._reader.corpus()
@@ -236,11 +236,11 @@ class Recaller(ReadingPart):
         compared = await to_thread.run_sync(search.compared, corpus)
         reranked = await self._reranked(question, pool, strict=strict) if pool else _Reranked()
         found_at_all = _Found(matches=matches, pool=pool, compared=compared)
-        ordered = await self._results(search, found_at_all, reranked, searches.failure)
-        own = (await searches.found([Look(question)]))[Look(question)]
+        ordered = await self._results(search, found_at_all, reranked, searcher.failure)
+        own = (await searcher.found([Look(question)]))[Look(question)]
         own = [match for match in own if match.score >= search.min_score]
         ordered.confidence = await self._confidence(question, own, compared)
-        ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
+        ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searcher.failure)
         return ordered
 
     def with_filters(self, search: Search, filters: Filters, limit: int) -> Search:
@@ -510,7 +510,7 @@ def _depth(depth: object) -> RecallDepth:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Searches:
+class CorpusSearcher:
     """Makes the searches of one deep recall. See `factmem.recall.deep.Searcher`.
 
     Results are cached until the store changes; the embedder is called once for all new texts.

@@ -34,7 +34,7 @@ from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
 from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
-from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, waiting_for
+from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, waiting_for
 from factmem.memory.media import MediaInbox
 from factmem.memory.model_reader import INFERRED
 from factmem.memory.pipeline import PipelinePart
@@ -510,7 +510,7 @@ class Rememberer(PipelinePart):
         if not undated or self._backend.four_verbs_only:
             return list(said)
         known: dict[str | None, dict[tuple[str | None, str], dt.datetime]] = defaultdict(dict)
-        for entry in await self._of_everybody.recorded(LogPart(conversations=undated)):
+        for entry in await self._reader.everybody.recorded(LogPart(conversations=undated)):
             words = entry.assertion.details.evidence[0]
             if _is_of(StoredSession(id=words.conversation_id or ""), entry, order):
                 known[words.conversation_id][words.message_id, words.quote] = entry.assertion.timestamp
@@ -553,7 +553,7 @@ class Rememberer(PipelinePart):
             if not item.is_text:
                 kept[at], item.treatments = _kept(kept[at], origins, reads=not unread, own=order.origins is not None)
             item.compared = item.is_text and unread and order.job.consolidate
-        for item, read in zip(items, detector.read_all(kept, given), strict=True):
+        for item, read in zip(items, detector.read(kept, given), strict=True):
             item.words, item.dropped = read
         return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
 
@@ -576,7 +576,7 @@ class Rememberer(PipelinePart):
             return list(taken)
         twins, vectors = await self._distinct(taken)
         said = [(assertion, item.job) for item in taken for assertion in item.assertions]
-        receipts = await self._writer.receipts([assertion for assertion, _ in said], vectors=vectors)
+        receipts = await self._writer.append([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
@@ -616,7 +616,7 @@ class Rememberer(PipelinePart):
         ]
         if not wanted:
             return {}
-        log = await self._of_everybody.log(
+        log = await self._reader.everybody.log(
             LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True)
         )
         logs = by_record(log)
@@ -625,7 +625,7 @@ class Rememberer(PipelinePart):
             for recorded, job in wanted
             if (revision := read_again(recorded, job, logs.get(recorded.record_id, ()))) is not None
         }
-        receipts = await self._writer.receipts(list(revisions.values()))
+        receipts = await self._writer.append(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
     async def _distinct(self, taken: Sequence[Taken]) -> tuple[dict[int, int], list[Any] | None]:
@@ -701,11 +701,12 @@ class Rememberer(PipelinePart):
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
-        failed = [entry for entry in await self._of_everybody.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        reader = self._reader.everybody
+        failed = [entry for entry in await reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
-                await self._writer.commit([to_pending(recorded) for recorded in failed])
-        waiting = await self._of_everybody.recorded_in((AssertionState.PENDING,))
+                await self._pipeline.await_again(failed)
+        waiting = await reader.recorded_in((AssertionState.PENDING,))
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
@@ -771,7 +772,7 @@ class Rememberer(PipelinePart):
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
-        return await self._of_everybody.recorded(
+        return await self._reader.everybody.recorded(
             LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
         )
 
@@ -908,7 +909,7 @@ def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
     return (
         bool(evidence)
         and evidence[0].conversation_id == session.id
-        and said.keyword == STATEMENT.keyword
+        and said.is_statement
         and evidence[0].quote == said.data
         and said.details.owner == order.given.owner
         and said.place.key == order.place.key

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from factmem.facts import moment_at
 from factmem.recall.index.columns import Columns
 from factmem.scopes import MemoryScope
+from factmem.short_work import may_wait
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,13 +76,14 @@ class ScopeTree:
 
 
 def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None) -> ScopeInfo:
-    """Sum up records that all lie in ``scope`` or below it.
+    """Sum up records that all lie in ``scope`` or below it. Takes long for many; see `factmem.short_work`.
 
     Args:
         columns: The log that they belong to.
         rows: The records, as rows of the columns.
         scope: The scope that holds them all.
     """
+    may_wait()
     times = columns["said_at"][rows]
     scopes = _scopes(columns, rows)
     return ScopeInfo(
@@ -93,8 +96,8 @@ def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None)
         categories=_categories(columns, rows),
         scopes=_sorted(scopes),
         children=tuple(sorted(_children(scopes, scope), key=str)),
-        oldest=_moment(times.min()) if len(rows) else None,
-        newest=_moment(times.max()) if len(rows) else None,
+        oldest=moment_at(int(times.min())) if len(rows) else None,
+        newest=moment_at(int(times.max())) if len(rows) else None,
     )
 
 
@@ -123,10 +126,6 @@ def _scopes(columns: Columns, rows: NDArray[np.intp]) -> dict[MemoryScope, int]:
     return {columns.scope(number).within(None): count for number, count in zip(numbers, counts, strict=True)}
 
 
-def _moment(microseconds: int) -> dt.datetime:
-    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(microseconds))
-
-
 def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[MemoryScope]:
     depth = 1 if parent is None else len(parent.path) + 1
     return {attrs.evolve(scope, path=scope.path[:depth]) for scope in scopes if parent is None or scope != parent}
@@ -135,7 +134,7 @@ def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[
 def tree_of(
     columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None = None, depth: int | None = None
 ) -> ScopeTree:
-    """Return the tree of scopes of records, given as rows of the columns.
+    """Return the tree of scopes of records, given as rows of the columns. Takes long; see `factmem.short_work`.
 
     Args:
         columns: The log that they belong to.
@@ -143,6 +142,7 @@ def tree_of(
         scope: The root of the tree, which holds them all; None for the root of all scopes.
         depth: Number of levels below the root; all if None.
     """
+    may_wait()
     root = () if scope is None else scope.segments
     tree = attrs.evolve(_node(root[-1] if root else "", _scopes(columns, rows), len(root)), scope=scope)
     return tree if depth is None else _cut(tree, depth)

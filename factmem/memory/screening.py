@@ -16,7 +16,6 @@ from factmem.details import UNREVIEWED, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.flags import flags_in
 from factmem.detection.standing_instructions import instructions_in
-from factmem.facts import STATEMENT
 from factmem.memory.taint import REPEATS, Heard, Listener
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import topics_of
@@ -152,7 +151,7 @@ class Screening:
         if self._listener is None or not counts:
             return said
         text = " ".join(texts_in(said.data))
-        found = self._listener.repeated_in if said.keyword == STATEMENT.keyword else self._listener.repeated_as
+        found = self._listener.repeated_in if said.is_statement else self._listener.repeated_as
         origin, flags = found(text), said.details.flags
         if origin is None or REPEATS[origin] in flags:
             return said

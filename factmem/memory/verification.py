@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from factmem.abc.verifier import Claim, Confirmation
 from factmem.details import Evidence, MessageKey, Origin
 from factmem.detection.verifier import digest_of
 from factmem.errors import BudgetSpentError, FactMemError
-from factmem.facts import STATEMENT, MultipleFacts, SingleFact
+from factmem.facts import MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
 from factmem.memory.reader import ReadingPart, in_time
 from factmem.observing import nested
@@ -26,7 +25,7 @@ from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded
 from factmem.subjects import MemorySubject
-from factmem.values import canonical_bytes, encode_value
+from factmem.values import canonical_bytes, encode_value, value_text
 
 _log = logging.getLogger("factmem")
 
@@ -98,7 +97,7 @@ class Verification(ReadingPart):
         if not doubted:
             return {}
         alike = RecallFilter(keywords={it.keyword for it in doubted}, places={it.place.key for it in doubted})
-        log = await self._of_everybody.log(LogPart(apart=True, kept=alike))
+        log = await self._reader.everybody.log(LogPart(apart=True, kept=alike))
         return await in_time(lambda: _decisions_in(log), len(log))
 
     async def _answers(self, claims: Sequence[Claim]) -> list[Confirmation]:
@@ -180,15 +179,14 @@ def _claim_of(candidate: Candidate, messages: Mapping[MessageKey, _Heard]) -> Cl
     concept, (value,) = candidate.fact.concept, candidate.fact.values
     evidence = candidate.details.evidence[0]
     heard = messages.get(evidence.message)
-    data = encode_value(value, concept.value_type)
     return Claim(
         passage=_passage(heard.message.content, evidence) if heard else evidence.quote,
         answered=heard.before[-_AROUND:] if heard else "",
         speaker=evidence.speaker or evidence.role or "user",
         said_at=candidate.fact.timestamp,
         about=_name_of(candidate.subject),
-        concept="" if concept.keyword == STATEMENT.keyword else concept.description or concept.keyword,
-        value=data if isinstance(data, str) else json.dumps(data, ensure_ascii=False),
+        concept="" if concept.is_statement else concept.description or concept.keyword,
+        value=value_text(encode_value(value, concept.value_type)),
         removal=candidate.removed,
         ended=candidate.ended,
     )

@@ -307,6 +307,13 @@ def _request(recorded: Recorded, before: AssertionState, after: AssertionState, 
     return StateRequest.of(recorded, state=after, reason=reason, expected=before)
 
 
+def state_requests(
+    entries: Iterable[Recorded], before: AssertionState, after: AssertionState, reason: str
+) -> list[StateRequest]:
+    """Return the requests that change the states of assertions from one to another."""
+    return [_request(entry, before, after, reason) for entry in entries]
+
+
 def _changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
     """Return a log as it will be after some changes of state."""
     newest = max((entry.seq for entry in log), default=0)
@@ -424,7 +431,7 @@ class Writer(ReadingPart):
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
         await self._check_alike([assertion for assertion, _ in said])
-        receipts = await self.receipts([assertion for assertion, _ in said])
+        receipts = await self.append([assertion for assertion, _ in said])
         states = await self.states_of_repeated(receipts)
         return tuple(
             _record_in(item, concept, states.get(item.id, item.assertion.state))
@@ -467,7 +474,7 @@ class Writer(ReadingPart):
         if not new:
             return
         several = await self._reader.of_corpus(
-            lambda corpus: {keyword for keyword in new if corpus.columns.keywords.others(keyword)}, small=True
+            lambda corpus: {keyword for keyword in new if corpus.columns.keywords.others(keyword)}
         )
         for keyword in new:
             alone[folded_keyword(keyword)] = "" if keyword in several else keyword
@@ -497,8 +504,7 @@ class Writer(ReadingPart):
 
     async def update(self, record_id: str, given: Updates) -> Change:
         """See `Memory.update`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         if not given:
             raise InvalidDataError("say what to change: a value, a scope or details, such as value=…")
         previous = (await self._reader.current([record_id]))[0]
@@ -521,7 +527,7 @@ class Writer(ReadingPart):
         if "value" in given:
             await self._check_free(said, record_id)
         revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
-        (receipt,) = await self.receipts([revised], follows=previous.revision)
+        (receipt,) = await self.append([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
         state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
         kind = ChangeKind.UPDATED if revised.counts(state) else ChangeKind.UNCHANGED
@@ -563,7 +569,7 @@ class Writer(ReadingPart):
             if row is None:
                 continue
             other = row.recorded.assertion
-            if row.recorded.record_id != record_id and (other.track, other.slot) == (said.track, said.slot):
+            if row.recorded.record_id != record_id and other.key == said.key:
                 found = "the scope holds a record" if single else "this is the value of another record"
                 raise StateConflictError(f"{found} of this concept already: update or retract that one")
 
@@ -611,16 +617,14 @@ class Writer(ReadingPart):
 
     async def retract(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.retract`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         records = await self._reader.current(record_ids)
         changes = await self._changed(*await self._retraction({record.id for record in records}, reason))
         return tuple(changes[record.id] for record in records)
 
     async def restore(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.restore`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         ids = ids_of(record_ids)
         log = await self._reader.log(LogPart(record_ids=ids, related=True))
         requests = await to_thread.run_sync(_restore_requests, log, ids, self._context.moment, reason)
@@ -629,8 +633,7 @@ class Writer(ReadingPart):
 
     async def rollback(self, revision: int | FactRecord[Any], reason: str | None) -> Change:
         """See `Memory.rollback`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         number = revision.revision if isinstance(revision, FactRecord) else revision
         named = [number] if isinstance(number, int) else []
         log = await self._reader.log(LogPart(seqs=named, related=True))
@@ -643,8 +646,7 @@ class Writer(ReadingPart):
 
     async def undo(self, changes: Iterable[Change], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.undo`."""
-        self._context.check_writable()
-        self._backend.log()
+        self._check_changeable()
         last_first = listed("changes", changes, Change)[::-1]
         numbers = {number for change in last_first for number in change.states_before}
         log = await self._reader.log(LogPart(seqs=numbers, related=True))
@@ -668,9 +670,9 @@ class Writer(ReadingPart):
             StateConflictError: Another writer changed one of them meanwhile.
         """
         of_them = RecallFilter(record_ids={entry.record_id for entry in entries})
-        before = await self._of_everybody.visible(of_them)
+        before = await self._reader.everybody.visible(of_them)
         await self.change_states(entries, state, reason)
-        after = await self._of_everybody.visible(of_them)
+        after = await self._reader.everybody.visible(of_them)
         stood = {said.id for row in (*before, *after) for said in row.said}
         kinds = {change.record.id: change.kind for change in changes_between(before, after)}
         return {
@@ -732,7 +734,7 @@ class Writer(ReadingPart):
         same = [row for row in rows if row.recorded.assertion.keyword == fact.concept.keyword]
         return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in same)
 
-    async def receipts(
+    async def append(
         self, assertions: Sequence[Assertion], *, follows: int | None = None, vectors: Sequence[Any] | None = None
     ) -> Sequence[Receipt]:
         """Embed and commit assertions; return a receipt of each.
@@ -794,7 +796,8 @@ class Writer(ReadingPart):
                 receipts = await store.append(signed)
             except (EmbedderMismatchError, InvalidVectorError):  # another memory has embedded the store again meanwhile
                 self._backend.mirror.unbind()
-                receipts = await store.append([_without_vector(statement) for statement in signed])
+                bare = [attrs.evolve(it, vector=None) if isinstance(it, Append) else it for it in signed]
+                receipts = await store.append(bare)
             finally:
                 self._backend.mirror.wrote()
             call.record_result(len(receipts))
@@ -837,13 +840,10 @@ class Writer(ReadingPart):
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
         """Change the states of assertions; fail if another writer changes one of them meanwhile."""
         self._context.check_writable()
-        await self.commit(await self._changes(entries, state, reason))
-
-    async def _changes(
-        self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
-    ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
-        return [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+        await self.commit(
+            [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+        )
 
 
 class WritingPart(ReadingPart):
@@ -852,10 +852,6 @@ class WritingPart(ReadingPart):
     @functools.cached_property
     def _writer(self) -> Writer:
         return Writer(self._context.everybody, self._backend)
-
-
-def _without_vector(statement: Statement) -> Statement:
-    return attrs.evolve(statement, vector=None) if isinstance(statement, Append) else statement
 
 
 def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> Assertion:

@@ -32,6 +32,7 @@ from factmem.errors import (
     InvalidVectorError,
     NewerVersionError,
 )
+from factmem.facts import microseconds, moment_at
 from factmem.records import Assertion, LogEntry, Place, Recorded
 from factmem.vectors import unit_vector, unit_vectors
 
@@ -50,8 +51,6 @@ _HEADS: Final[dict[tuple[object, ...], str]] = {}
 _SURROGATE: Final = "a text holds a lone surrogate, which no store can carry"
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 _ID_DIGITS: Final = 12
 """Number of hexadecimal digits of an id that are its sequence number."""
@@ -282,16 +281,6 @@ def unpack_record_id(stored: bytes | str | None, id: str) -> str:
     return own_record_id(id) if stored is None else unpack_id(stored, 0)
 
 
-def microseconds(moment: dt.datetime) -> int:
-    """Return a time as microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def moment_at(microseconds: int) -> dt.datetime:
-    """Return the time at so many microseconds since 1970."""
-    return _EPOCH + microseconds * _MICROSECOND
-
-
 def pack_moment(text: str) -> int | str:
     """Return the ISO text of a time as microseconds since 1970 if these give the same text again, else the text."""
     try:
@@ -303,7 +292,7 @@ def pack_moment(text: str) -> int | str:
 
 def unpack_moment(stored: int | str) -> str:
     """Return the ISO text of a time from the result of `pack_moment`."""
-    return stored if isinstance(stored, str) else (_EPOCH + stored * _MICROSECOND).isoformat()
+    return stored if isinstance(stored, str) else moment_at(stored).isoformat()
 
 
 def partial_checksum(doc: str, said_at: int, head: str | None) -> int:

@@ -214,7 +214,7 @@ class TrackIndex:
 
     def joined_by(self, assertion: Assertion) -> str | None:
         """Return the id of the record that a new assertion joins; None if it begins one."""
-        return assertion.revises or self._record_ids.get((*assertion.track, assertion.slot))
+        return assertion.revises or self._record_ids.get(assertion.key)
 
     def change(self, request: StateRequest, seq: int, clock: Clock) -> StateChange:
         """Assign a sequence number and a time to a change of state, and add it.
@@ -255,9 +255,8 @@ class TrackIndex:
 
     def found_record(self, said: Assertion, record_id: str) -> None:
         """Note the record that holds the slot of an assertion."""
-        key = (*said.track, said.slot)
-        self._record_ids[key] = record_id
-        self._slots[record_id] = key
+        self._record_ids[said.key] = record_id
+        self._slots[record_id] = said.key
 
     def found_same(self, recorded: Recorded) -> None:
         """Note an assertion that was recorded, for `known`."""
@@ -321,7 +320,7 @@ class TrackIndex:
 
     def _add_assertion(self, recorded: Recorded) -> None:
         said, record_id = recorded.assertion, recorded.record_id
-        key = (*said.track, said.slot)
+        key = said.key
         before = self._slots.get(record_id)
         if before is not None and before != key and self._record_ids.get(before) == record_id:
             self._put((self._record_ids, before, ""))  # it has moved to another value

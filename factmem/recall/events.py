@@ -6,7 +6,6 @@ The date of an event is that of a record about it, found within the caller's vie
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,7 @@ from factmem.recall.text.times import OFFSET, Offset, TimeSpan, midnight, offset
 from factmem.records import FactRecord
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
-from factmem.values import encode_value
+from factmem.values import encode_value, value_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +84,7 @@ class EventTime:
     rest: str = attrs.field(default="", kw_only=True, eq=False)
     offset: Offset | None = attrs.field(default=None, kw_only=True)
 
-    def is_in(self, text: str, *, related: bool = False) -> bool:
+    def is_in(self, text: str, *, related: bool) -> bool:
         """Return whether a text holds every word of the phrase, regardless of function words and endings.
 
         Verbs like "get" and "start" need not occur if the phrase has other words.
@@ -184,8 +183,7 @@ def _distance(text: str) -> int:
 
 def sentence_of(record: FactRecord[object]) -> str:
     """Return the content of a record as a sentence of its own."""
-    data = encode_value(record.value, record.concept.value_type)
-    said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    said = value_text(encode_value(record.value, record.concept.value_type))
     if record.is_statement:
         return f"the assistant said: {said}" if record.details.origin is Origin.ASSISTANT else said
     about = "" if record.subject.key == MemorySubject.EVERYTHING.key else f"{record.subject}, "

@@ -18,12 +18,12 @@ import attrs
 import numpy as np
 
 from factmem.details import Evidence
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import STATEMENT, Concept, microseconds
 from factmem.recall.conditions import Facet, RecallFilter
 from factmem.recall.index.column_fold import of_one_record, takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.outline_codec import REMOVED, microseconds
+from factmem.recall.index.outline_codec import REMOVED
 from factmem.recall.index.overtaking import Overtaken
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.records import FactRecord, Recorded
@@ -256,7 +256,7 @@ class _Marks:
 def _found(item: Recorded) -> bool:
     """Return whether an assertion is a fact found in a text, and not the text itself."""
     said = item.assertion
-    return said.keyword != STATEMENT.keyword or all(quote.quote != said.data for quote in said.details.evidence)
+    return not said.is_statement or all(quote.quote != said.data for quote in said.details.evidence)
 
 
 def _cites(item: Recorded, messages: Collection[_Message]) -> bool:

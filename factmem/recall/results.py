@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.abc.question_analyst import Complexity, Gap
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.queries import Compared
 from factmem.recall.scoring import ANSWERS, confidence
@@ -171,7 +171,7 @@ class RecallMatches(list[RecallMatch]):
         return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
-def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: bool = True) -> float:
+def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: bool) -> float:
     """Return the confidence that any of the first matches answers; see `factmem.recall.scoring.confidence`.
 
     Args:
@@ -182,7 +182,7 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
     told: list[tuple[float, float, float, bool, bool]] = []
     for match in matches[:FIRST_RESULTS]:
         fact, parts = match.record.fact, match.parts
-        is_statement = fact.concept.keyword == STATEMENT.keyword
+        is_statement = fact.concept.is_statement
         text = str(fact.values[0]) if is_statement else ""
         if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
             continue  # it was asked before, and answers nothing

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from factmem.facts import FactType
+from factmem.facts import FactType, microseconds
 from factmem.fold import Current
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Rows
-from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 from factmem.views import View
 

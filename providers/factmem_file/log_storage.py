@@ -194,12 +194,12 @@ _MARKER_NAME: Final = "factmem.json"
 LOCK_NAME: Final = ".lock"
 
 
-def _marker(form: str = _PLAIN) -> bytes:
+def _marker(form: str) -> bytes:
     """Return the content of the marker of a new store of some form."""
     return json.dumps({"format": STORE_FORMAT, "store": form}).encode() + b"\n"
 
 
-def _check_marker(content: bytes, root: Path, form: str = _PLAIN) -> None:
+def _check_marker(content: bytes, root: Path, form: str) -> None:
     """Raise unless this factmem can use the store.
 
     Raises:

@@ -26,8 +26,9 @@ from factmem.abc.capabilities import Access, EmbedderIdentity
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.codec import decode_entry, dump_entry
 from factmem.errors import CodecError, CorruptStoreError, NewerVersionError
+from factmem.facts import microseconds, moment_at
 from factmem.providers import TrackIndex
-from factmem.providers.sql_rows import binds_anew, microseconds, moment_at, written_embedder
+from factmem.providers.sql_rows import binds_anew, written_embedder
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.outlines import Outline, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError, ProviderError
-from factmem.facts import FactType
+from factmem.facts import FactType, microseconds, moment_at
 from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import (
@@ -31,8 +31,6 @@ from factmem.providers.sql_rows import (
     checksum,
     damaged_vectors,
     in_order,
-    microseconds,
-    moment_at,
     new_ids,
     outline_body,
     own_record_id,

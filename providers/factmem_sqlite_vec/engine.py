@@ -33,7 +33,7 @@ from factmem.abc.capabilities import Access, EmbedderIdentity, EraseReceipt, Log
 from factmem.abc.clock import Clock
 from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
-from factmem.facts import FactType
+from factmem.facts import FactType, microseconds, moment_at
 from factmem.private_files import is_exposed
 from factmem.progress import Progress
 from factmem.providers import TrackIndex
@@ -46,8 +46,6 @@ from factmem.providers.sql_rows import (
     checksum,
     damaged_vectors,
     in_order,
-    microseconds,
-    moment_at,
     new_ids,
     outline_body,
     own_record_id,

@@ -17,8 +17,7 @@ from factmem.abc.question_analyst import QuestionRequest
 from factmem.abc.topics import MANAGED_TOPICS
 from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.detection import InstructorDetector
-from factmem.detection.model_analyst import InstructorAnalyst
-from factmem.detection.question_analyst import InstructorQuestionAnalyst
+from factmem.detection.model_analyst import InstructorAnalyst, InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError
 from factmem.facts import Concept
 from factmem.llm import InstructorModel

@@ -20,7 +20,7 @@ from factmem.abc.detector import Conversation, Message
 from factmem.detection import InstructorDetector
 from factmem.detection.statements import says_something
 from factmem.detection.utterances import QuotedWords, utterances
-from factmem.detection.windows import Window, windows_of
+from factmem.detection.windows import Window
 from factmem.errors import ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
 from factmem.testing import ScriptedModel
@@ -34,7 +34,7 @@ def windows(contents: list[str], max_chars: int, *, roles: str = "user") -> list
     messages = [Message(content=content, role=role) for content, role in zip(contents, roles.split("|"), strict=False)]
     messages += [Message(content=content) for content in contents[len(messages) :]]
     conversation = Conversation(messages=messages, started_at=NOW)
-    return windows_of([(item, item.origin.value == "user") for item in utterances(conversation, NOW)], max_chars)
+    return Window.of((item, item.origin.value == "user") for item in utterances(conversation, NOW)).split(max_chars)
 
 
 def numbers_in(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from factmem.abc.question_analyst import (
     QuestionRequest,
     SubQuestion,
 )
-from factmem.detection.question_analyst import InstructorQuestionAnalyst
+from factmem.detection.model_analyst import InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelRefusedError
 from factmem.testing import ScriptedModel
 

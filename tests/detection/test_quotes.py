@@ -143,7 +143,7 @@ def found(*messages: Message, id: str | None = "c", started_at: dt.datetime | No
 
 
 def candidates_in(conversation: Conversation, max_chars: int, now: dt.datetime) -> list[Candidate]:
-    found, _ = VerbatimDetector(max_chars=max_chars, clock=lambda: now).read(conversation)
+    ((found, _),) = VerbatimDetector(max_chars=max_chars, clock=lambda: now).read([conversation])
     return [quoted.candidate() for quoted in found]
 
 

@@ -33,7 +33,7 @@ def test_every_turn_of_locomo_becomes_a_statement_of_a_named_person(locomo: list
     assert len(turns) > 2_000
     assert all(session.id and session.started_at for session in locomo)
     assert all(turn.role == "user" and turn.name and turn.id for turn in turns)
-    first, _ = VerbatimDetector(max_chars=1_000).read(locomo[0])
+    ((first, _),) = VerbatimDetector(max_chars=1_000).read(locomo[:1])
     assert len(first) == len(locomo[0].messages)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from factmem import Concept, Memory, MemorySubject, Message, RecallSettings, SingleFact
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
-from factmem.detection.question_analyst import InstructorQuestionAnalyst
+from factmem.detection.model_analyst import InstructorQuestionAnalyst
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
@@ -32,7 +32,7 @@ from factmem.errors import (
     ModelUnavailableError,
 )
 from factmem.llm.asking import Usage, meter
-from factmem.memory.recaller import RecallDepth, Searches
+from factmem.memory.recaller import CorpusSearcher, RecallDepth
 from factmem.recall import DeepSettings
 from factmem.recall.deep import Hint, Look, confidence_of
 from factmem.testing import HashEmbedder, ScriptedModel
@@ -477,9 +477,9 @@ async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.M
         return query(self, *given)
 
     monkeypatch.setattr(type(search), "query", slow)
-    searches = Searches(search=search, corpus=memory._reader.corpus, embed=None, concurrency=2)
+    searcher = CorpusSearcher(search=search, corpus=memory._reader.corpus, embed=None, concurrency=2)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
-    assert list(await searches.found(looks)) == looks
+    assert list(await searcher.found(looks)) == looks
     assert most == 2
 
 

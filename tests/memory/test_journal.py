@@ -48,7 +48,7 @@ def recorded(assertions: Sequence[Assertion]) -> list[Recorded]:
 
 async def kept(conversation: Conversation, job: Job = DETECT, max_chars: int = 10_000) -> list[Recorded]:
     detector = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW)
-    found, _ = detector.read(conversation, FactDetails(importance=0.7))
+    ((found, _),) = detector.read([conversation], FactDetails(importance=0.7))
     return recorded(waiting_for(job, [statement_at(PLACE, *quoted) for quoted in found]))
 
 
@@ -148,7 +148,7 @@ def test_a_conversation_is_put_together_again_from_its_words(said: list[tuple[st
     conversation = Conversation(
         messages=[Message(content=text, role=role, name="Ann", timestamp=NOW) for role, text in said], id="c"
     )
-    found, _ = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW).read(conversation)
+    ((found, _),) = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW).read([conversation])
     words = recorded(waiting_for(DETECT, [statement_at(PLACE, *quoted) for quoted in found]))
     before = {item.message_id: item for item in utterances(redact_conversation(conversation), NOW)}
     after = {item.message_id: item for item in utterances(rebuilt(words), NOW)}

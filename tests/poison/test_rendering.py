@@ -39,7 +39,7 @@ from factmem.detection.redaction import redact
 from factmem.detection.tasks import task_of
 from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.verbatim import VerbatimDetector
-from factmem.detection.windows import windows_of
+from factmem.detection.windows import Window
 from factmem.hidden_characters import CONTROL, HIDDEN
 from factmem.json_form import record_json
 from factmem.mcp.tools import fact_answer
@@ -195,7 +195,7 @@ def test_a_detectors_question_is_one_document_with_each_message_in_its_element(
     ]
     others = MemorySubject("other")
     question = task_of(DetectionRequest(subjects=[known.subject, others], concepts=[known.concept], open=True))
-    (prompt,) = prompts_for(question, header_of(question, 10_000), windows_of(spoken, 1_000_000))
+    (prompt,) = prompts_for(question, header_of(question, 10_000), [Window.of(spoken)])
     conversation, subjects, concepts, *_ = elements(prompt.content)
     assert conversation.tag == "conversation"
     messages = conversation.findall("message")
@@ -203,9 +203,7 @@ def test_a_detectors_question_is_one_document_with_each_message_in_its_element(
     assert [message.get("role") for message in messages] == ["unknown"] * len(said)
     assert [concept.text for concept in concepts] == [plain(known.concept.description)]
     assert len(subjects) == 2
-    assert [
-        excerpt.cite(QuotedWords(html.unescape(excerpt.words.text))) for excerpt in windows_of(spoken, 9**9)[0].excerpts
-    ]
+    assert [excerpt.cite(QuotedWords(html.unescape(excerpt.words.text))) for excerpt in Window.of(spoken).excerpts]
 
 
 @settings(max_examples=40, deadline=None)

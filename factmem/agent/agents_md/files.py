@@ -52,7 +52,7 @@ def expanded(path: str | os.PathLike[str], folder: Path | None = None) -> Path:
     return found if folder is None else folder / found
 
 
-def read_file(path: Path, *, most: int | None = None, follow_links: bool = False) -> Content | None:
+def read_file(path: Path, *, most: int | None = None, follow_links: bool) -> Content | None:
     """Read a file, or its first bytes; return None if it does not exist.
 
     Args:

@@ -127,7 +127,7 @@ def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
     """Render a fact as a bullet: its concept, value and dates on one line."""
     concept, fact = record.concept, record.fact
     value = one_line(_as_text(record.value, concept))
-    named = "" if concept.keyword == STATEMENT.keyword else f"**{one_line(concept.keyword).replace('*', '&#42;')}**: "
+    named = "" if concept.is_statement else f"**{one_line(concept.keyword).replace('*', '&#42;')}**: "
     origin = record.details.origin
     times = [
         ("private, " if record.private else "")
@@ -512,7 +512,7 @@ class _Reconciliation:
 
 def _paired(olds: Sequence[_Old], news: Sequence[_New]) -> dict[_Old, _New]:
     """Pair new bullets with the records that they edit, all of one concept and place."""
-    free = bool(news) and news[0].said.concept.keyword == STATEMENT.keyword
+    free = bool(news) and news[0].said.concept.is_statement
     if len(olds) * len(news) > _MOST_COMPARED:
         return {} if free else dict(zip(olds, news, strict=False))
     alike = [(_likeness(old, new), old, new) for old in olds for new in news]

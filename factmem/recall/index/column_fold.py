@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from factmem.facts import microseconds
 from factmem.fold import Moment, ends, in_effect
-from factmem.recall.index.outline_codec import REMOVED, REVISES, STATES, TRUST_FROM, TRUSTED, microseconds
+from factmem.recall.index.outline_codec import REMOVED, REVISES, STATES, TRUST_FROM, TRUSTED
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:

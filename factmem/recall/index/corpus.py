@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import attrs
 import numpy as np
 
+from factmem.facts import microseconds
 from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
@@ -35,7 +36,6 @@ from factmem.recall.index.outline_codec import (
     TELLS,
     UNREVIEWED,
     WHOM_FROM,
-    microseconds,
 )
 from factmem.recall.index.overtaking import NO_PAIRS, Overtaken, Pairs
 from factmem.recall.index.postings import Block, Hits, occurrences

@@ -10,7 +10,6 @@ after a zero byte the labels and the metadata as JSON, if there are any.
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import hashlib
 import json
@@ -22,7 +21,7 @@ import attrs
 
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
-from factmem.facts import STATEMENT, FactType
+from factmem.facts import STATEMENT, FactType, microseconds
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
@@ -118,9 +117,6 @@ _AT_ONCE: Final = 256
 
 _LONE: Final = "surrogatepass"
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
-
 
 @attrs.frozen
 class Head:
@@ -197,7 +193,7 @@ def _written_head(place: Place, keyword: str, owner: str | None, description: st
 
 def _described(said: Assertion) -> tuple[str, str | None]:
     """Return the description of a fact's concept, or the name of the speaker of a statement."""
-    return ("", said.speaker) if said.keyword == STATEMENT.keyword else (said.description, None)
+    return ("", said.speaker) if said.is_statement else (said.description, None)
 
 
 def read_tail(tail: bytes) -> tuple[str, str, str]:
@@ -244,11 +240,6 @@ def term_numbers(terms: Iterable[str]) -> list[int]:
 def query_term(term: str) -> Term:
     """Return a term of a query, with its related terms, its topics, and names for the same relation."""
     return term_of(_number(term), term_numbers([*topics_of([term]), *terms_of_relation(term)]))
-
-
-def microseconds(moment: dt.datetime) -> int:
-    """Return a time as microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def drop_known_words() -> None:
@@ -305,7 +296,7 @@ _TOLD: Final = {CHANGES: tells_of_change, POINTS_BACK: points_back}
 
 
 def _tells(said: Assertion, text: str) -> int:
-    if said.keyword != STATEMENT.keyword:
+    if not said.is_statement:
         return TELLS | (DENIES if said.data is False else 0)
     asked = round(asked_share(text) * ALL_ASKED) << ASKED_FROM
     asked |= tells_of_whom(text) << WHOM_FROM
@@ -328,7 +319,7 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
         said: The assertion.
         terms: Its terms, with those of its speaker.
     """
-    own = said.keyword == STATEMENT.keyword and isinstance(said.data, str) and said.details.origin is Origin.USER
+    own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
     if matter is None:
         return 0, 0, 0, 0, 0, _NO_WORD, 0

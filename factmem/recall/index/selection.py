@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from factmem.abc.outlines import number_of_id
+from factmem.facts import microseconds
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
@@ -28,7 +29,6 @@ from factmem.recall.index.outline_codec import (
     STATES,
     TELLS,
     TRUST_FROM,
-    microseconds,
     read_head,
 )
 from factmem.recall.strongest import Contenders, levels, strongest

@@ -18,9 +18,9 @@ from factmem.abc.capabilities import KeepsLog
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.facts import MultipleFacts, SingleFact
+from factmem.facts import MultipleFacts, SingleFact, microseconds
 from factmem.recall.index.columns import Rows
-from factmem.recall.index.outline_codec import microseconds, outlines_of
+from factmem.recall.index.outline_codec import outlines_of
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.short_work import may_wait

@@ -12,11 +12,12 @@ import numpy as np
 
 from factmem.abc.capabilities import ScansVectors
 from factmem.abc.outlines import number_of_id
+from factmem.facts import microseconds
 from factmem.fold import Moment
 from factmem.recall.index.column_fold import CurrentRows, affected, counting, current_rows, takes_part
 from factmem.recall.index.columns import Columns, Growing, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
-from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outlines_of
+from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, outlines_of
 from factmem.recall.index.overtaking import Updates
 from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of

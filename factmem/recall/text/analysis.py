@@ -16,7 +16,6 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
-from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
 from factmem.stemming import forget_stems, stemmer
@@ -122,7 +121,7 @@ def indexed_text(said: Assertion) -> str:
 
     Subjects and speakers are left out: names have little meaning, and blur that of the rest. They count as words.
     """
-    if said.keyword == STATEMENT.keyword and isinstance(said.data, str):
+    if said.is_statement and isinstance(said.data, str):
         before = said.details.evidence[0].before if said.details.evidence else None
         return f"{before} {said.data}" if before else said.data
     return ": ".join(filter(None, (spaced(said.keyword), said.description, plain(said.data))))
@@ -134,7 +133,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     Those of a statement begin with its speaker: the name, or the role and the individual that the subject is. Those of
     a fact begin with its subject, and hold its keyword and its first quote.
     """
-    if said.keyword == STATEMENT.keyword:
+    if said.is_statement:
         evidence = said.details.evidence
         role = (evidence[0].role if evidence else None) or said.details.origin.value
         speaker = said.speaker or f"{role} {said.place.subject.individual_name or ''}"

@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final, assert_never
 
-from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
 from factmem.records import Assertion
@@ -297,7 +296,7 @@ def kinds_held(said: Assertion) -> Kind:
     A statement may hold a number, in digits or as a word. The kinds of a fact follow from the type of its value; those
     of a text also from the words of its concept's name, and from the beginning of its description.
     """
-    if said.keyword == STATEMENT.keyword:
+    if said.is_statement:
         return Kind.NUMBER if _holds_number(plain(said.data)) else Kind.NONE
     kinds = Kind.NONE
     union = said.shape.get("union") if isinstance(said.shape, dict) else None
@@ -330,7 +329,7 @@ def _holds_number(text: str) -> bool:
 
 def tells_something(said: Assertion) -> bool:
     """Return whether an assertion tells something: a fact, enough words, or words that answer or correct others."""
-    if said.keyword != STATEMENT.keyword or any(item.before is not None for item in said.details.evidence):
+    if not said.is_statement or any(item.before is not None for item in said.details.evidence):
         return True
     return tells(plain(said.data))
 
