@@ -107,20 +107,7 @@ async def test_an_item_of_a_collection_is_over_or_forgotten_alone(kind: str, wor
         assert await memory.load(medicines) is None
 
 
-@pytest.mark.parametrize(
-    ("words", "found", "left"),
-    [
-        ("Forget ibuprofen and ramipril.", {"forget": ["ibuprofen", "ramipril"]}, ["zinc"]),
-        (
-            "I no longer take ibuprofen. I also take iron.",
-            {"forget": ["ibuprofen"], "also": "iron"},
-            ["ramipril", "zinc", "iron"],
-        ),
-        ("I no longer take [zinc].", {"forget": [["zinc"]]}, ["ibuprofen", "ramipril"]),
-        ("I also take only iron.", {"also": "iron"}, ["iron"]),
-        ("Also, I take iron.", {"also": "iron"}, ["ibuprofen", "ramipril", "zinc", "iron"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "found", "left"), CASES["items change one after the other"])
 async def test_items_change_one_after_the_other(words: str, found: dict[str, Any], left: list[str]) -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk = Talk(verdict="yes", concepts=[medicines])
@@ -196,14 +183,7 @@ async def test_words_that_are_no_item_of_a_collection_end_nothing() -> None:
         assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("I also take aspirin.", ["ibuprofen", "ramipril", "aspirin"]),
-        ("Ich nehme auch aspirin.", ["ibuprofen", "ramipril", "aspirin"]),
-        ("I take aspirin.", ["aspirin"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), CASES["a list said beside the known one is added to it"])
 async def test_a_list_said_beside_the_known_one_is_added_to_it(words: str, expected: list[str]) -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk = Talk(concepts=[medicines])
@@ -435,14 +415,7 @@ async def test_requested_concepts_end_too() -> None:
         assert await talk.values(EMPLOYER) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "left"),
-    [
-        ("I no longer take ibuprofen.", "ibuprofen", ["Metformin"]),
-        ("Forget that I take ibuprofen.", "ibuprofen", ["Metformin"]),
-        ("I no longer take aspirin.", "aspirin", ["Ibuprofen", "Ibuprofen", "Metformin"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "value", "left"), CASES["the words of a field name each value of a class"])
 async def test_the_words_of_a_field_name_each_value_of_a_class(text: str, value: str, left: list[str]) -> None:
     medication = Concept.multiple("medication", "Drugs that the user takes", Medicine)
     model = ScriptedModel(lambda prompt, answer: over("medication", value, text))
