@@ -17,19 +17,7 @@ from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.telling import (
-    BEGAN,
-    CITY,
-    FOUND_ALONE,
-    PETS,
-    USER,
-    log_of,
-    opened,
-    over_the_wire,
-    said,
-    talk,
-    well,
-)
+from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, USER, log_of, opened, over_the_wire, said, talk, well
 
 FIRST = talk("I live in Oslo.", "I have a cat and 12 seats.", "Remember that tea is good.", id="first")
 LATER = talk("actually it is Bergen.", "We booked 14 seats.", id="later", start=BEGAN + dt.timedelta(days=1))

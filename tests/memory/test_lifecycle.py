@@ -7,15 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from factmem import (
-    ChangeKind,
-    Concept,
-    FactDetails,
-    FactRecord,
-    Memory,
-    MemorySubject,
-    SingleFact,
-)
+from factmem import ChangeKind, Concept, FactDetails, FactRecord, Memory, MemorySubject, SingleFact
 from factmem.details import MetadataMerge
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.testing import FakeClock

@@ -11,16 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import (
-    AgentMemoryProvider,
-    Concept,
-    FactDetails,
-    Memory,
-    MemorySubject,
-    Message,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.abc.capabilities import KeepsFiles
 from factmem.errors import InvalidDataError
 from factmem.facts import FactType

@@ -12,16 +12,7 @@ from typing import Final
 import attrs
 import pytest
 
-from factmem import (
-    STATEMENT,
-    Concept,
-    Conversation,
-    InMemoryProvider,
-    Memory,
-    Message,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem import STATEMENT, Concept, Conversation, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
 from factmem.agent.config import estimated_tokens
 from factmem.agent.rendering import rendered
 from factmem.conversations import read_conversations
