@@ -133,10 +133,7 @@ def test_numbers_are_read_in_figures_and_words(language: str) -> None:
     assert judged(AGES[language], 35, AGE) is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    _TEXTS["denials"],
-)
+@pytest.mark.parametrize(("text", "value"), _TEXTS["denials"])
 def test_denials_the_past_and_other_people_wait_in_every_language(text: str, value: str) -> None:
     doubt = judged(text, value)
     assert doubt is not None
