@@ -24,14 +24,13 @@ from factmem.errors import (
     EmbedderError,
     EmbedderMismatchError,
     InvalidDataError,
-    ModelUnavailableError,
     StoreUnavailableError,
 )
 from factmem.llm import InstructorModel
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Deciding, Gated, log_of, opened, until, words
+from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Deciding, log_of, opened, words
 
 TEXT = "Ana launches alpha on 3 June."
 ANALYSIS: dict[str, Any] = {
@@ -49,17 +48,6 @@ def model_at(base_url: str, mode: str = "JSON_SCHEMA") -> InstructorModel:
     return InstructorModel(
         "loopback", base_url=base_url, api_key="key", mode=mode, tries=2, retries=1, pause=0.0, timeout=10.0
     )
-
-
-async def test_43_a_failing_extraction_is_an_error_and_the_text_can_still_be_remembered() -> None:
-    """The text is listed as unread, so that it can be read later."""
-    away = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away"))
-    async with opened(InMemoryProvider(), away) as memory:
-        with pytest.raises(ModelUnavailableError):
-            await memory.inbox.extract(TEXT)
-        outcome = await memory.remember(TEXT, subject=USER)
-        assert (outcome.failure, words(outcome.records)) == ("ModelUnavailableError", [TEXT])
-        assert len(await memory.inbox.dead_letters.list()) == 1
 
 
 async def test_1_the_model_that_reads_is_never_asked_to_stream() -> None:
@@ -170,15 +158,6 @@ async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
     ) as memory:
         await (await memory.remember_many(["Bees make honey.", "Bees make honey and wax."], **ALL)).wait()
         assert len(await memory.list_records()) == 1
-
-
-async def test_58_closing_finishes_what_is_under_way() -> None:
-    model = Gated()
-    async with opened(InMemoryProvider(), model) as memory:
-        submission = await memory.remember_many(BATCH, subject=USER)
-        await until(lambda: model.under_way == 3)
-        model.gate.set()
-    assert (submission.pending, [outcome.failure for outcome in submission.outcomes]) == (0, [None] * 3)
 
 
 async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_is_reported() -> None:

@@ -48,27 +48,6 @@ async def test_a_conversation_submitted_a_hundred_times_is_saved_once(provider: 
     assert (await log_of(provider))[0] == log
 
 
-async def test_a_conversation_that_goes_on_is_read_where_it_goes_on(provider: AgentMemoryProvider) -> None:
-    """Submitted again with more messages, only the new ones are read; the old facts are unchanged."""
-    model = ScriptedModel(well)
-    async with opened(provider, model) as memory:
-        before = await memory.remember(FIRST, subject=USER)
-        longer = Conversation(messages=(*FIRST.messages, *_after(FIRST, "We booked 14 seats.")), id=FIRST.id)
-        outcome = await memory.remember(longer, subject=USER)
-        assert [change.kind for change in outcome.changes] == [ChangeKind.UPDATED]
-        assert (await known(memory))["seats"] == [14]
-        assert {record.id for record in before.records} == {record.id for record in await memory.list_records()}
-    assert "I live in Oslo" not in model.prompts[1].content
-
-
-def _after(conversation: Conversation, *texts: str) -> list[Message]:
-    count = len(conversation.messages)
-    return [
-        Message(content=text, id=f"m{number}", timestamp=BEGAN + dt.timedelta(minutes=number))
-        for number, text in enumerate(texts, count)
-    ]
-
-
 async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemoryProvider) -> None:
     """The time of a message counts, not the time of arrival."""
     async with opened(provider, ScriptedModel(well)) as memory:
