@@ -21,7 +21,6 @@ from factmem.abc.capabilities import Receipt, Statement
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import (
-    EmbedderError,
     EmbedderMismatchError,
     InvalidDataError,
     StoreUnavailableError,
@@ -30,6 +29,7 @@ from factmem.llm import InstructorModel
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.embedders import Away
 from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Deciding, log_of, opened, words
 
 TEXT = "Ana launches alpha on 3 June."
@@ -134,22 +134,6 @@ class Failing(InMemoryProvider):
         return await super().append(statements)
 
 
-@attrs.define
-class Broken:
-    """An embedder that fails while a flag is set."""
-
-    down: bool = True
-    embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
-
-    async def identity(self) -> Any:
-        return await self.embedder.identity()
-
-    async def embed(self, texts: Sequence[str]) -> Any:
-        if self.down:
-            raise EmbedderError("down")
-        return await self.embedder.embed(texts)
-
-
 async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
     """With a threshold of 0, any two texts with the same numbers are duplicates."""
     anything = ConsolidationPolicy(duplicate=0.0, threshold=1.0)
@@ -165,13 +149,13 @@ async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_i
 
     Here the messages are kept, and found once the embedder is back.
     """
-    embedder, provider = Broken(), InMemoryProvider()
+    embedder, provider = Away(), InMemoryProvider()
     async with opened(provider, embedder=embedder, consolidator=Deciding()) as memory:
         submission = await memory.remember_many(BATCH, **ALL)
         await submission.wait()
         assert submission.failures == ("EmbedderError",) * 3
         assert len(await memory.inbox.dead_letters.list()) == 3
-        embedder.down = False
+        embedder.away = False
         await memory.inbox.dead_letters.retry()
         (match, *_) = await memory.recall("Who sails to Bergen?")
         assert match.record.value == BATCH[1]

@@ -27,6 +27,7 @@ from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
+from tests.narrowing import not_none
 from tests.tables import cases, rows
 
 CASES = cases(Path(__file__).with_name("evidence_cases.txt"))
@@ -135,9 +136,7 @@ def test_numbers_are_read_in_figures_and_words(language: str) -> None:
 
 @pytest.mark.parametrize(("text", "value"), _TEXTS["denials"])
 def test_denials_the_past_and_other_people_wait_in_every_language(text: str, value: str) -> None:
-    doubt = judged(text, value)
-    assert doubt is not None
-    assert doubt.askable
+    assert not_none(judged(text, value)).askable
 
 
 @pytest.mark.parametrize(("text", "why"), CASES["a cue or a structure is the reason of waiting"])
@@ -309,15 +308,11 @@ def test_what_is_plainly_over_is_ended_in_every_language(text: str, value: str) 
 
 @pytest.mark.parametrize(("text", "value"), _TEXTS["not over"])
 def test_an_end_that_is_not_plainly_said_waits(text: str, value: str) -> None:
-    doubt = doubt_of_over(text, value)
-    assert doubt is not None
-    assert doubt.askable
+    assert not_none(doubt_of_over(text, value)).askable
 
 
 def test_nobody_is_asked_about_an_end_that_another_speaker_tells() -> None:
-    doubt = doubt_of_over("I no longer work at Acme.", "Acme", of_another=True)
-    assert doubt is not None
-    assert not doubt.askable
+    assert not not_none(doubt_of_over("I no longer work at Acme.", "Acme", of_another=True)).askable
 
 
 VALUES: Final[list[tuple[Any, Concept[Any, Any]]]] = [

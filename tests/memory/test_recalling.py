@@ -25,10 +25,11 @@ from factmem import (
     SingleFact,
 )
 from factmem.abc.detector import DropReason
-from factmem.errors import EmbedderError, InvalidDataError
+from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.recall.text.related_words import Term, term_of
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from tests.embedders import Away
 from tests.memory.telling import log_of, opened, talk, well, words
 
 CITY = Concept.single("home_city", "The town where somebody lives")
@@ -316,13 +317,6 @@ async def test_what_is_not_to_be_compared_stays(clock: FakeClock) -> None:
     async with Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
         await (await memory.remember_many(SAME, consolidate=False)).wait()
         assert words(await memory.list_records()) == sorted(SAME)
-
-
-class Away(HashEmbedder):
-    """An embedder that is unavailable."""
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[Any]:
-        raise EmbedderError("it is away")
 
 
 async def test_without_the_embedder_all_are_kept(clock: FakeClock) -> None:
