@@ -583,18 +583,20 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(memory.scope(FAIR), file, scope="/product/other").write()
 
 
-async def test_a_bullet_in_a_view_of_one_scope_goes_there(memory: Memory, tmp_path: Path) -> None:
-    facts = of(memory.scope("/product/new"), tmp_path / "a.md", scope=None)
+@pytest.mark.parametrize(
+    ("scopes", "before", "after"),
+    [
+        (["/product/new"], "### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"),
+        ([FAIR, "/product/new"], "- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."),
+    ],
+    ids=["one scope", "several"],
+)
+async def test_a_page_of_a_view_takes_bullets_for_each_scope(
+    memory: Memory, tmp_path: Path, scopes: list[MemoryScope | str], before: str, after: str
+) -> None:
+    facts = of(memory.view(scopes=scopes), tmp_path / "a.md", scope=None)
     await facts.sync()
-    edit(tmp_path / "a.md", ("### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"))
-    (change,) = await facts.sync()
-    assert (change.record.value, str(change.record.scope)) == ("I like jam.", "/product/new")
-
-
-async def test_a_page_of_several_scopes_takes_bullets_for_each(memory: Memory, tmp_path: Path) -> None:
-    facts = of(memory.view(scopes=[FAIR, "/product/new"]), tmp_path / "a.md", scope=None)
-    await facts.sync()
-    edit(tmp_path / "a.md", ("- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."))
+    edit(tmp_path / "a.md", (before, after))
     (change,) = await facts.sync()
     assert (change.record.value, str(change.record.scope)) == ("I like jam.", "/product/new")
 
