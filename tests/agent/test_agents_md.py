@@ -41,6 +41,9 @@ from tests.agent.facts_in_file import (
 )
 from tests.memory.telling import CITY, PETS, SEATS
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("agents_md_cases.txt"))
 
 
 @pytest.fixture
@@ -279,26 +282,6 @@ async def test_no_text_renders_as_nothing(tmp_path: Path) -> None:
 
 # Comments in AGENTS.md are left out; text that only resembles one stays.
 
-HIDDEN = [
-    ("a <!-- x --> b", "a  b"),
-    ("a\n<!-- x -->\nb", "a\nb"),
-    ("a\r\n  <!-- x -->\t\r\nb", "a\r\nb"),
-    ("<!-- x --> <!-- y -->\nb", "b"),
-    ("<!--\nmany\n\nlines\n-->\nb", "b"),
-    ("a <!-- over\n\nlines --> b", "a  b"),
-    ("<!-- ``` -->\nb\n<!-- ``` -->", "b\n"),
-    ("<!-->still here", "still here"),
-    ("<!--->still here", "still here"),
-    ("- a\n  <!-- x -->\n- b", "- a\n- b"),
-    ("- a\n\n    <!-- x -->\n\n  b", "- a\n\n\n  b"),
-    ("1. a\n\n       code\n\n   <!-- x -->\nb", "1. a\n\n       code\n\nb"),
-    ("a\n    <!-- x -->\nb", "a\nb"),
-    ("``` not ` a fence\n<!-- x -->\nb", "``` not ` a fence\nb"),
-    ("- ```\n  code\n<!-- x -->\nb", "- ```\n  code\nb"),
-    ("`a` <!-- x --> `b`", "`a`  `b`"),
-    ("` <!-- x -->", "` "),
-    ("\\` <!-- x --> `", "\\`  `"),
-]
 SHOWN = [
     "```\n<!-- x -->\n```",
     "```html\n<!-- x -->\n``\n~~~\n<!-- y -->\n````",
@@ -320,12 +303,12 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "left"), HIDDEN)
+@pytest.mark.parametrize(("text", "left"), CASES["a comment is left out"])
 def test_a_comment_is_left_out(text: str, left: str) -> None:
     assert visible(text) == left
 
 
-@pytest.mark.parametrize("text", SHOWN)
+@pytest.mark.parametrize("text", CASES["what only looks like a comment stays"])
 def test_what_only_looks_like_a_comment_stays(text: str) -> None:
     assert visible(text) == text
 

@@ -18,40 +18,12 @@ from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED
 from tests.tables import cases
 
+DOCUMENTS = Path(__file__).with_name("fixtures") / "documents"
 CASES = cases(Path(__file__).with_name("documents_cases.txt"))
 
 pytestmark = pytest.mark.anyio
 
-HANDBOOK = """---
-title: not a passage
----
-# Harbour Fair
-
-The **fair** takes place
-every *spring*, says [the site](https://fair.example).
-
-## Venue
-### Seats
-120 of them.
-
-- Coffee at nine
-  - with milk
-- Lunch at noon
-
-## Hours
-
-| day | opens |
-|-----|-------|
-| Mon | 9:00  |
-
-```sh
-open --door
-```
-
-> The exit is behind the stage.
-
-<!-- a comment -->
-"""
+HANDBOOK = (DOCUMENTS / "handbook.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -92,36 +64,7 @@ def test_markdown_is_passages_below_their_headings() -> None:
     ]
 
 
-README = """<h1 align="center">
-  <img src="logo.png" alt="Logo"> Shop &amp; till
-</h1>
-
-<p align="center">
-  The API listens on <b>port 9090</b>, see <a href="https://shop.example/secret">the
-  guide</a>.<br>Ask ann.
-</p>
-
-<details>
-<summary>How to deploy</summary>
-
-Run `make deploy <br>` on<br/>Tuesdays.
-
-</details>
-
-<table><tr><th>Stage</th><th>Owner</th></tr><tr><td>Sta<b>g</b>ing</td><td><p>bob</p>ann<br>eve</td></tr></table>Yes.
-
-<script>
-  track("a < b");
-</script>
-<style>p { color: red }</style>
-
-- <div>An item.</div>
-
-<div class="warning">
-Never run migrations on Friday.<!-- said ann -->
-<h3>Later</h3>
-Unclosed <b
-"""
+README = (DOCUMENTS / "readme.md").read_text(encoding="utf-8")
 
 
 def test_html_is_passages_without_its_tags() -> None:
