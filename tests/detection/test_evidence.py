@@ -402,18 +402,7 @@ async def test_a_quote_that_occurs_twice_is_judged_where_it_holds() -> None:
     assert [item.doubt for item in found.candidates] == [None]
 
 
-@pytest.mark.parametrize(
-    ("value", "askable"),
-    [
-        ({"ibuprofen": 400}, None),
-        ({"oxycodone": 400}, True),
-        ({"Oxycodone": 400}, False),
-        ({"ibuprofen": 400, "Warfarin": 400}, False),
-        ({"ibuprofen": {"Barack Obama": 400}}, False),
-        ([{"Oxycodone": 400}], False),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("value", "askable"), CASES["the keys of a map have to be said"], ids=str)
 async def test_the_keys_of_a_map_have_to_be_said(value: Any, askable: bool | None) -> None:
     text = "I take 400 mg of ibuprofen at night."
     concept = Concept.single("doses", "Dose of each drug in mg", object)

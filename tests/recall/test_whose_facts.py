@@ -200,12 +200,7 @@ async def test_a_link_is_not_followed_unless_a_word_of_the_question_asks_for_it(
 
 @pytest.mark.parametrize(
     ("said", "question", "answers"),
-    [
-        ([], "Where does my mother live?", False),
-        (["My mother lives in Zwolle."], "Where does my mother live?", True),
-        (["My mother lives in Zwolle."], "Where does my father live?", False),
-        (["We visited mum on Sunday.", "She lives in Zwolle."], "Where does my mother live?", True),
-    ],
+    CASES["a relative of whom nothing is said is not answered by the viewers own words"],
 )
 async def test_a_relative_of_whom_nothing_is_said_is_not_answered_by_the_viewers_own_words(
     said: list[str], question: str, answers: bool, memory: Memory
