@@ -477,14 +477,7 @@ async def test_a_file_with_invalid_utf_8_is_left_alone(memory: Memory, file: Pat
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "why"),
-    [
-        ("**seats**: 12", "**seats**: a dozen", "line 13: the value of seats is not legal"),
-        ("**city**: Rome", "**city**: Oslo\n- **city**: Bern", "city has one value"),
-        ("- I like tea.", "I like tea.", "neither a bullet nor a heading"),
-        ("### user in", "### usher in", "nothing is kept under this heading; there are '### user in /product/fair'"),
-        ("- I like tea.", "-\n- I like tea.", "the bullet is blank"),
-    ],
+    ("before", "after", "why"), CASES["an unreadable line is reported by number and nothing changes"]
 )
 async def test_an_unreadable_line_is_reported_by_number_and_nothing_changes(
     facts: AgentsMdFacts, memory: Memory, file: Path, before: str, after: str, why: str
