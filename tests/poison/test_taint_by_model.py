@@ -193,7 +193,11 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
 ) -> None:
     """The lies, which differ in their words alone, are those of the tests of repetitions; here are a fifth of them."""
     at_once = "out of sight" not in way
-    cases = [(lie, said) for lie in LIES[:: 1 if big else 5] for said in (lie.echo, lie.paraphrase)[: 1 + at_once]]
+    cases = [
+        (lie, said)
+        for lie in LIES[:: 1 if big and anyio_backend == "asyncio" else 5]
+        for said in (lie.echo, lie.paraphrase)[: 1 + at_once]
+    ]
     for number, (lie, said) in enumerate(cases):
         folder = tmp_path / str(number)
         folder.mkdir()
