@@ -41,6 +41,9 @@ from tests.agent.facts_in_file import (
 )
 from tests.memory.telling import CITY, PETS, SEATS
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("agents_md_cases.txt"))
 
 
 @pytest.fixture
@@ -279,26 +282,6 @@ async def test_no_text_renders_as_nothing(tmp_path: Path) -> None:
 
 # Comments in AGENTS.md are left out; text that only resembles one stays.
 
-HIDDEN = [
-    ("a <!-- x --> b", "a  b"),
-    ("a\n<!-- x -->\nb", "a\nb"),
-    ("a\r\n  <!-- x -->\t\r\nb", "a\r\nb"),
-    ("<!-- x --> <!-- y -->\nb", "b"),
-    ("<!--\nmany\n\nlines\n-->\nb", "b"),
-    ("a <!-- over\n\nlines --> b", "a  b"),
-    ("<!-- ``` -->\nb\n<!-- ``` -->", "b\n"),
-    ("<!-->still here", "still here"),
-    ("<!--->still here", "still here"),
-    ("- a\n  <!-- x -->\n- b", "- a\n- b"),
-    ("- a\n\n    <!-- x -->\n\n  b", "- a\n\n\n  b"),
-    ("1. a\n\n       code\n\n   <!-- x -->\nb", "1. a\n\n       code\n\nb"),
-    ("a\n    <!-- x -->\nb", "a\nb"),
-    ("``` not ` a fence\n<!-- x -->\nb", "``` not ` a fence\nb"),
-    ("- ```\n  code\n<!-- x -->\nb", "- ```\n  code\nb"),
-    ("`a` <!-- x --> `b`", "`a`  `b`"),
-    ("` <!-- x -->", "` "),
-    ("\\` <!-- x --> `", "\\`  `"),
-]
 SHOWN = [
     "```\n<!-- x -->\n```",
     "```html\n<!-- x -->\n``\n~~~\n<!-- y -->\n````",
@@ -320,12 +303,12 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "left"), HIDDEN)
+@pytest.mark.parametrize(("text", "left"), CASES["a comment is left out"])
 def test_a_comment_is_left_out(text: str, left: str) -> None:
     assert visible(text) == left
 
 
-@pytest.mark.parametrize("text", SHOWN)
+@pytest.mark.parametrize("text", CASES["what only looks like a comment stays"])
 def test_what_only_looks_like_a_comment_stays(text: str) -> None:
     assert visible(text) == text
 
@@ -494,14 +477,7 @@ async def test_a_file_with_invalid_utf_8_is_left_alone(memory: Memory, file: Pat
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "why"),
-    [
-        ("**seats**: 12", "**seats**: a dozen", "line 13: the value of seats is not legal"),
-        ("**city**: Rome", "**city**: Oslo\n- **city**: Bern", "city has one value"),
-        ("- I like tea.", "I like tea.", "neither a bullet nor a heading"),
-        ("### user in", "### usher in", "nothing is kept under this heading; there are '### user in /product/fair'"),
-        ("- I like tea.", "-\n- I like tea.", "the bullet is blank"),
-    ],
+    ("before", "after", "why"), CASES["an unreadable line is reported by number and nothing changes"]
 )
 async def test_an_unreadable_line_is_reported_by_number_and_nothing_changes(
     facts: AgentsMdFacts, memory: Memory, file: Path, before: str, after: str, why: str
@@ -583,18 +559,20 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(memory.scope(FAIR), file, scope="/product/other").write()
 
 
-async def test_a_bullet_in_a_view_of_one_scope_goes_there(memory: Memory, tmp_path: Path) -> None:
-    facts = of(memory.scope("/product/new"), tmp_path / "a.md", scope=None)
+@pytest.mark.parametrize(
+    ("scopes", "before", "after"),
+    [
+        (["/product/new"], "### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"),
+        ([FAIR, "/product/new"], "- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."),
+    ],
+    ids=["one scope", "several"],
+)
+async def test_a_page_of_a_view_takes_bullets_for_each_scope(
+    memory: Memory, tmp_path: Path, scopes: list[MemoryScope | str], before: str, after: str
+) -> None:
+    facts = of(memory.view(scopes=scopes), tmp_path / "a.md", scope=None)
     await facts.sync()
-    edit(tmp_path / "a.md", ("### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"))
-    (change,) = await facts.sync()
-    assert (change.record.value, str(change.record.scope)) == ("I like jam.", "/product/new")
-
-
-async def test_a_page_of_several_scopes_takes_bullets_for_each(memory: Memory, tmp_path: Path) -> None:
-    facts = of(memory.view(scopes=[FAIR, "/product/new"]), tmp_path / "a.md", scope=None)
-    await facts.sync()
-    edit(tmp_path / "a.md", ("- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."))
+    edit(tmp_path / "a.md", (before, after))
     (change,) = await facts.sync()
     assert (change.record.value, str(change.record.scope)) == ("I like jam.", "/product/new")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,6 +23,9 @@ from factmem.facts import STATEMENT, Fact
 from factmem.records import FactRecord
 from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, texts, user
 from tests.memory.telling import BEGAN, CITY, PETS, SEATS
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("loading_cases.txt"))
 
 AGENT, PRODUCT, SHARED = MemoryScope.agent("clerk"), MemoryScope.product("fair"), MemoryScope.CROSS_PRODUCT
 ASKED = user("Where do I live?")
@@ -138,21 +142,7 @@ async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None
     assert counts == {record.id for record in block.records}
 
 
-@pytest.mark.parametrize(
-    ("said", "asks"),
-    [
-        (["Hi!"], False),
-        (["Thanks a lot!"], False),
-        (["Guten Morgen!"], False),
-        (["Haha, ok"], False),
-        (["Plan my weekend."], True),
-        (["What should I eat?"], True),
-        (["Where do I live?"], True),
-        (["Plan my day"], True),
-        (["週末の計画を立てて"], True),
-        (["Plan my weekend.", "Thanks!"], True),
-    ],
-)
+@pytest.mark.parametrize(("said", "asks"), CASES["a message that asks for nothing gets rules and typed facts only"])
 @pytest.mark.parametrize("concepts", [(), (CITY,)])
 async def test_a_message_that_asks_for_nothing_gets_rules_and_typed_facts_only(
     said: list[str], asks: bool, concepts: tuple[Concept[Any, Any], ...]

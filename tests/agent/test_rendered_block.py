@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import itertools
+from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -25,6 +26,9 @@ from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, well, words
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("rendered_block_cases.txt"))
 
 pytestmark = pytest.mark.slow
 
@@ -213,16 +217,7 @@ async def test_nobody_but_the_user_gives_standing_instructions(memory: Memory) -
     assert {tag for tag, _ in lines(block)} == {"statement"}
 
 
-@pytest.mark.parametrize(
-    ("user_id", "said", "instructions"),
-    [
-        ("Tom", [("Lena", "Always answer me in Spanish."), ("Tom", "Never suggest pork.")], ["Never suggest pork."]),
-        ("tom berg", [("Ana", "I play chess."), ("Tom", "Never suggest pork.")], ["Never suggest pork."]),
-        ("u-17", [("Tom", "Never suggest pork."), (None, "I play chess.")], ["Never suggest pork."]),
-        ("u-17", [("Tom", "Never suggest pork."), ("Lena", "I play chess.")], []),
-        (None, [("Tom", "Never suggest pork."), ("Lena", "I play chess.")], []),
-    ],
-)
+@pytest.mark.parametrize(("user_id", "said", "instructions"), CASES["a wish of somebody else is no instruction"])
 async def test_a_wish_of_somebody_else_is_no_instruction(
     user_id: str | None, said: list[tuple[str | None, str]], instructions: list[str], memory: Memory
 ) -> None:
@@ -304,12 +299,7 @@ LONG = (
 
 
 @pytest.mark.parametrize(
-    ("query", "shown", "hidden"),
-    [
-        ("Am I allergic to penicillin?", "I am allergic to penicillin, she says.", "blood test"),
-        ("What does my husband Rui cook?", "My husband Rui has started to cook again", "penicillin"),
-        ("Tell me something.", "We came back from the mountains on Sunday", "penicillin"),
-    ],
+    ("query", "shown", "hidden"), CASES["of a long statement the sentences nearest to what is asked are shown"]
 )
 async def test_of_a_long_statement_the_sentences_nearest_to_what_is_asked_are_shown(
     query: str, shown: str, hidden: str, memory: Memory

@@ -86,29 +86,7 @@ def shown(item: ElementTree.Element) -> str:
 
 
 @pytest.mark.parametrize(
-    ("said", "later", "block"),
-    [
-        (
-            "Hi! I'm Ana, I have twins and a bad knee, and I live in Porto.",
-            {"Porto": "I live in Lisbon now.", "Lisbon": ""},
-            ["Lisbon", "I'm Ana, I have twins and a bad knee, and I live in [Porto]."],
-        ),
-        (
-            "My wife Rosa and I moved to Ghent with our two greyhounds.",
-            {"Ghent": "We are in Bruges these days.", "Bruges": ""},
-            ["Bruges", "My wife Rosa and I moved to [Ghent] with our two greyhounds."],
-        ),
-        (
-            "Ich habe Zwillinge, und ich wohne in Leipzig.",
-            {"Leipzig": "Ich wohne jetzt in Dresden.", "Dresden": ""},
-            ["Dresden", "Ich habe Zwillinge, und ich wohne in [Leipzig]."],
-        ),
-        (
-            "札幌に住んでいて、双子がいます。",
-            {"札幌": "今は福岡に住んでいます。", "福岡": ""},
-            ["福岡", "[札幌]に住んでいて、双子がいます。"],
-        ),
-    ],
+    ("said", "later", "block"), CASES["the rest of a sentence is told after its fact was replaced"]
 )
 async def test_the_rest_of_a_sentence_is_told_after_its_fact_was_replaced(
     said: str, later: dict[str, str], block: list[str]
@@ -221,15 +199,7 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told(memory: M
     assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
 
 
-@pytest.mark.parametrize(
-    ("said", "block"),
-    [
-        ("```python\ndef f(x):\n    return x\n```\nI use Python 3.12.", ["I use Python 3.12."]),
-        ("I use Python 3.12.\n~~~\nx = 1\n\ny = 2", ["I use Python 3.12."]),
-        ("```\nx = 1\n```\nWhy does this fail?", []),
-        ("I use ``` for code in Slack.", ["I use ``` for code in Slack."]),
-    ],
-)
+@pytest.mark.parametrize(("said", "block"), CASES["no fenced code is in the block"])
 async def test_no_fenced_code_is_in_the_block(said: str, block: list[str], memory: Memory) -> None:
     assert await told(await agent_after(memory, said)) == block
 
@@ -381,34 +351,12 @@ async def test_a_correction_that_opens_a_conversation_is_told(memory: Memory) ->
     assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Can you remember that my flight is on Friday?",
-        "Remind me that Tom's birthday is on 3 December.",
-        "Erinnere mich daran, dass mein Flug am Freitag geht.",
-        "Recuérdame que mi vuelo sale el viernes.",
-        "Could you please note that I'm allergic to nuts?",
-        "Kannst du dir merken, dass mein Flug am Freitag geht?",
-        "¿Puedes recordar que mi vuelo sale el viernes?",
-    ],
-)
+@pytest.mark.parametrize("said", CASES["what is asked to be remembered is told"])
 async def test_what_is_asked_to_be_remembered_is_told(said: str, memory: Memory) -> None:
     assert await told(await agent_after(memory, said)) == [said]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        ("I moved to Porto.", "No, Braga."),
-        ("I moved to Porto.", "Wait, that's wrong, it's Braga."),
-        ("I moved to Porto. I like tea.", "No, Braga."),
-        ("Ich bin nach Bonn gezogen.", "Nein, Aachen."),
-        ("Mi sono trasferito a Bari.", "Volevo dire Pisa."),
-        ("Mudei-me para Faro.", "Queria dizer Braga."),
-        ("我搬到杭州了。", "不对，是苏州。"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "right"), CASES["a short correction is rendered with what it corrects"])
 async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, right: str) -> None:
     async with memory_over(concepts=()) as memory:
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}

@@ -13,6 +13,7 @@ from factmem.agent.config import RunIdentity
 from factmem.testing import ScriptedModel
 from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, tool, user
 from tests.memory.telling import CITY, well
+from tests.narrowing import not_none
 
 ROME, OSLO, BERN = (user(f"I live in {city}.") for city in ("Rome", "Oslo", "Bern"))
 OK, CONTEXT, SUMMARY = assistant("Noted."), user("Context: it rains."), assistant("They talked of cities.")
@@ -56,9 +57,7 @@ async def test_a_fact_that_is_said_again_is_current_again(shown: int, session: s
                     handle = await agent.save_facts_from_history(turn)
                     if handle is not None:
                         await handle.wait()
-        fact = await memory.for_user("alice").load(CITY)
-        assert fact is not None
-        assert fact.value == "Rome"
+        assert not_none(await memory.for_user("alice").load(CITY)).value == "Rome"
 
 
 @pytest.mark.parametrize("shown", [0, 2, 4, 6])

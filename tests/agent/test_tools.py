@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -13,18 +11,10 @@ from factmem import InMemoryProvider, Memory, MemoryScope, Origin, SingleFact
 from factmem.agent import Saving
 from factmem.agent.config import USER
 from factmem.agent.run import TOOL_NAMES, MemoryTools
-from factmem.errors import EmbedderError
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin
+from tests.embedders import Away
 from tests.memory.telling import CITY, well, words
-
-
-class Unreachable(HashEmbedder):
-    """An embedder whose model cannot be reached."""
-
-    async def embed(self, texts: Sequence[str]) -> Any:
-        raise EmbedderError("the embedder cannot be reached")
-
 
 ALICE = USER.individual("alice")
 SCOPE = MemoryScope.agent("clerk")
@@ -69,7 +59,7 @@ async def test_recalling_by_words_alone_says_so() -> None:
     provider = InMemoryProvider()
     async with Memory(provider, embedder=HashEmbedder()) as memory:
         await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
-    async with Memory(provider, embedder=Unreachable()) as memory:
+    async with Memory(provider, embedder=Away()) as memory:
         with plugin(memory).run("alice") as run:
             answer = await run.tools.recall_memory("Oslo")
     assert answer.startswith("Found less well")

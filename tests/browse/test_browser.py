@@ -12,10 +12,7 @@ from factmem.abc.detector import Message
 from factmem.browse.browser import AgentQuestion, Browser, Narrowing, draft_of
 from factmem.browse.record_rows import largest, value_of
 from factmem.changes import Change
-from factmem.errors import (
-    InvalidDataError,
-    StateConflictError,
-)
+from factmem.errors import InvalidDataError, StateConflictError
 from factmem.facts import SingleFact
 from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder

@@ -15,6 +15,9 @@ from factmem.cli.app import app
 from factmem.cli.options import Scoring
 from factmem.recall import Additive, Boost
 from factmem.recall.scoring import RecallSettings
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("options_cases.txt"))
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -181,21 +184,7 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
     assert cli.data("load", "seats", "--store", store)["value"] == 120
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["save", "seats", "7", "--timestamp", "9999-12-31"], "or leave it out to say now"),
-        (["dead-letters", "dismiss", "nosuch"], "`list` shows them"),
-        (["quarantine", "accept", "nosuch"], "1 of the ids name no quarantined record: `list` shows them"),
-        (["show", "nosuch"], "name no visible record, or an erased one: `factmem list` shows the ids"),
-        (["forget", "nosuch", "--yes"], "nothing erased: `factmem list` shows the ids"),
-        (["audit", "--page", "x"], "pass the token printed at the end of the previous page"),
-        (["list", "--page", "x"], "pass the token that a listing with the same order printed"),
-        (["info", "--store", "encrypted:facts"], "one of key_env="),
-        (["info", "--store", "/"], "/ is the root of a file system"),
-        (["info", "--store", "file:/"], "/ is the root of a file system"),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), CASES["errors name options and not python arguments"])
 def test_errors_name_options_and_not_python_arguments(cli: CommandLine, words: list[str], expected: str) -> None:
     message = cli.error(*words)["message"]
     assert expected in message

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from factmem.testing.chat_answers import chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("reading_cases.txt"))
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -90,22 +94,7 @@ def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:
     assert "similarity 1.000" in cli.run("recall", "seats", "--explain").out
 
 
-@pytest.mark.parametrize(
-    ("option", "found"),
-    [
-        (["--scope", "/product/fair"], ["hall", "stage"]),
-        (["--scope", "/product/fair", "--exact"], ["hall"]),
-        (["--concept", "stage"], ["stage"]),
-        (["--category", "tech"], ["stage"]),
-        (["--source", "mail"], ["tent"]),
-        (["--subject", "user:maya"], ["tent"]),
-        (["--since", "2026-02-01"], ["stage", "tent"]),
-        (["--until", "2026-02-01"], ["hall", "stage"]),
-        (["--until", "2026-01-31"], ["hall"]),
-        (["--as-of", "2026-02-01"], ["hall", "stage"]),
-        (["--limit", "1", "--concept", "hall"], ["hall"]),
-    ],
-)
+@pytest.mark.parametrize(("option", "found"), CASES["recall filters"])
 def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -> None:
     day = "--timestamp"
     cli.run("save", "hall", "size big", "--scope", "/product/fair", day, "2026-01-01")
@@ -115,18 +104,7 @@ def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -
     assert sorted(match["record"]["keyword"] for match in matches) == found
 
 
-@pytest.mark.parametrize(
-    ("type", "text", "value"),
-    [
-        ("str", "Porto", "Porto"),
-        ("int", "120", 120),
-        ("float", "2.5", 2.5),
-        ("bool", "yes", True),
-        ("date", "2026-05-01", "2026-05-01"),
-        ("datetime", "2026-05-01T09:30:00+00:00", "2026-05-01T09:30:00+00:00"),
-        ("json", '{"rooms": [1, 2]}', {"rooms": [1, 2]}),
-    ],
-)
+@pytest.mark.parametrize(("type", "text", "value"), CASES["load reads what was saved whatever its type"])
 def test_load_reads_what_was_saved_whatever_its_type(cli: CommandLine, type: str, text: str, value: object) -> None:
     cli.data("save", "thing", text, "--type", type)
     loaded = cli.data("load", "thing")

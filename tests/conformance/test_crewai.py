@@ -21,17 +21,16 @@ from factmem.abc.capabilities import Receipt, Statement
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import (
-    EmbedderError,
     EmbedderMismatchError,
     InvalidDataError,
-    ModelUnavailableError,
     StoreUnavailableError,
 )
 from factmem.llm import InstructorModel
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Deciding, Gated, log_of, opened, until, words
+from tests.embedders import Away
+from tests.memory.telling import BEGAN, FOUND_ALONE, USER, Deciding, log_of, opened, words
 
 TEXT = "Ana launches alpha on 3 June."
 ANALYSIS: dict[str, Any] = {
@@ -49,17 +48,6 @@ def model_at(base_url: str, mode: str = "JSON_SCHEMA") -> InstructorModel:
     return InstructorModel(
         "loopback", base_url=base_url, api_key="key", mode=mode, tries=2, retries=1, pause=0.0, timeout=10.0
     )
-
-
-async def test_43_a_failing_extraction_is_an_error_and_the_text_can_still_be_remembered() -> None:
-    """The text is listed as unread, so that it can be read later."""
-    away = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away"))
-    async with opened(InMemoryProvider(), away) as memory:
-        with pytest.raises(ModelUnavailableError):
-            await memory.inbox.extract(TEXT)
-        outcome = await memory.remember(TEXT, subject=USER)
-        assert (outcome.failure, words(outcome.records)) == ("ModelUnavailableError", [TEXT])
-        assert len(await memory.inbox.dead_letters.list()) == 1
 
 
 async def test_1_the_model_that_reads_is_never_asked_to_stream() -> None:
@@ -146,22 +134,6 @@ class Failing(InMemoryProvider):
         return await super().append(statements)
 
 
-@attrs.define
-class Broken:
-    """An embedder that fails while a flag is set."""
-
-    down: bool = True
-    embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
-
-    async def identity(self) -> Any:
-        return await self.embedder.identity()
-
-    async def embed(self, texts: Sequence[str]) -> Any:
-        if self.down:
-            raise EmbedderError("down")
-        return await self.embedder.embed(texts)
-
-
 async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
     """With a threshold of 0, any two texts with the same numbers are duplicates."""
     anything = ConsolidationPolicy(duplicate=0.0, threshold=1.0)
@@ -172,27 +144,18 @@ async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
         assert len(await memory.list_records()) == 1
 
 
-async def test_58_closing_finishes_what_is_under_way() -> None:
-    model = Gated()
-    async with opened(InMemoryProvider(), model) as memory:
-        submission = await memory.remember_many(BATCH, subject=USER)
-        await until(lambda: model.under_way == 3)
-        model.gate.set()
-    assert (submission.pending, [outcome.failure for outcome in submission.outcomes]) == (0, [None] * 3)
-
-
 async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_is_reported() -> None:
     """CrewAI stores nothing, and only an event reports it.
 
     Here the messages are kept, and found once the embedder is back.
     """
-    embedder, provider = Broken(), InMemoryProvider()
+    embedder, provider = Away(), InMemoryProvider()
     async with opened(provider, embedder=embedder, consolidator=Deciding()) as memory:
         submission = await memory.remember_many(BATCH, **ALL)
         await submission.wait()
         assert submission.failures == ("EmbedderError",) * 3
         assert len(await memory.inbox.dead_letters.list()) == 3
-        embedder.down = False
+        embedder.away = False
         await memory.inbox.dead_letters.retry()
         (match, *_) = await memory.recall("Who sails to Bergen?")
         assert match.record.value == BATCH[1]

@@ -19,6 +19,9 @@ from factmem import Conversation, Message, json_stream
 from factmem.conversations import conversations_in, conversations_of, read_conversations
 from factmem.details import Origin
 from factmem.errors import ConversationFormatError, InvalidDataError
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("conversations_cases.txt"))
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "I moved to Lisbon."},
@@ -100,19 +103,7 @@ def test_a_conversation_begins_with_its_first_time_if_it_tells_no_other() -> Non
     assert conversation.started_at == dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("2024-05-08T13:56:00Z", (2024, 5, 8, 13, 56)),
-        ("2024-05-08 13:56", (2024, 5, 8, 13, 56)),
-        (1715176560, (2024, 5, 8, 13, 56)),
-        (1715176560000, (2024, 5, 8, 13, 56)),
-        ("1715176560.0", (2024, 5, 8, 13, 56)),
-        ("12:05 AM on 8 May, 2024", (2024, 5, 8, 0, 5)),
-        ("12:05 pm on 31 December, 2023", (2023, 12, 31, 12, 5)),
-        ("2024/05/08 (Wed) 13:56", (2024, 5, 8, 13, 56)),
-    ],
-)
+@pytest.mark.parametrize(("written", "meant"), CASES["times are read in every known way and taken as utc"])
 def test_times_are_read_in_every_known_way_and_taken_as_utc(
     written: Any, meant: tuple[int, int, int, int, int]
 ) -> None:

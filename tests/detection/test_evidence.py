@@ -27,6 +27,7 @@ from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
+from tests.narrowing import not_none
 from tests.tables import cases, rows
 
 CASES = cases(Path(__file__).with_name("evidence_cases.txt"))
@@ -133,14 +134,9 @@ def test_numbers_are_read_in_figures_and_words(language: str) -> None:
     assert judged(AGES[language], 35, AGE) is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    _TEXTS["denials"],
-)
+@pytest.mark.parametrize(("text", "value"), _TEXTS["denials"])
 def test_denials_the_past_and_other_people_wait_in_every_language(text: str, value: str) -> None:
-    doubt = judged(text, value)
-    assert doubt is not None
-    assert doubt.askable
+    assert not_none(judged(text, value)).askable
 
 
 @pytest.mark.parametrize(("text", "why"), CASES["a cue or a structure is the reason of waiting"])
@@ -263,14 +259,7 @@ def test_what_is_left_out_after_words_about_somebody_else_is_not_the_speaker(par
     assert (reason(text, value, asked=asked) is None) is bool(believed)
 
 
-@pytest.mark.parametrize(
-    ("subject", "text", "value", "believed"),
-    [
-        ("venue", "The venue has 120 seats.", 120, True),
-        ("venue", "The cellar has 120 places.", 120, False),
-        ("user", "The venue has 120 seats.", 120, False),
-    ],
-)
+@pytest.mark.parametrize(("subject", "text", "value", "believed"), CASES["a fact about a thing names it"])
 def test_a_fact_about_a_thing_names_it(subject: str, text: str, value: int, believed: bool) -> None:
     seats = Concept.single("seats", "How many seats there are", int)
     assert (judged(text, value, seats, subject=subject) is None) is believed
@@ -281,17 +270,7 @@ def test_a_concept_of_dislikes_is_said_with_dislike() -> None:
     assert judged("I hate coriander.", "coriander", dislikes) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("Forget that I live in Oslo.", True),
-        ("Could you please delete my city?", True),
-        ("Vergiss, dass ich in Oslo wohne.", True),
-        ("Don't forget that I live in Oslo.", False),
-        ("I live in Oslo.", False),
-        ("He said: forget my city.", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "plain"), CASES["only a plain request forgets"])
 def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
     citation = Citation(text=ReadableText(text), quote=(0, len(text)))
     doubt = doubt_of_request(citation)
@@ -308,14 +287,7 @@ def test_a_wish_forgets_only_what_it_asks_for(parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("Forget where I live.", True),
-        ("Please forget my city.", True),
-        ("Vergiss meine Stadt.", True),
-        ("Please forget my last order.", False),
-        ("I always forget my keys.", False),
-    ],
+    ("text", "plain"), CASES["all values of a concept are forgotten at once only where it is named"]
 )
 def test_all_values_of_a_concept_are_forgotten_at_once_only_where_it_is_named(text: str, plain: bool) -> None:
     citation = Citation(text=ReadableText(text), quote=(0, len(text)))
@@ -336,15 +308,11 @@ def test_what_is_plainly_over_is_ended_in_every_language(text: str, value: str) 
 
 @pytest.mark.parametrize(("text", "value"), _TEXTS["not over"])
 def test_an_end_that_is_not_plainly_said_waits(text: str, value: str) -> None:
-    doubt = doubt_of_over(text, value)
-    assert doubt is not None
-    assert doubt.askable
+    assert not_none(doubt_of_over(text, value)).askable
 
 
 def test_nobody_is_asked_about_an_end_that_another_speaker_tells() -> None:
-    doubt = doubt_of_over("I no longer work at Acme.", "Acme", of_another=True)
-    assert doubt is not None
-    assert not doubt.askable
+    assert not not_none(doubt_of_over("I no longer work at Acme.", "Acme", of_another=True)).askable
 
 
 VALUES: Final[list[tuple[Any, Concept[Any, Any]]]] = [
@@ -434,18 +402,7 @@ async def test_a_quote_that_occurs_twice_is_judged_where_it_holds() -> None:
     assert [item.doubt for item in found.candidates] == [None]
 
 
-@pytest.mark.parametrize(
-    ("value", "askable"),
-    [
-        ({"ibuprofen": 400}, None),
-        ({"oxycodone": 400}, True),
-        ({"Oxycodone": 400}, False),
-        ({"ibuprofen": 400, "Warfarin": 400}, False),
-        ({"ibuprofen": {"Barack Obama": 400}}, False),
-        ([{"Oxycodone": 400}], False),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("value", "askable"), CASES["the keys of a map have to be said"], ids=str)
 async def test_the_keys_of_a_map_have_to_be_said(value: Any, askable: bool | None) -> None:
     text = "I take 400 mg of ibuprofen at night."
     concept = Concept.single("doses", "Dose of each drug in mg", object)
@@ -455,14 +412,7 @@ async def test_the_keys_of_a_map_have_to_be_said(value: Any, askable: bool | Non
 
 @pytest.mark.parametrize("kind", [Allergy, AttrsAllergy, PydanticAllergy])
 @pytest.mark.parametrize(
-    ("said", "severity", "askable"),
-    [
-        ("I have a severe allergy to nuts.", "mild", True),
-        ("I have a severe allergy to nuts.", "severe", None),
-        ("I have a mild allergy to nuts.", "mild", None),
-        ("I have an allergy to nuts.", None, None),
-        ("I have an allergy to nuts.", "mild", True),
-    ],
+    ("said", "severity", "askable"), CASES["a field that a model gave has to be said even if it is the default"]
 )
 async def test_a_field_that_a_model_gave_has_to_be_said_even_if_it_is_the_default(
     kind: type[Any], said: str, severity: str | None, askable: bool | None
@@ -588,46 +538,18 @@ def test_numbers_and_times_in_words_are_whole(
     assert (doubt_of(value, concept, said) is None) is believed
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "believed"),
-    [
-        ("I speak not only Japanese but also Korean.", "Korean", True),
-        ("I speak not Japanese but also no Korean.", "Korean", False),
-        ("I speak Korean without an accent.", "Korean", True),
-        ("Without a book I speak no Korean.", "Korean", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "value", "believed"), CASES["a denial reaches what it denies"])
 def test_a_denial_reaches_what_it_denies(text: str, value: str, believed: bool) -> None:
     language = Concept.single("language", "A language that they speak")
     assert (judged(text, value, language) is None) is believed
 
 
-@pytest.mark.parametrize(
-    ("asked", "text", "value", "believed"),
-    [
-        ("Do you smoke?", "No thanks.", False, True),
-        ("Do you smoke?", "Never.", False, True),
-        ("Do you smoke?", "No idea.", False, False),
-        ("Do you smoke or vape?", "Yes.", True, False),
-        ("You don't smoke, do you?", "Correct.", True, False),
-        ("Does your brother smoke?", "No.", False, False),
-        ("Rauchst du?", "Nein danke.", False, True),
-    ],
-)
+@pytest.mark.parametrize(("asked", "text", "value", "believed"), CASES["a yes or a no answers one question"])
 def test_a_yes_or_a_no_answers_one_question(asked: str, text: str, value: bool, believed: bool) -> None:
     assert (judged(text, value, SMOKES, asked=asked) is None) is believed
 
 
-@pytest.mark.parametrize(
-    ("later", "believed"),
-    [
-        ("Can you find a gym near me?", True),
-        ("And I work in Bergen.", True),
-        ("Sorry, I meant Bergen.", False),
-        ("Just kidding!", False),
-        ("Oops, wrong city.", False),
-    ],
-)
+@pytest.mark.parametrize(("later", "believed"), CASES["the next message may take back what was said"])
 def test_the_next_message_may_take_back_what_was_said(later: str, believed: bool) -> None:
     assert (judged("I live in Oslo.", "Oslo", later=later) is None) is believed
 
@@ -658,27 +580,9 @@ MONDAY: Final = dt.date(2026, 3, 2)
 EXAM: Final = Concept.single("exam_date", "Day of the exam", dt.date)
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "believed"),
-    [
-        ("My exam is on Friday.", dt.date(2026, 3, 6), True),
-        ("My exam is on Friday.", dt.date(2026, 3, 13), False),
-        ("My exam was on Friday.", dt.date(2026, 3, 6), False),
-        ("My exam is next Friday.", dt.date(2026, 3, 6), False),
-        ("My exam is every Friday.", dt.date(2026, 3, 6), False),
-        ("My exam is on 19 March.", dt.date(2026, 3, 19), True),
-        ("My exam is on 19 March.", dt.date(2027, 3, 19), False),
-        ("My exam is on 1 February.", dt.date(2027, 2, 1), True),
-        ("My exam was planned for 19 March.", dt.date(2026, 3, 19), False),
-        ("My exam is on the fifth floor.", dt.date(2026, 3, 5), False),
-        ("私の試験は3月19日です。", dt.date(2026, 3, 19), True),
-        ("Meine Prüfung ist am Donnerstag.", dt.date(2026, 3, 5), True),
-        ("Mon examen est jeudi.", dt.date(2026, 3, 5), True),
-        ("Mój egzamin jest w czwartek.", dt.date(2026, 3, 5), True),
-        ("Mijn examen is donderdag.", dt.date(2026, 3, 5), True),
-    ],
-)
-def test_a_day_said_in_part_is_the_next_one(text: str, value: dt.date, believed: bool) -> None:
+@pytest.mark.parametrize(("text", "day", "believed"), CASES["a day said in part is the next one"])
+def test_a_day_said_in_part_is_the_next_one(text: str, day: str, believed: bool) -> None:
+    value = dt.date.fromisoformat(day)
     assert (judged(text, value, EXAM, said_on=MONDAY) is None) is believed
     assert judged(text, value, EXAM) is not None, "without the day of the message, nobody can tell"
 
@@ -691,17 +595,7 @@ def test_somebody_is_named_with_a_relation_or_meant_by_a_pronoun(text: str, beli
     assert (judged(text, "Oslo", subject="Eva") is None) is believed
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "My boss is Eva.",
-        "Meine Chefin heißt Eva.",
-        "Ma cheffe s'appelle Eva.",
-        "Mi jefa se llama Eva.",
-        "Moja szefowa to Eva.",
-        "上司はEvaです。",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["a relative or a superior is named where the concept is about them"])
 def test_a_relative_or_a_superior_is_named_where_the_concept_is_about_them(text: str) -> None:
     assert reason(text, "Eva", Concept.single("boss", "Boss of the user")) is None
     assert reason(text, "Eva", Concept.single("name", "Name of the user")) is not None
@@ -711,16 +605,7 @@ AISLE_OR_WINDOW: Final[Any] = Literal["window", "aisle"]
 SEAT: Final = Concept.single("seat", "Seat that the user prefers", AISLE_OR_WINDOW)
 
 
-@pytest.mark.parametrize(
-    ("asked", "text", "believed"),
-    [
-        ("Window or aisle?", "Aisle please, I get up a lot.", True),
-        ("Window or aisle?", "Not the aisle.", False),
-        ("Is there a window?", "Aisle is next to mine.", False),
-        ("Which seat do you need?", "Aisle, please.", True),
-        ("Which seat did she need?", "Aisle, please.", False),
-    ],
-)
+@pytest.mark.parametrize(("asked", "text", "believed"), CASES["what the assistant offers is chosen in a word"])
 def test_what_the_assistant_offers_is_chosen_in_a_word(asked: str, text: str, believed: bool) -> None:
     assert (judged(text, "aisle", SEAT, asked=asked) is None) is believed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,6 +21,9 @@ from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.subjects import MemorySubject
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("model_open_cases.txt"))
 
 
 @attrs.frozen
@@ -187,19 +191,7 @@ async def test_the_assistant_gives_attributed_statements_and_no_facts(read: Call
     assert reading.detection.dropped == {DropReason.NOT_THE_USERS_WORDS: 1}
 
 
-@pytest.mark.parametrize(
-    ("text", "keyword"),
-    [
-        ("Favourite Drink", "favourite_drink"),
-        ("homeCity", "home_city"),
-        ("  a--b__c ", "a_b_c"),
-        ("好きな飲み物", "好きな飲み物"),
-        ("Любимый напиток", "любимый_напиток"),
-        ("पसंदीदा पेय", "पसंदीदा_पेय"),
-        ("Cafe\u0301", "caf\u00e9"),
-        ("!?", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "keyword"), CASES["keywords are snake case in any script"])
 def test_keywords_are_snake_case_in_any_script(text: str, keyword: str) -> None:
     assert keyword_of(text) == keyword
 

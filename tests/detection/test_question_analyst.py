@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import html
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from factmem.abc.question_analyst import (
 from factmem.detection.model_analyst import InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelRefusedError
 from factmem.testing import ScriptedModel
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("question_analyst_cases.txt"))
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 REQUEST = QuestionRequest(now=NOW, scopes_in_use=("/product/alpha", "/product/beta"), keywords_in_use=("city", "diet"))
@@ -77,19 +81,7 @@ async def test_it_reads_answers_of_a_looser_kind() -> None:
     assert len((await analysed(many)).questions) == REQUEST.max_questions
 
 
-@pytest.mark.parametrize(
-    ("since", "until", "start", "end"),
-    [
-        ("2021", "2021", "2021-01-01", "2022-01-01"),
-        ("2021-12", "2021-12", "2021-12-01", "2022-01-01"),
-        ("2021-05-03T10:00:00Z", "2021-05-03T14:00:00+02:00", "2021-05-03T10:00", "2021-05-03T12:00"),
-        ("2021-05-03T10:00", None, "2021-05-03T10:00", None),
-        (None, "2021-05-03", None, "2021-05-04"),
-        ("2021-13-99", "soon", None, None),
-        ("2022-01-01", "2021-01-01", None, None),
-        ("0000", "9999", None, None),
-    ],
-)
+@pytest.mark.parametrize(("since", "until", "start", "end"), CASES["times of every form are read or left out"])
 async def test_times_of_every_form_are_read_or_left_out(
     since: str | None, until: str | None, start: str | None, end: str | None
 ) -> None:

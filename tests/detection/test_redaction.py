@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from factmem.abc.detector import Conversation, Message
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
+from tests.growth import cpu_seconds, grows_faster
 from tests.tables import cases
 
 CASES = cases(Path(__file__).with_name("redaction_cases.txt"))
@@ -160,8 +161,12 @@ ATOMS: Final = (
 
 @pytest.mark.parametrize("atom", ATOMS)
 def test_a_long_text_of_near_misses_takes_linear_time(atom: str, big: bool) -> None:
-    """A quadratic pattern would take hours for a megabyte; even for less, the time limit of the test detects it."""
-    redact("password token bearer pin: sk- :// AKIA " + atom * ((1_000_000 if big else 200_000) // len(atom)))
+    """A quadratic pattern would take hours for a megabyte."""
+
+    def cost(length: int) -> float:
+        return cpu_seconds(lambda: redact("password token bearer pin: sk- :// AKIA " + atom * (length // len(atom))))
+
+    assert not grows_faster(cost, 10_000, 1_000_000 if big else 80_000, times=200 if big else 16, least=0.02)
 
 
 def test_threads_may_redact_at_once() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.detection.statements import says_something, statement_spans
+from tests.growth import cpu_seconds, grows_faster
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +103,8 @@ def test_no_word_is_cut(words: list[str], max_chars: int) -> None:
 
 
 @pytest.mark.parametrize("atom", ["a", "a ", "a,", "```\n", "~~~a\n```\n", "\n\n", "a. ", "a\n\n"])
-def test_a_long_text_is_cut_in_linear_time(atom: str, big: bool) -> None:
-    """In quadratic time it would exceed the time limit."""
-    statement_spans(atom * ((1_000_000 if big else 250_000) // len(atom)), 100)
+def test_a_long_text_is_cut_in_linear_time(atom: str) -> None:
+    def cost(length: int) -> float:
+        return cpu_seconds(lambda: statement_spans(atom * (length // len(atom)), 100))
+
+    assert not grows_faster(cost, 10_000, 80_000, times=16, least=0.01)

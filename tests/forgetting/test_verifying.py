@@ -12,15 +12,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from factmem import (
-    AgentMemoryProvider,
-    Concept,
-    InMemoryProvider,
-    Memory,
-    MemoryScope,
-    MemorySubject,
-    SingleFact,
-)
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, MemoryScope, MemorySubject, SingleFact
 from factmem.details import Evidence, FactDetails
 from factmem.errors import CapabilityError
 from factmem.memory import erasure_proof as searching

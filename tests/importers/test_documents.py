@@ -16,39 +16,14 @@ from factmem.importers import ImportOptions, ingest_document
 from factmem.importers.documents import passages_in
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED
+from tests.tables import cases
+
+DOCUMENTS = Path(__file__).with_name("fixtures") / "documents"
+CASES = cases(Path(__file__).with_name("documents_cases.txt"))
 
 pytestmark = pytest.mark.anyio
 
-HANDBOOK = """---
-title: not a passage
----
-# Harbour Fair
-
-The **fair** takes place
-every *spring*, says [the site](https://fair.example).
-
-## Venue
-### Seats
-120 of them.
-
-- Coffee at nine
-  - with milk
-- Lunch at noon
-
-## Hours
-
-| day | opens |
-|-----|-------|
-| Mon | 9:00  |
-
-```sh
-open --door
-```
-
-> The exit is behind the stage.
-
-<!-- a comment -->
-"""
+HANDBOOK = (DOCUMENTS / "handbook.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -89,36 +64,7 @@ def test_markdown_is_passages_below_their_headings() -> None:
     ]
 
 
-README = """<h1 align="center">
-  <img src="logo.png" alt="Logo"> Shop &amp; till
-</h1>
-
-<p align="center">
-  The API listens on <b>port 9090</b>, see <a href="https://shop.example/secret">the
-  guide</a>.<br>Ask ann.
-</p>
-
-<details>
-<summary>How to deploy</summary>
-
-Run `make deploy <br>` on<br/>Tuesdays.
-
-</details>
-
-<table><tr><th>Stage</th><th>Owner</th></tr><tr><td>Sta<b>g</b>ing</td><td><p>bob</p>ann<br>eve</td></tr></table>Yes.
-
-<script>
-  track("a < b");
-</script>
-<style>p { color: red }</style>
-
-- <div>An item.</div>
-
-<div class="warning">
-Never run migrations on Friday.<!-- said ann -->
-<h3>Later</h3>
-Unclosed <b
-"""
+README = (DOCUMENTS / "readme.md").read_text(encoding="utf-8")
 
 
 def test_html_is_passages_without_its_tags() -> None:
@@ -165,31 +111,12 @@ async def test_empty_cells_are_no_words(memory: Memory, tmp_path: Path, table: s
     assert await believed(memory) == {*passages, "The end."}
 
 
-@pytest.mark.parametrize(
-    ("html", "statements"),
-    [
-        ("<div>\n<h1>Title\n<p>Ann likes nuts.</p>\n<p>So does Ben.</p>", ["Title: Ann likes nuts.\nSo does Ben."]),
-        ("<h1><center>Title</center></h1><p>Words.</p>", ["Title: Words."]),
-        ("<h1></h1><p>Words.</p>", ["Words."]),
-        ("<h2>Install<br>and run</h2>\n\nWords.", ["Install and run: Words."]),
-    ],
-)
+@pytest.mark.parametrize(("html", "statements"), CASES["no word of a heading is lost"])
 def test_no_word_of_a_heading_is_lost(html: str, statements: list[str]) -> None:
     assert [passage.statement for passage in passages_in(html, markdown=True)] == statements
 
 
-@pytest.mark.parametrize(
-    ("html", "shown"),
-    [
-        ("<div>a\n<STYLE>\n.b {}\n\n.c {}\n\n.d {}\n</style>\n</div>\n\ne", ["a", "e"]),
-        ("<div>\n<!-- a\n\n# b\n\nc -->\n</div>\n\nd", ["d"]),
-        ("<div>a<!-- b\n\nc", ["a", "c"]),
-        ("<div>a<script>b\n</div>\n\nc --> d", ["a", "c --> d"]),
-        ("<div><!-->a<!--->b<!-- c --->d</div>", ["abd"]),
-        ("<script>a = '<!--'</script>\n\nb\n\n<!-- c -->\n\nd", ["b", "d"]),
-        ("<p>a &lt;!-- b</p>", ["a <!-- b"]),
-    ],
-)
+@pytest.mark.parametrize(("html", "shown"), CASES["what html hides stays hidden behind a blank line"])
 def test_what_html_hides_stays_hidden_behind_a_blank_line(html: str, shown: list[str]) -> None:
     """Up to its end; what has none hides the rest of its block."""
     assert [passage.statement for passage in passages_in(html, markdown=True)] == shown

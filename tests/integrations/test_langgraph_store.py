@@ -11,6 +11,7 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -44,6 +45,9 @@ from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.integrations.chat_model import calling, model
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("langgraph_store_cases.txt"))
 
 EMBEDDER = HashEmbedder()
 
@@ -102,27 +106,7 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
-        ({"name": "a"}, "a"),
-        ({"name": {"$eq": "b"}}, "b"),
-        ({"name": {"$ne": "b"}}, "acd"),
-        ({"score": {"$gt": 2.5}}, "cd"),
-        ({"score": {"$gte": 2.5}}, "bcd"),
-        ({"score": {"$lt": 2.5}}, "a"),
-        ({"score": {"$lte": 2.5}}, "ab"),
-        ({"score": {"$gt": 1, "$lt": 4}}, "b"),
-        ({"score": 4, "name": "c"}, "c"),
-        ({"meta": {"lang": "en"}}, "ac"),
-        ({"meta": {"year": {"$eq": 2021}}}, "b"),
-        ({"tags": ["x", "y"]}, "b"),
-        ({"flag": True}, "d"),
-        ({"flag": {"$ne": True}}, "abc"),
-        ({"missing": "x"}, ""),
-        ({}, "abcd"),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "found"), CASES["filters"])
 @pytest.mark.parametrize("query", [None, "name"])
 def test_filters(store: BaseStore, wanted: dict[str, Any], found: str, query: str | None) -> None:
     for item in ITEMS:

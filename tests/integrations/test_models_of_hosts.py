@@ -31,8 +31,8 @@ pytestmark = [
 ]
 
 ALICE: Final = SimpleNamespace(user_id="alice", session_id="monday")
-PAUSES: Final = (0.0, 0.3, 0.05, 0.4, 0.0, 0.2)
-CITIES: Final = ("Oslo", "Rome", "Bern", "Paris", "Riga", "Turin")
+PAUSES: Final = (0.0, 0.3, 0.05, 0.0)
+CITIES: Final = ("Oslo", "Rome", "Bern", "Paris")
 
 
 @attrs.define
@@ -53,7 +53,8 @@ class Endpoint:
         self.gate.wait(20)
         document = next(said["content"] for said in reversed(request["messages"]) if said["role"] == "user")
         answer = answering(answer_to(str(document), wanted))(path, request)
-        return attrs.evolve(answer, drip=0.0005)  # a run may end in the middle of it
+        # A run may end in the middle of an answer that trickles: every other one does.
+        return attrs.evolve(answer, drip=0.0005 * (self.questions % 2))
 
 
 def _wanted_in(request: dict[str, Any]) -> str | None:

@@ -12,9 +12,7 @@ import attrs
 import pytest
 from pydantic import BaseModel
 
-from factmem.agent import (
-    install,
-)
+from factmem.agent import install
 from factmem.errors import InvalidDataError
 from factmem.testing.chat_answers import answering, chat_answer, response_answer, streamed
 from factmem.testing.openai_server import Answer

@@ -9,19 +9,13 @@ import attrs
 import pytest
 
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
-from factmem.testing.chat_answers import (
-    Said,
-    answering,
-    chat_answer,
-    error_answer,
-    tool_answer,
-    unreachable_base_url,
-)
+from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, tool_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
 pytestmark = pytest.mark.slow
 
+MODES = ("JSON_SCHEMA", "TOOLS")
 _TEXT = f'{{"city": "{CANARY}", "seats": 4}}'
 _CUT_OFF = f'{{"city": "{CANARY}", "notes": [{{"city": "{CANARY}", "seats": 4}}, {{"ci'
 
@@ -56,7 +50,7 @@ def _reported(code: int) -> Answer:
     return Answer({"error": {"message": CANARY, "code": code}})
 
 
-CASES = {
+ANSWERED = {
     "right": _right(1, RIGHT),
     "fenced": _right(1, f"```json\n{_TEXT}\n```"),
     "prose around": _right(1, f"Certainly! {_TEXT}\nShall I go on?"),
@@ -64,6 +58,27 @@ CASES = {
     "extra keys": _right(1, {**RIGHT, "mood": CANARY, "seat": 7}),
     "wrong types, then right": _right(2, {"city": CANARY, "seats": "some"}, RIGHT),
     "truncated, then right": _right(2, _CUT_OFF, RIGHT),
+    "refusal": _wrong(ModelRefusedError, 1, chat_answer(None, refusal=f"I will not say {CANARY}")),
+    "content filter": _wrong(ModelRefusedError, 1, chat_answer(_TEXT, finish_reason="content_filter")),
+    "length limit": _wrong(ModelAnswerError, 1, chat_answer(_CUT_OFF, finish_reason="length")),
+    "length limit in a call": _wrong(ModelAnswerError, 1, tool_answer(_CUT_OFF, finish_reason="length")),
+    "a million characters": _wrong(ModelAnswerError, 1, _TEXT + " " * 1_000_000),
+    "truncated": _wrong(ModelAnswerError, 2, _CUT_OFF),
+    "truncated in a fence": _wrong(ModelAnswerError, 2, f"```json\n{_CUT_OFF}"),
+    "no JSON": _wrong(ModelAnswerError, 2, f"You told me about {CANARY}."),
+    "wrong types": _wrong(ModelAnswerError, 2, {"city": [CANARY], "seats": CANARY}),
+    "missing keys": _wrong(ModelAnswerError, 2, {"place": CANARY}),
+    "out of range": _wrong(ModelAnswerError, 2, {"city": CANARY, "seats": 10**30}),
+    "a list": _wrong(ModelAnswerError, 2, [RIGHT]),
+    "null": _wrong(ModelAnswerError, 2, "null"),
+    "two documents": _wrong(ModelAnswerError, 2, f'{_TEXT}\n{{"city": "{CANARY}", "seats": 5}}'),
+    "two calls": _wrong(ModelAnswerError, 2, tool_answer(RIGHT, {"city": CANARY, "seats": 5})),
+    "empty": _wrong(ModelAnswerError, 2, ""),
+    "no text": _wrong(ModelAnswerError, 2, chat_answer(None)),
+}
+"""Answers of a model, each as a text and as the arguments of a call."""
+
+UNANSWERED = {
     "429, then right": _right(2, error_answer(429, message=CANARY, retry_after="0.01"), RIGHT),
     "429 in a successful response, then right": _right(2, _reported(429), RIGHT),
     "an error within a choice, then right": _right(
@@ -88,24 +103,7 @@ CASES = {
     "too long a question": _wrong(
         ModelUnavailableError, 1, error_answer(400, message=CANARY, code="context_length_exceeded")
     ),
-    "refusal": _wrong(ModelRefusedError, 1, chat_answer(None, refusal=f"I will not say {CANARY}")),
-    "content filter": _wrong(ModelRefusedError, 1, chat_answer(_TEXT, finish_reason="content_filter")),
     "question filtered": _wrong(ModelRefusedError, 1, error_answer(400, message=CANARY, code="content_filter")),
-    "length limit": _wrong(ModelAnswerError, 1, chat_answer(_CUT_OFF, finish_reason="length")),
-    "length limit in a call": _wrong(ModelAnswerError, 1, tool_answer(_CUT_OFF, finish_reason="length")),
-    "a million characters": _wrong(ModelAnswerError, 1, _TEXT + " " * 1_000_000),
-    "truncated": _wrong(ModelAnswerError, 2, _CUT_OFF),
-    "truncated in a fence": _wrong(ModelAnswerError, 2, f"```json\n{_CUT_OFF}"),
-    "no JSON": _wrong(ModelAnswerError, 2, f"You told me about {CANARY}."),
-    "wrong types": _wrong(ModelAnswerError, 2, {"city": [CANARY], "seats": CANARY}),
-    "missing keys": _wrong(ModelAnswerError, 2, {"place": CANARY}),
-    "out of range": _wrong(ModelAnswerError, 2, {"city": CANARY, "seats": 10**30}),
-    "a list": _wrong(ModelAnswerError, 2, [RIGHT]),
-    "null": _wrong(ModelAnswerError, 2, "null"),
-    "two documents": _wrong(ModelAnswerError, 2, f'{_TEXT}\n{{"city": "{CANARY}", "seats": 5}}'),
-    "two calls": _wrong(ModelAnswerError, 2, tool_answer(RIGHT, {"city": CANARY, "seats": 5})),
-    "empty": _wrong(ModelAnswerError, 2, ""),
-    "no text": _wrong(ModelAnswerError, 2, chat_answer(None)),
     "no choices": _wrong(ModelAnswerError, 1, Answer({"choices": []})),
     "something else": _wrong(ModelAnswerError, 1, Answer({"city": CANARY})),
     "a web page": _wrong(
@@ -113,10 +111,16 @@ CASES = {
     ),
     "a broken body": _wrong(ModelAnswerError, 1, Answer(f'{{"choices": "{CANARY}'.encode())),
 }
+"""Faults before a model has answered: the form of the answer makes no difference to them."""
 
 
-@pytest.mark.parametrize("mode", ["JSON_SCHEMA", "TOOLS"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize(
+    ("case", "mode"),
+    [
+        *(pytest.param(case, mode, id=f"{name}-{mode}") for name, case in ANSWERED.items() for mode in MODES),
+        *(pytest.param(case, MODES[0], id=name) for name, case in UNANSWERED.items()),
+    ],
+)
 async def test_a_misbehaving_model_gives_the_right_answer_or_a_typed_error(
     case: Case, mode: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,9 @@ from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.mcp import make_server
 from factmem.mcp.server import serve_http
 from tests.mcp.clients import answer, refusal
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("serving_cases.txt"))
 
 TOKEN = "let-me-in"
 
@@ -132,19 +135,7 @@ async def test_an_address_that_others_reach_needs_a_token(memory: Memory) -> Non
         await serve_http(make_server(memory), host="192.0.2.1", port=1, token=TOKEN)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "expected"),
-    [
-        (["--http", "nowhere"], 2, "is not HOST:PORT"),
-        (["--http", ":99999"], 2, "is not HOST:PORT"),
-        (["--tools", "nope"], 1, "there is no tool nope"),
-        (["--read-only", "--tools", "remember"], 1, "this server is read-only"),
-        (["--allow-erase"], 1, "add trust=True (--trust)"),
-        (["--max-waiting", "0"], 2, "greater than or equal to 1"),
-        (["--scope", "/a/../b"], 1, "cannot climb"),
-        (["--subject", "user:"], 2, "individual"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "expected"), CASES["wrong options are reported"])
 async def test_wrong_options_are_reported(tmp_path: Path, words: list[str], code: int, expected: str) -> None:
     def run() -> Any:
         return CliRunner().invoke(app, ["--store", str(tmp_path / "facts.db"), "mcp", *words])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,6 +20,9 @@ from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refusal
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("tools_cases.txt"))
 
 MONDAY = dt.datetime(2026, 5, 4, 9, tzinfo=dt.UTC)
 PETS = Concept.multiple("pets", "Animals that somebody keeps")
@@ -110,23 +114,7 @@ async def test_what_clients_of_one_user_save_is_about_that_user_and_private() ->
         assert await memory.view(viewer=None).list_records(subject="user:nora") == []
 
 
-@pytest.mark.parametrize(
-    ("given", "type", "kept"),
-    [
-        ("5", None, "5"),
-        ('{"a": 1}', None, '{"a": 1}'),
-        ("null", None, "null"),
-        (5, None, 5),
-        (5, "float", 5.0),
-        (True, None, True),
-        (2.5, None, 2.5),
-        ([1, "b", None], None, [1, "b", None]),
-        ({"a": {"b": []}}, None, {"a": {"b": []}}),
-        (None, None, None),
-        ("2026-05-01", "date", "2026-05-01"),
-        ("x", "json", "x"),
-    ],
-)
+@pytest.mark.parametrize(("given", "type", "kept"), CASES["a value is kept as the json that it is"])
 async def test_a_value_is_kept_as_the_json_that_it_is(given: Any, type: str | None, kept: Any, client: Client) -> None:
     """A text that looks like JSON stays a text."""
     (fact,) = (await answer(client, "save_fact", keyword="k", value=given, type=type))["facts"]

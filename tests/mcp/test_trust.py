@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,20 +15,16 @@ from factmem.mcp.access import QUOTA
 from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS
 from factmem.memory.screening import QuarantineQuota
 from tests.mcp.clients import CITY, answer, connected, opened, prompted, refusal, text_of
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("trust_cases.txt"))
 
 
 async def known(memory: Memory) -> list[Any]:
     return [record.value for record in await memory.list_records()]
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("remember", {"text": "Maya lives in Rome."}),
-        ("save_fact", {"keyword": "city", "value": "Rome"}),
-        ("save_fact", {"keyword": "other", "value": "Rome", "private": True}),
-    ],
-)
+@pytest.mark.parametrize(("tool", "arguments"), CASES["clients writes are quarantined and the answer says so"])
 async def test_clients_writes_are_quarantined_and_the_answer_says_so(
     tool: str, arguments: dict[str, Any], memory: Memory, client: Client
 ) -> None:
@@ -125,14 +122,7 @@ FIRST_CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, "Nothing is known yet: `remember` and `save_fact` keep what the user says."),
-        ({"read_only": True}, "Nothing is known yet."),
-        ({"scopes": ["/product/a"], "read_only": True}, "Nothing is known yet in the scopes and subjects that this"),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), CASES["an empty memory says so and what to do"])
 async def test_an_empty_memory_says_so_and_what_to_do(options: dict[str, Any], expected: str) -> None:
     async with opened() as memory, connected(memory, **options) as client:
         for tool, arguments in FIRST_CALLS.items():
@@ -212,16 +202,7 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["recall_context"]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"tools": ["recall", "nope"]}, "there is no tool nope"),
-        ({"tools": ["forget"]}, "erasing has to be allowed first"),
-        ({"tools": ["remember"], "read_only": True}, "this server is read-only"),
-        ({"allow_erase": True}, "only trusted clients may erase"),
-        ({"user_id": "maya"}, "a user_id is for an AgentMemory"),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), CASES["what cannot be offered is refused at once"])
 async def test_what_cannot_be_offered_is_refused_at_once(
     options: dict[str, Any], expected: str, memory: Memory
 ) -> None:

@@ -11,12 +11,10 @@ from typing import Any
 
 import anyio
 import attrs
-import numpy as np
 import pytest
 from anyio.lowlevel import RunVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from factmem import Concept, Memory, MemorySubject, Message, RecallSettings, SingleFact
 from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
@@ -36,6 +34,7 @@ from factmem.memory.recaller import CorpusSearcher, RecallDepth
 from factmem.recall import DeepSettings
 from factmem.recall.deep import Hint, Look, confidence_of
 from factmem.testing import HashEmbedder, ScriptedModel
+from tests.embedders import Counted
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
@@ -48,18 +47,6 @@ BARN = (
     ("Bo rents the barn until the end of June.", "Cy tunes the organ in the early spring."),
 )
 """A question made of two, its parts, and the records that answer them."""
-
-
-class Counted(HashEmbedder):
-    """An embedder that records its calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.batches: list[list[str]] = []
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.batches.append(list(texts))
-        return await super().embed(texts)
 
 
 async def remember_all(memory: Memory, *texts: str, **about: Any) -> None:

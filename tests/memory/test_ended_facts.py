@@ -42,6 +42,9 @@ def over(keyword: str, value: Any, quote: str, message: int = 1) -> dict[str, An
     return {"forget": [{"quote": quote, "message": message, "keyword": keyword, "value": value}]}
 
 
+FINDS: Final = {"fact": told, "end": over}
+
+
 @attrs.define
 class Talk:
     """A memory whose model finds what each message is said to hold, and answers all claims alike."""
@@ -107,20 +110,7 @@ async def test_an_item_of_a_collection_is_over_or_forgotten_alone(kind: str, wor
         assert await memory.load(medicines) is None
 
 
-@pytest.mark.parametrize(
-    ("words", "found", "left"),
-    [
-        ("Forget ibuprofen and ramipril.", {"forget": ["ibuprofen", "ramipril"]}, ["zinc"]),
-        (
-            "I no longer take ibuprofen. I also take iron.",
-            {"forget": ["ibuprofen"], "also": "iron"},
-            ["ramipril", "zinc", "iron"],
-        ),
-        ("I no longer take [zinc].", {"forget": [["zinc"]]}, ["ibuprofen", "ramipril"]),
-        ("I also take only iron.", {"also": "iron"}, ["iron"]),
-        ("Also, I take iron.", {"also": "iron"}, ["ibuprofen", "ramipril", "zinc", "iron"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "found", "left"), CASES["items change one after the other"])
 async def test_items_change_one_after_the_other(words: str, found: dict[str, Any], left: list[str]) -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk = Talk(verdict="yes", concepts=[medicines])
@@ -196,14 +186,7 @@ async def test_words_that_are_no_item_of_a_collection_end_nothing() -> None:
         assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("I also take aspirin.", ["ibuprofen", "ramipril", "aspirin"]),
-        ("Ich nehme auch aspirin.", ["ibuprofen", "ramipril", "aspirin"]),
-        ("I take aspirin.", ["aspirin"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), CASES["a list said beside the known one is added to it"])
 async def test_a_list_said_beside_the_known_one_is_added_to_it(words: str, expected: list[str]) -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk = Talk(concepts=[medicines])
@@ -231,15 +214,6 @@ async def test_a_wish_to_forget_names_a_value_in_whatever_case() -> None:
         assert list(await talk.memory.list_records()) == []
 
 
-async def test_an_end_takes_each_spelling_of_a_value() -> None:
-    talk, words = Talk(), "I am no longer allergic to nuts."
-    async with talk.memory:
-        await talk.said(1, "I am allergic to Nuts.", told("allergies", "Nuts", "I am allergic to Nuts"))
-        await talk.said(2, "I am allergic to nuts!", told("allergies", "nuts", "I am allergic to nuts"))
-        await talk.said(3, words, over("allergies", "nuts", "I am no longer allergic to nuts"))
-        assert await talk.values(ALLERGIES) == []
-
-
 async def test_an_end_leaves_the_value_that_its_own_statement_gives() -> None:
     medication = Concept.multiple("medication", "Drugs that the user takes", Medicine)
     talk, words = Talk(verdict="yes", concepts=[medication]), "She raised my sertraline from 50 to 100 mg."
@@ -252,21 +226,17 @@ async def test_an_end_leaves_the_value_that_its_own_statement_gives() -> None:
         assert await talk.values(medication) == [Medicine("sertraline", 100)]
 
 
-async def test_a_wish_that_means_nothing_known_is_counted() -> None:
-    talk, wish = Talk(), "Forget my work at the zoo."
+@pytest.mark.parametrize("case", CASES["an end and a wish reach what they name and no more"], ids=lambda case: case[0])
+async def test_an_end_and_a_wish_reach_what_they_name_and_no_more(case: tuple[Any, ...]) -> None:
+    _, verdict, turns, left, is_dropped, asked = case
+    talk = Talk(verdict)
     async with talk.memory:
-        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        outcome = await talk.said(2, wish, over("employer", "the zoo", wish))
-        assert (outcome.changes, outcome.dropped) == ((), {DropReason.NOT_CURRENT: 1})
-
-
-async def test_a_wish_to_forget_a_former_value_leaves_the_present_one() -> None:
-    talk, wish = Talk(), "Forget that I worked at Acme."
-    async with talk.memory:
-        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        await talk.said(2, "I work at Globex.", told("employer", "Globex", "I work at Globex"))
-        await talk.said(3, wish, over("employer", "Acme", wish))
-        assert await talk.values(EMPLOYER) == ["Globex"]
+        for number, text, *found in turns:
+            answer = {keyword: items for finds, *said in found for keyword, items in FINDS[finds](*said).items()}
+            outcome = await talk.said(number, text, answer)
+        assert [await talk.values(concept) for concept in (ALLERGIES, EMPLOYER)] == left
+        assert outcome.dropped == ({DropReason.NOT_CURRENT: 1} if is_dropped else {})
+        assert asked in "".join(talk.claims)
 
 
 @pytest.mark.parametrize("value", ["nuts", None])
@@ -327,62 +297,6 @@ async def test_an_end_that_is_not_plain_is_asked_about_or_waits(verdict: str, le
         assert await talk.values(EMPLOYER) == (["Acme"] if verdict == "no" else [])
 
 
-async def test_an_end_that_names_no_value_is_one_of_the_value_that_is_known() -> None:
-    talk = Talk("yes")
-    async with talk.memory:
-        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        await talk.said(2, "I quit my job.", over("employer", None, "I quit my job"))
-        assert await talk.values(EMPLOYER) == []
-        (asked,) = talk.claims
-        assert ">Acme<" in asked
-        again = await talk.said(3, "I quit my job.", over("employer", None, "I quit my job"))
-        assert again.dropped == {DropReason.NOT_CURRENT: 1}
-
-
-async def test_an_end_of_a_value_that_is_known_in_other_words_is_asked_about() -> None:
-    talk = Talk("yes")
-    async with talk.memory:
-        await talk.said(1, "I work at Acme Corp.", told("employer", "Acme Corp", "I work at Acme Corp"))
-        await talk.said(2, "I quit my job at Acme.", over("employer", "Acme", "I quit my job at Acme"))
-        assert await talk.values(EMPLOYER) == []
-        (asked,) = talk.claims
-        assert ">Acme Corp<" in asked
-
-
-@pytest.mark.parametrize("value", ["eggs", None])
-async def test_an_end_of_what_is_not_known_is_dropped_and_counted(value: str | None) -> None:
-    talk = Talk("yes")
-    text = "I am no longer allergic to eggs."
-    async with talk.memory:
-        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        outcome = await talk.said(2, text, over("allergies", value, text))
-        assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
-        assert await talk.values(EMPLOYER) == ["Acme"]
-
-
-@pytest.mark.parametrize("text", ["I quit my job at Acme and I work at Globex.", "I work at Globex, for I quit Acme."])
-async def test_a_value_that_replaced_another_outlasts_its_end(text: str) -> None:
-    talk = Talk("yes")
-    first, second = text.replace(" and ", ", for ").rstrip(".").split(", for ")
-    ended, new = (first, second) if "quit" in first else (second, first)
-    async with talk.memory:
-        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        await talk.said(2, text, told("employer", "Globex", new) | over("employer", "Acme", ended))
-        assert await talk.values(EMPLOYER) == ["Globex"]
-
-
-async def test_an_end_that_comes_late_does_not_reach_what_was_said_after_it() -> None:
-    talk = Talk("yes")
-    async with talk.memory:
-        await talk.said(1, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        await talk.said(5, "I work at Globex.", told("employer", "Globex", "I work at Globex"))
-        late = await talk.said(3, "I quit my job at Acme.", over("employer", "Acme", "I quit my job at Acme"))
-        assert late.dropped == {DropReason.NOT_CURRENT: 1}
-        assert await talk.values(EMPLOYER) == ["Globex"]
-        await talk.said(7, "I work at Acme.", told("employer", "Acme", "I work at Acme"))
-        assert await talk.values(EMPLOYER) == ["Acme"]
-
-
 async def test_a_fact_and_its_end_may_be_read_at_the_same_time() -> None:
     texts = ["I work at Acme.", "I am allergic to nuts.", "I quit my job at Acme."]
     talk = Talk()
@@ -435,14 +349,7 @@ async def test_requested_concepts_end_too() -> None:
         assert await talk.values(EMPLOYER) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "left"),
-    [
-        ("I no longer take ibuprofen.", "ibuprofen", ["Metformin"]),
-        ("Forget that I take ibuprofen.", "ibuprofen", ["Metformin"]),
-        ("I no longer take aspirin.", "aspirin", ["Ibuprofen", "Ibuprofen", "Metformin"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "value", "left"), CASES["the words of a field name each value of a class"])
 async def test_the_words_of_a_field_name_each_value_of_a_class(text: str, value: str, left: list[str]) -> None:
     medication = Concept.multiple("medication", "Drugs that the user takes", Medicine)
     model = ScriptedModel(lambda prompt, answer: over("medication", value, text))

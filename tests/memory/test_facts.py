@@ -63,9 +63,7 @@ async def test_a_subject_that_is_written_as_a_text_is_as_strong_as_the_declared_
     await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER, scope=ALPHA)
     await memory.save(SingleFact(SEATS, 9, timestamp=clock()), subject="user", scope=MemoryScope.agent("planner"))
     await memory.save(SingleFact(SEATS, 7, timestamp=clock()), subject="customer", scope=MemoryScope.agent("planner"))
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 9
+    assert not_none(await memory.load(SEATS)).value == 9
     (match,) = await memory.recall("seats", strongest=True)
     assert match.record.value == 9
 
@@ -111,8 +109,7 @@ async def test_an_update_by_id_keeps_the_id_and_the_history(memory: Memory) -> N
     (record,) = await memory.remember("The venue is the old mill.")
     change = await memory.update(record.id, value="The venue is the new hall.", importance=0.9)
     assert change.record.id == record.id
-    assert change.previous is not None
-    assert change.previous.value == "The venue is the old mill."
+    assert not_none(change.previous).value == "The venue is the old mill."
     current = await memory.get(record.id)
     assert (current.value, current.importance) == ("The venue is the new hall.", 0.9)
     assert len(await memory.list_records()) == 1

@@ -62,20 +62,6 @@ async def test_what_waits_is_read_and_never_twice(provider: AgentMemoryProvider)
     assert model.asked == 1
 
 
-async def test_what_a_process_left_unread_is_found_and_read_by_the_next(provider: AgentMemoryProvider) -> None:
-    ids: list[str] = []
-
-    async def cut_short() -> None:
-        async with opened(provider, Gated()) as memory:
-            ids.extend((await memory.remember_many([OSLO], subject=USER)).ids)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await cut_short()
-    async with opened(provider, ScriptedModel(well)) as memory:
-        assert await values(memory, *ids) == [["Oslo"]]
-
-
 async def test_what_failed_is_found_with_its_failure() -> None:
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(away)) as memory:

@@ -115,8 +115,7 @@ async def test_any_number_of_ready_facts_is_taken(provider: AgentMemoryProvider)
         (outcome,) = await generated(memory, facts)
         assert len(outcome.records) == len(outcome.changes) == 15
         assert len(words(await memory.list_records())) == 12
-        assert (pets := await memory.load(PETS, subject=USER)) is not None
-        assert pets.values == ("cat", "dog")
+        assert not_none(await memory.load(PETS, subject=USER)).values == ("cat", "dog")
         (again,) = await generated(memory, facts)
         assert again.changes == ()
     assert not [prompt for prompt in model.prompts if "<conversation>" in prompt.content]
@@ -153,8 +152,7 @@ async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_cre
         (outcome,) = await generated(memory, [statement(NEW, 1)])
         (change,) = outcome.changes
         assert (change.kind, change.record.value) == (ChangeKind.UPDATED, NEW)
-        assert change.previous is not None
-        assert change.previous.value == OLD
+        assert not_none(change.previous).value == OLD
         (outcome,) = await generated(memory, [statement(OLD, 2)], consolidate=False)
         assert [change.kind for change in outcome.changes] == [ChangeKind.CREATED]
         assert words(await memory.list_records()) == [NEW, OLD]

@@ -7,6 +7,7 @@ import enum
 import itertools
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -98,19 +99,19 @@ def test_what_is_in_use_is_looked_up_anew_and_not_kept() -> None:
     assert job_from(job_json(job), {}).request.in_use == ()
 
 
-@pytest.mark.parametrize("seconds", [86_399_999_913_600.0, 86_400_000_000_000.0])
-def test_an_overlong_trigger_of_an_earlier_version_is_cut_to_a_hundred_years(seconds: float) -> None:
-    """Its messages are read all the same."""
-    job = Job(id="one", kind=JobKind.DETECT, trigger=Trigger(interval=dt.timedelta(days=1)))
-    document = {**job_json(job), "trigger": {"interval": seconds}}
-    assert job_from(document, {}).trigger == Trigger(interval=dt.timedelta(days=36_525))
-
-
-def test_an_overlap_that_an_earlier_version_accepted_is_cut_to_less_than_the_count() -> None:
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ({"interval": 86_399_999_913_600.0}, Trigger(interval=dt.timedelta(days=36_525))),
+        ({"interval": 86_400_000_000_000.0}, Trigger(interval=dt.timedelta(days=36_525))),
+        ({"count": 2, "overlap": 5}, Trigger(count=2, overlap=1)),
+    ],
+    ids=str,
+)
+def test_a_trigger_that_an_earlier_version_accepted_is_cut_to_its_limit(stored: dict[str, Any], read: Trigger) -> None:
     """Its messages are read all the same."""
     job = Job(id="one", kind=JobKind.DETECT, trigger=Trigger(count=2))
-    document = {**job_json(job), "trigger": {"count": 2, "overlap": 5}}
-    assert job_from(document, {}).trigger == Trigger(count=2, overlap=1)
+    assert job_from({**job_json(job), "trigger": stored}, {}).trigger == read
 
 
 @pytest.mark.parametrize(

@@ -17,19 +17,7 @@ from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.telling import (
-    BEGAN,
-    CITY,
-    FOUND_ALONE,
-    PETS,
-    USER,
-    log_of,
-    opened,
-    over_the_wire,
-    said,
-    talk,
-    well,
-)
+from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, USER, log_of, opened, over_the_wire, said, talk, well
 
 FIRST = talk("I live in Oslo.", "I have a cat and 12 seats.", "Remember that tea is good.", id="first")
 LATER = talk("actually it is Bergen.", "We booked 14 seats.", id="later", start=BEGAN + dt.timedelta(days=1))
@@ -58,27 +46,6 @@ async def test_a_conversation_submitted_a_hundred_times_is_saved_once(provider: 
         assert await known(memory) == {"city": ["Oslo"], "pets": ["cat"], "seats": [12], "statement": ["tea is good"]}
     assert len(model.prompts) == 1
     assert (await log_of(provider))[0] == log
-
-
-async def test_a_conversation_that_goes_on_is_read_where_it_goes_on(provider: AgentMemoryProvider) -> None:
-    """Submitted again with more messages, only the new ones are read; the old facts are unchanged."""
-    model = ScriptedModel(well)
-    async with opened(provider, model) as memory:
-        before = await memory.remember(FIRST, subject=USER)
-        longer = Conversation(messages=(*FIRST.messages, *_after(FIRST, "We booked 14 seats.")), id=FIRST.id)
-        outcome = await memory.remember(longer, subject=USER)
-        assert [change.kind for change in outcome.changes] == [ChangeKind.UPDATED]
-        assert (await known(memory))["seats"] == [14]
-        assert {record.id for record in before.records} == {record.id for record in await memory.list_records()}
-    assert "I live in Oslo" not in model.prompts[1].content
-
-
-def _after(conversation: Conversation, *texts: str) -> list[Message]:
-    count = len(conversation.messages)
-    return [
-        Message(content=text, id=f"m{number}", timestamp=BEGAN + dt.timedelta(minutes=number))
-        for number, text in enumerate(texts, count)
-    ]
 
 
 async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemoryProvider) -> None:

@@ -67,9 +67,7 @@ async def test_info_sums_up(memory: Memory) -> None:
     info = await memory.admin.info()
     assert (info.records, info.keywords, info.subjects) == (2, {"note": 2}, {"everything": 2})
     assert [str(child) for child in info.children] == ["/product/a", "/product/b"]
-    assert info.oldest is not None
-    assert info.newest is not None
-    assert info.oldest <= info.newest
+    assert not_none(info.oldest) <= not_none(info.newest)
 
 
 async def test_export_and_import_carry_history_and_privacy(memory: Memory, clock: FakeClock, tmp_path: Path) -> None:

@@ -63,24 +63,16 @@ WAYS = pytest.mark.parametrize("how", ["text", "texts", "conversation", "generat
 
 
 @WAYS
-async def test_a_question_about_public_words_shows_nothing_private(
-    provider: InMemoryProvider, model: ScriptedModel, how: str
+@pytest.mark.parametrize("private", [False, True])
+async def test_a_question_shows_nothing_private_of_others_and_the_owners_for_private_words_alone(
+    provider: InMemoryProvider, model: ScriptedModel, how: str, private: bool
 ) -> None:
     async with opened(provider, model) as memory:
-        await say(memory, how, private=False)
+        await say(memory, how, private=private)
         assert model.prompts
-        assert [word for word in (*PRIVATE, *BOBS) if word in seen(model)] == []
-        assert any(word in seen(model) for word in PUBLIC) or how == "generate"
-
-
-@WAYS
-async def test_a_question_about_private_words_shows_its_owners_and_what_is_public(
-    provider: InMemoryProvider, model: ScriptedModel, how: str
-) -> None:
-    async with opened(provider, model) as memory:
-        await say(memory, how, private=True)
-        assert [word for word in BOBS if word in seen(model)] == []
-        assert any(word in seen(model) for word in PRIVATE) or how == "generate"
+        hidden, shown = (BOBS, PRIVATE) if private else ((*PRIVATE, *BOBS), PUBLIC)
+        assert [word for word in hidden if word in seen(model)] == []
+        assert any(word in seen(model) for word in shown) or how == "generate"
 
 
 async def test_words_of_a_dead_letter_are_read_again_without_anything_private(

@@ -13,16 +13,7 @@ import attrs
 import pydantic
 import pytest
 
-from factmem import (
-    Concept,
-    InMemoryProvider,
-    Memory,
-    MemoryScope,
-    MemorySubject,
-    MultipleFacts,
-    SingleFact,
-    Topic,
-)
+from factmem import Concept, InMemoryProvider, Memory, MemoryScope, MemorySubject, MultipleFacts, SingleFact, Topic
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import DropReason
 from factmem.errors import ConceptConflictError, FactMemError, IncompleteProfileError, InvalidDataError

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -25,11 +26,15 @@ from factmem import (
     SingleFact,
 )
 from factmem.abc.detector import DropReason
-from factmem.errors import EmbedderError, InvalidDataError
+from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.recall.text.related_words import Term, term_of
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from tests.embedders import Away
 from tests.memory.telling import log_of, opened, talk, well, words
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("recalling_cases.txt"))
 
 CITY = Concept.single("home_city", "The town where somebody lives")
 ANN, BEN = (MemorySubject("user", individual_name=name) for name in ("Ann", "Ben"))
@@ -214,24 +219,7 @@ async def test_a_query_that_nothing_answers_can_be_cut_off(depth: Literal["shall
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
 @pytest.mark.parametrize(
     ("said", "answered", "unanswered"),
-    [
-        (
-            ["Benim adım Şule.", "Fıstığa alerjim var.", "Ankara'ya taşındık.", "Kırmızı bir Fiat kullanıyorum."],
-            "Kırmızı Fiat kimin?",
-            "Kaç kilo ağırlığındayım?",
-        ),
-        (
-            [
-                "私は田中健一です。",
-                "そばアレルギーがあります。",
-                "東京に引っ越しました。",
-                "赤いトヨタに乗っています。",
-            ],
-            "そばアレルギーがありますか？",
-            "体重は何キロですか？",
-        ),
-        (["Tom lives in Oslo.", "We moved to Kiel.", "I eat no nuts."], "Where does Tom live?", "Sgwrsio blodeuyn?"),
-    ],
+    CASES["the meaning of words that the embedder does not know gives no confidence"],
 )
 async def test_the_meaning_of_words_that_the_embedder_does_not_know_gives_no_confidence(
     said: Sequence[str], answered: str, unanswered: str, depth: Literal["shallow", "deep"]
@@ -318,13 +306,6 @@ async def test_what_is_not_to_be_compared_stays(clock: FakeClock) -> None:
         assert words(await memory.list_records()) == sorted(SAME)
 
 
-class Away(HashEmbedder):
-    """An embedder that is unavailable."""
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[Any]:
-        raise EmbedderError("it is away")
-
-
 async def test_without_the_embedder_all_are_kept(clock: FakeClock) -> None:
     async with Memory(InMemoryProvider(clock=clock), embedder=Away(), clock=clock) as memory:
         outcomes = await (await memory.remember_many(SAME)).wait()
@@ -364,11 +345,7 @@ async def test_a_question_is_embedded_once_however_often_it_is_searched_for(cloc
 
 @pytest.mark.parametrize(
     ("said", "halved"),
-    [
-        ("My sister rides her bicycle to the office every morning.", True),
-        ("My birthday is in the spring.", False),
-        ("Ich wohne mit meinem Mann in einem alten Haus.", False),
-    ],
+    CASES["the confidence is halved where no record holds a word of the question"],
     ids=["no word of it", "a word of it", "in another language"],
 )
 async def test_the_confidence_is_halved_where_no_record_holds_a_word_of_the_question(said: str, halved: bool) -> None:

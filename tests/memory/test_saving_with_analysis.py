@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, ChangeKind, InMemoryProvider, Memory
@@ -13,13 +12,12 @@ from factmem.abc import Prompt
 from factmem.abc.analyst import Analysis, AnalysisRequest
 from factmem.abc.consolidator import Action
 from factmem.errors import CapabilityError, InvalidDataError, ModelRefusedError, ModelUnavailableError
-from factmem.testing import HashEmbedder, ScriptedModel
+from factmem.testing import ScriptedModel
 from factmem.values import Json
+from tests.embedders import Counted
 from tests.memory.telling import USER, Deciding, Gated, opened, until, words
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from pydantic import BaseModel
 
 ANALYSIS: dict[str, Any] = {
@@ -43,21 +41,6 @@ def analysing(**changed: Any) -> ScriptedModel:
         return {"known": [], "insert": True}
 
     return ScriptedModel(script)
-
-
-@attrs.define
-class Counting:
-    """An embedder that counts its calls and their texts."""
-
-    calls: list[int] = attrs.field(factory=list)
-    embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
-
-    async def identity(self) -> Any:
-        return await self.embedder.identity()
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.calls.append(len(texts))
-        return await self.embedder.embed(texts)
 
 
 async def test_what_is_left_open_is_found_out_in_one_call(provider: AgentMemoryProvider) -> None:
@@ -182,11 +165,11 @@ BATCH = [f"Fact number {number} is about {topic}." for number, topic in enumerat
 
 
 async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) -> None:
-    embedder = Counting()
+    embedder = Counted()
     async with opened(provider, embedder=embedder) as memory:
         await (await memory.remember_many(BATCH, subject=USER, **ALL)).wait()
         assert len(await memory.list_records()) == 3
-    assert embedder.calls == [3]
+    assert [len(batch) for batch in embedder.batches] == [3]
 
 
 async def test_a_batch_is_consolidated_against_the_store() -> None:

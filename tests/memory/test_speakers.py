@@ -119,14 +119,16 @@ async def test_one_persons_end_leaves_what_is_so_of_another() -> None:
         assert await group.facts() == {}
 
 
-async def test_words_of_a_declared_person_are_no_plain_fact_about_another_one() -> None:
+@pytest.mark.parametrize(("speaker", "other"), [("Ana", "Nora"), ("user-1", "user-2")])
+async def test_words_of_a_declared_person_are_no_plain_fact_about_another_one(speaker: str, other: str) -> None:
+    """Names that share a word are those of two people."""
     group = Group()
-    members = DetectionRequest(subjects=[USER.individual("Ana"), USER.individual("Nora")], concepts=[CITY])
+    members = DetectionRequest(subjects=[USER.individual(name) for name in (speaker, other)], concepts=[CITY])
     async with group.memory:
-        group.found = {"home_city": [city("I live in Bonn", "Bonn", about="user:Nora")]}
-        await group.said(1, ("Ana", "I live in Bonn."), looking_for=members)
+        group.found = {"home_city": [city("I live in Bonn", "Bonn", about=f"user:{other}")]}
+        await group.said(1, (speaker, "I live in Bonn."), looking_for=members)
         assert await group.facts() == {}
-        assert 'about="user:Nora: somebody of the family"' in group.prompts[-1]
+        assert f'about="user:{other}: somebody of the family"' in group.prompts[-1]
 
 
 async def test_a_question_for_ones_own_is_not_answered_by_what_others_say() -> None:
@@ -198,15 +200,6 @@ async def test_a_name_in_other_case_is_the_viewers() -> None:
         await told(memory, ("Tom", "I live in Wien."), ("Lena", "I live in Graz."))
         found = await memory.for_user("tom").recall("Where do I live?")
         assert (found[0].record.value, found.answers) == ("I live in Wien.", True)
-
-
-async def test_names_that_share_a_word_are_those_of_others() -> None:
-    group = Group()
-    members = DetectionRequest(subjects=[USER.individual("user-1"), USER.individual("user-2")], concepts=[CITY])
-    async with group.memory:
-        group.found = {"home_city": [city("I live in Wien", "Wien", about="user:user-2")]}
-        await group.said(1, ("user-1", "I live in Wien."), looking_for=members)
-        assert await group.facts() == {}
 
 
 async def test_a_label_in_the_case_of_the_prompt_is_found() -> None:

@@ -23,12 +23,7 @@ from factmem import (
     Submission,
 )
 from factmem.abc.capabilities import Receipt, Statement
-from factmem.errors import (
-    CapabilityError,
-    InvalidDataError,
-    ModelAnswerError,
-    ModelUnavailableError,
-)
+from factmem.errors import CapabilityError, InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.memory.background import MemoryEvent, SubmissionFailed, SubmissionFinished
 from factmem.records import AssertionState, LogEntry
 from factmem.testing import ScriptedModel

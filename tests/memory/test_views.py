@@ -291,11 +291,7 @@ async def test_a_slice_needs_scopes(scopes: Any, memory: Memory) -> None:
 async def test_a_view_is_of_the_same_organization() -> None:
     async with Memory("memory:", organization="acme") as memory:
         with pytest.raises(InvalidDataError):
-            memory.scope(
-                MemoryScope.product(
-                    "alpha",
-                ).within("evil")
-            )
+            memory.scope(MemoryScope.product("alpha").within("evil"))
         with pytest.raises(OutOfViewError):
             await memory.scope(ALPHA).admin.reembed()
 

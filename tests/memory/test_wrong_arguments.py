@@ -176,10 +176,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     ),
     "^revision_ttl must be a timedelta": (
         (5,),
-        (
-            revised,
-            lambda memory, wrong: memory.remember("The mill is old.", revision_ttl=wrong),
-        ),
+        (revised, lambda memory, wrong: memory.remember("The mill is old.", revision_ttl=wrong)),
     ),
     "revisions must be timedelta or None": ((5,), (lambda memory, wrong: memory.admin.expire(revisions=wrong),)),
     "facts takes a list": ((ROME,), (lambda memory, wrong: memory.save_many(wrong),)),

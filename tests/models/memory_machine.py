@@ -98,10 +98,7 @@ class MemoryMachine(RuleBasedStateMachine):
         type(self).steps += 1
 
     def _do(
-        self,
-        who: Who,
-        really: Callable[[Memory], Awaitable[Any]],
-        plainly: Callable[[PlainMemory], T],
+        self, who: Who, really: Callable[[Memory], Awaitable[Any]], plainly: Callable[[PlainMemory], T]
     ) -> tuple[Any, T | None]:
         """Do a step in both, which must raise the same error or none."""
         self._step()

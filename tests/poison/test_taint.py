@@ -34,6 +34,9 @@ from tests.growth import cpu_seconds, grows_faster
 from tests.narrowing import not_none
 from tests.poison.lies import IN_PLAIN_WORDS, LIES, Lie
 from tests.poison.planting import USER, opened
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("taint_cases.txt"))
 
 ASKED: Final = "Can you look something up for me, please? I would like to know what it says."
 THANKS: Final = "Thanks. And now something else: is it a good day for a walk?"
@@ -294,20 +297,7 @@ def test_what_the_program_vouches_for_may_be_repeated() -> None:
     assert repetitions([*heard((T, "Oksana is in EVILTOWN.")), *said]) == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "pasted"),
-    [
-        ("I live in Oslo.\n\nI like tea.", ""),
-        ("See:\n```html\nlie\n```\nWhat now?", "lie\n```"),
-        ("> lie\n> and more\nIs that so?", "> lie\n> and more"),
-        ("<page>\nlie\n</page>\nWhat is it?", "<page>\nlie\n</page>"),
-        ("Look at this e-mail that I got:\n\nlie\n\nmore", "\nlie\n\nmore"),
-        ("My plans for today are these:\n- tea", ""),
-        ("a < b and\nb > c", ""),
-        ("```\nnever closed", "never closed"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "pasted"), CASES["a users paste is distinguished from a users words"])
 def test_a_users_paste_is_distinguished_from_a_users_words(text: str, pasted: str) -> None:
     assert pasted_in(text)[0] == pasted
 

@@ -29,7 +29,7 @@ from tests.mcp.clients import answer, connected
 from tests.narrowing import not_none
 from tests.poison.lies import LIES, Lie
 from tests.poison.planting import USER, opened
-from tests.poison.test_taint import ASKED, lies_on
+from tests.poison.test_taint import ASKED
 
 MINE: Final = "/agent/clerk/user.md"
 TALK: Final = RunIdentity(session_id="talk")
@@ -191,9 +191,13 @@ async def shown_of(memory: Memory, lie: Lie) -> list[str]:
 async def test_no_lie_is_believed_because_a_model_writes_it_down(
     way: str, tmp_path: Path, promise: Promise, anyio_backend: str, big: bool
 ) -> None:
+    """The lies, which differ in their words alone, are those of the tests of repetitions; here are a fifth of them."""
     at_once = "out of sight" not in way
-    lies = lies_on(anyio_backend, big=big)
-    cases = [(lie, said) for lie in lies for said in (lie.echo, lie.paraphrase)[: 1 + at_once]]
+    cases = [
+        (lie, said)
+        for lie in LIES[:: 1 if big and anyio_backend == "asyncio" else 5]
+        for said in (lie.echo, lie.paraphrase)[: 1 + at_once]
+    ]
     for number, (lie, said) in enumerate(cases):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, requires
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import anyio
 import numpy as np
 import openai
 import pytest
-from numpy.typing import NDArray
 
 from factmem import Embedder, InMemoryProvider, Memory
 from factmem.abc.capabilities import EmbedderIdentity
@@ -203,34 +202,6 @@ async def test_an_embedder_that_raises_anything_is_an_embedder_error() -> None:
 
     with pytest.raises(EmbedderError):
         await embed_checked(CallableEmbedder(broken, name="broken", dimension=2), ["one"])
-
-
-class Flaky:
-    """An embedder whose model is unavailable for a while."""
-
-    def __init__(self) -> None:
-        self.away = True
-
-    async def identity(self) -> EmbedderIdentity:
-        return EmbedderIdentity(name="flaky", dimension=2)
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self.away:
-            raise EmbedderError("away")
-        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
-
-
-async def test_a_save_survives_a_failing_embedder_and_is_found_once_it_is_back() -> None:
-    embedder = Flaky()
-    async with Memory(InMemoryProvider(), embedder=embedder) as memory:
-        await memory.remember("We meet at the harbour.")
-        (match,) = found = await memory.recall("harbour")
-        assert found.failure is not None
-        assert (match.parts.cosine, match.parts.semantic) == (0, 0)
-        embedder.away = False
-        (match,) = await memory.recall("harbour")
-    assert match.record.value == "We meet at the harbour."
-    assert match.parts.cosine > 0
 
 
 async def test_another_embedder_is_refused_until_the_store_is_embedded_anew() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,6 +19,9 @@ from factmem.recall import OpenAIEmbedder
 from factmem.recall.embedders import embedder_named
 from factmem.recall.embedding_vendors import VENDORS, Vendor
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("embedding_vendors_cases.txt"))
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
@@ -296,16 +300,7 @@ def test_the_embedders_of_crewai_have_their_names_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "field"),
-    [
-        ("openai:text-embedding-3-small", ("dimensions",)),
-        ("voyage:voyage-3", ("output_dimension",)),
-        ("mistral:codestral-embed", ("output_dimension",)),
-        ("cohere:embed-v4.0", ("output_dimension",)),
-        ("google:gemini-embedding-001", ("requests", 0, "outputDimensionality")),
-        ("vertex:text-embedding-005", ("parameters", "outputDimensionality")),
-        ("bedrock:amazon.titan-embed-text-v2:0", ("dimensions",)),
-    ],
+    ("address", "field"), CASES["a dimension is asked for in each vendors words and only when given"]
 )
 async def test_a_dimension_is_asked_for_in_each_vendors_words_and_only_when_given(
     address: str, field: tuple[str | int, ...], monkeypatch: pytest.MonkeyPatch
@@ -336,17 +331,7 @@ def test_a_dimension_is_refused_where_it_cannot_be_asked_for(name: str, monkeypa
         embedder_named(f"{name}:model@256")
 
 
-@pytest.mark.parametrize(
-    ("address", "variable"),
-    [
-        ("voyage:voyage-3", "VOYAGE_API_KEY"),
-        ("azure:x", "AZURE_OPENAI_ENDPOINT"),
-        ("watsonx:x", "WATSONX_API_KEY"),
-        ("vertex:x", "GOOGLE_CLOUD_PROJECT"),
-        ("sentence-transformer:x", "SENTENCE_TRANSFORMER_BASE_URL"),
-        ("cohere:x", "CO_API_KEY or COHERE_API_KEY"),
-    ],
-)
+@pytest.mark.parametrize(("address", "variable"), CASES["a missing key or setting is named before anything is asked"])
 def test_a_missing_key_or_setting_is_named_before_anything_is_asked(address: str, variable: str) -> None:
     with pytest.raises(InvalidDataError, match=variable):
         embedder_named(address)

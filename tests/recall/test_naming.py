@@ -99,14 +99,7 @@ def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, 
 
 
 @pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        ("What is my mother allergic to?", "My mother can't eat nuts."),
-        ("When is Nora's birthday?", "We celebrate Nora on 9 June."),
-        ("What am I allergic to?", "shellfish"),
-        ("What is Ann allergic to?", "shellfish"),
-        ("What is the name of my sister?", "Nora"),
-    ],
+    ("query", "first"), CASES["a fact of the viewer does not answer for somebody of whom there are none"]
 )
 async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_are_none(query: str, first: str) -> None:
     facts = [
@@ -122,16 +115,7 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
     assert matches[0].record.value == first
 
 
-@pytest.mark.parametrize(
-    ("query", "answers"),
-    [
-        ("Who is my husband?", True),
-        ("Who is Zoe's husband?", False),
-        ("Who is my sister's husband?", False),
-        ("Does my sister have children?", False),
-        ("Do I have children?", True),
-    ],
-)
+@pytest.mark.parametrize(("query", "answers"), CASES["a relative of the viewer is not that of somebody else"])
 async def test_a_relative_of_the_viewer_is_not_that_of_somebody_else(query: str, answers: bool) -> None:
     async with Memory("memory:", viewer="Ann") as memory:
         await memory.save(SingleFact(Concept.single("husband", "Whom the person is married to"), "Tom"))
@@ -160,12 +144,7 @@ async def test_who_is_asks_for_those_of_whom_it_is_so(query: str, first: set[str
 
 
 @pytest.mark.parametrize(
-    ("query", "subject", "boss"),
-    [
-        ("Whose boss is Dan?", "Ann", "Dan"),
-        ("Wessen Chef ist Dan?", "Ann", "Dan"),
-        ("Who is Dan's boss?", "Dan", "Zoe"),
-    ],
+    ("query", "subject", "boss"), CASES["whose boss somebody is asks for those of whom they are the boss"]
 )
 async def test_whose_boss_somebody_is_asks_for_those_of_whom_they_are_the_boss(
     query: str, subject: str, boss: str

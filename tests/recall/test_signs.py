@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from functools import reduce
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,9 @@ from factmem.recall.text.signs import (
 from factmem.records import Assertion, Place, assertions_of
 from factmem.sentences import tells_of_another, tells_of_change
 from factmem.shapes import shape_of
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("signs_cases.txt"))
 
 EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
 
@@ -98,33 +102,12 @@ def test_a_statement_holds_a_number_in_digits_or_as_a_word(text: str, held: Kind
     assert kinds_held(said) is held
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "What did you suggest for the trip?",
-        "Which book was it that you told me about?",
-        "Remind me of the recipe",
-        "Was hast du mir empfohlen?",
-        "Welches Buch haben Sie genannt?",
-        "¿Qué libro me recomendaste tú?",
-    ],
-)
+@pytest.mark.parametrize("query", CASES["a question whose subject is the second person asks for the assistants words"])
 def test_a_question_whose_subject_is_the_second_person_asks_for_the_assistants_words(query: str) -> None:
     assert asks_for_assistant(query)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "Can you suggest a book?",
-        "What did I tell you about Bo?",
-        "Could you list what I bought?",
-        "What do I want from you?",
-        "Sie wohnt wo?",
-        "Where does Bo live?",
-        "",
-    ],
-)
+@pytest.mark.parametrize("query", CASES["a request and a question about others do not"])
 def test_a_request_and_a_question_about_others_do_not(query: str) -> None:
     assert not asks_for_assistant(query)
 
@@ -137,48 +120,12 @@ def test_capitalized_words_may_be_names_but_for_the_first_and_i() -> None:
     assert nameless("") == ""
 
 
-@pytest.mark.parametrize(
-    ("query", "of_now"),
-    [
-        ("Where do I live?", True),
-        ("What is our current vet called?", True),
-        ("How old is my son?", True),
-        ("What pets do I have?", True),
-        ("What is my doctor's last name?", True),
-        ("Which team is Ahmed in?", True),
-        ("Wo wohne ich?", True),
-        ("Was ist mein Lieblingsessen?", True),
-        ("Var bor jag?", True),
-        ("我对什么过敏？", True),
-        ("¿Cuándo es el examen?", True),
-        ("Where did I live?", False),
-        ("What was my old address?", False),
-        ("What have I ordered?", False),
-        ("Was wurde vorher vereinbart?", False),
-        ("Où est-ce que j'ai habité ?", False),
-        ("Где я жил раньше?", False),
-        ("¿Dónde estaba antes?", False),
-        ("Gdzie mieszkałem wcześniej?", False),
-        ("どこに住んでいましたか。", False),
-    ],
-)
+@pytest.mark.parametrize(("query", "of_now"), CASES["a question asks for the present unless a word says otherwise"])
 def test_a_question_asks_for_the_present_unless_a_word_says_otherwise(query: str, of_now: bool) -> None:
     assert asks_for_present(query) is of_now
 
 
-@pytest.mark.parametrize(
-    ("text", "changes"),
-    [
-        ("Swimming got moved to Fridays.", True),
-        ("The dose went up to 80 mg.", True),
-        ("Only wet food from now on.", True),
-        ("Wir sind nach Göttingen umgezogen.", True),
-        ("Han cambiado el examen al 16 de abril.", True),
-        ("Ella has swimming on Tuesdays.", False),
-        ("Wir wohnen in Kassel.", False),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "changes"), CASES["a text tells of a change"])
 def test_a_text_tells_of_a_change(text: str, changes: bool) -> None:
     assert tells_of_change(text) is changes
 
@@ -194,22 +141,6 @@ async def test_a_change_stands_first_for_a_question_about_the_present() -> None:
     assert [match.record.value for match in before] == said
 
 
-@pytest.mark.parametrize(
-    ("text", "begins"),
-    [
-        ("Tom lives in Graz.", True),
-        ("tom is allergic to walnuts", True),
-        ("Tom's shoe size is 43.", True),
-        ("Tom wohnt in Graz.", True),
-        ("Tom's shoe size is 43, I bought him slippers.", True),
-        ("um mia is allergic to to strawberries", True),
-        ("Tom, the party is on Friday.", False),
-        ("Tom you are late.", False),
-        ("Tom and I moved to Graz.", False),
-        ("Thanks Tom!", False),
-        ("We met in Graz.", False),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "begins"), CASES["what begins with a name tells of another"])
 def test_what_begins_with_a_name_tells_of_another(text: str, begins: bool) -> None:
     assert tells_of_another(text) is begins

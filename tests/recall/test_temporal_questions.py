@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,6 +12,9 @@ from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts
 from factmem.sentences import points_back
 from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations, questions
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("temporal_questions_cases.txt"))
 
 PEOPLE: Final = "Ann Ben Cleo Dag Eva Finn Greta Hugo Ines Jan Kaja Leo Mona Nils"
 """People met on one day each, five days apart."""
@@ -69,18 +73,6 @@ async def test_what_was_said_after_a_time_stands_below_what_was_said_at_it(quest
             assert found.record.value == told
 
 
-@pytest.mark.parametrize(
-    ("text", "back"),
-    [
-        ("I wrecked my knee yesterday.", True),
-        ("Met Eva on Friday.", True),
-        ("We moved here two weeks ago.", True),
-        ("Am Montagabend waren wir im Kino.", True),
-        ("Fui al médico la semana pasada.", True),
-        ("昨日は京都に行きました。", True),
-        ("I had breakfast with my aunt.", False),
-        ("Ich habe Gulasch gekocht.", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "back"), CASES["words of a time before point back"])
 def test_words_of_a_time_before_point_back(text: str, back: bool) -> None:
     assert points_back(text) is back

@@ -19,7 +19,9 @@ from factmem.testing import FakeClock
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 from tests.growth import cpu_seconds, grows_faster
-from tests.tables import rows, sections
+from tests.tables import cases, rows, sections
+
+CASES = cases(Path(__file__).with_name("time_expressions_cases.txt"))
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 MONTHS = [name for name in calendar.month_name if name]
@@ -46,15 +48,7 @@ def test_what_lies_before_a_time_has_no_beginning(turn: str) -> None:
     assert times_in(f"Where did I live {turn} March 2024?", NOW) == (TimeSpan(start=None, end=day("2024-03-01")),)
 
 
-@pytest.mark.parametrize(
-    ("query", "end"),
-    [
-        ("before last May", "2026-05-01"),
-        ("until last March", "2026-03-01"),
-        ("before this June", "2026-06-01"),
-        ("before last year in May", "2025-05-01"),
-    ],
-)
+@pytest.mark.parametrize(("query", "end"), CASES["a word before last or this is heeded"])
 def test_a_word_before_last_or_this_is_heeded(query: str, end: str) -> None:
     assert times_in(query, NOW) == (TimeSpan(start=None, end=day(end)),)
 
@@ -254,21 +248,7 @@ def _last_day(year: int, month: int) -> tuple[int, int]:
     return month, calendar.monthrange(year, month)[1]
 
 
-@pytest.mark.parametrize(
-    ("moves", "texts"),
-    [
-        (True, ["I had a migraine today.", "We met on Monday.", "I slept badly last night.", "Two weeks ago I fell."]),
-        (True, ["Heute hatte ich Migräne.", "Ayer corrí un maratón.", "Bugün migrenim vardı.", "今日は頭痛がした。"]),
-        (
-            False,
-            ["I play tennis on Mondays.", "Monday is my day off.", "My birthday is on 3 May.", "My last name is Berg."],
-        ),
-        (
-            False,
-            ["In March I was ill.", "I moved last year.", "I fell on 3 May 2024.", "Tomo mi pastilla por la mañana."],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("moves", "texts"), CASES["some texts name a time that moves with their day"])
 def test_some_texts_name_a_time_that_moves_with_their_day(moves: bool, texts: list[str]) -> None:
     assert [moves_with_its_day(text) for text in texts] == [moves] * len(texts)
 
@@ -305,17 +285,7 @@ def test_a_time_is_read_as_its_english(language: str) -> None:
     assert wrong.keys() <= NOT_READ, wrong
 
 
-@pytest.mark.parametrize(
-    ("question", "rest"),
-    [
-        ("Was habe ich letzte Woche gemacht?", "Was habe ich gemacht?"),
-        ("Was habe ich seit dem 5. Mai 2024 über Lena gesagt?", "Was habe ich über Lena gesagt?"),
-        ("¿Qué hice AYER, y con quién?", "¿Qué hice , y con quién?"),
-        ("先週何を買いましたか?", "何を買いましたか?"),
-        ("Что я делал на прошлой неделе и 2024-05-03?", "Что я делал и ?"),
-        ("Wo wohnt August?", "Wo wohnt August?"),
-    ],
-)
+@pytest.mark.parametrize(("question", "rest"), CASES["the rest is the question without the words of the time"])
 def test_the_rest_is_the_question_without_the_words_of_the_time(question: str, rest: str) -> None:
     assert " ".join(times_and_rest(question, NOW)[1].split()) == rest
 

@@ -57,18 +57,12 @@ def test_small_talk_hardly_ever_overtakes_or_is_overtaken(written_apart: dict[st
     assert len(found(pairs)) / len(pairs) <= 0.001
 
 
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    PAIRS["overtaken"],
-)
+@pytest.mark.parametrize(("older", "newer"), PAIRS["overtaken"])
 def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str) -> None:
     assert found([(older, newer)]) == [(older, newer)]
 
 
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    PAIRS["other matters"],
-)
+@pytest.mark.parametrize(("older", "newer"), PAIRS["other matters"])
 def test_another_matter_is_not_overtaken(older: str, newer: str) -> None:
     assert found([(older, newer)]) == []
 

@@ -11,11 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from factmem import Concept, FactDetails, InMemoryProvider, MemoryScope, MemorySubject, SingleFact
 from factmem.errors import InvalidDataError
-from factmem.facts import (
-    Fact,
-    MultipleFacts,
-    utc,
-)
+from factmem.facts import Fact, MultipleFacts, utc
 from factmem.records import Assertion, Place, assertions_of
 from factmem.testing import strategies
 

@@ -175,15 +175,16 @@ def test_the_revisions_are_everything_said_and_not_erased(log: list[LogEntry], m
     assert standing <= {recorded.id for recorded, state in shown if recorded.assertion.counts(state)}
 
 
-def test_equal_assertions_are_evidence_of_one_record() -> None:
+@pytest.mark.parametrize("again", TRUSTED)
+def test_equal_assertions_are_evidence_of_one_record_and_what_both_say_is_the_users(again: Origin) -> None:
     quotes = [Evidence(quote=f"quote {number}", message_id=f"{number}") for number in range(3)]
     steps = [
         Say("Oslo", 1, details=FactDetails(evidence=quotes[:1])),
-        Say("Rome", 2, details=FactDetails(evidence=quotes[1:2])),
-        Say("Oslo", 3, details=FactDetails(evidence=quotes[2:])),
+        Say("Rome", 2, details=FactDetails(evidence=quotes[1:2], origin=again)),
+        Say("Oslo", 3, details=FactDetails(evidence=quotes[2:], origin=again)),
     ]
     (current,) = fold(log_of(steps), LATE)
-    assert current.details.evidence == (quotes[0], quotes[2])
+    assert (current.details.origin, current.details.evidence) == (Origin.USER, (quotes[0], quotes[2]))
 
 
 def test_the_assistants_value_stands_beside_the_users_in_the_history() -> None:
@@ -198,17 +199,6 @@ def test_the_assistants_value_stands_once_the_users_has_expired() -> None:
     steps = [Say("Oslo", 1, details=FactDetails(expires_at=at(10))), Say("Rome", 2, details=OF_ASSISTANT)]
     assert values(log_of(steps), Moment(now=at(9))) == {"city": ["Oslo"]}
     assert values(log_of(steps), Moment(now=at(10))) == {"city": ["Rome"]}
-
-
-def test_what_both_say_is_the_users_with_the_evidence_of_both() -> None:
-    quotes = [Evidence(quote=f"quote {number}", message_id=f"{number}") for number in range(2)]
-    steps = [
-        Say("Oslo", 1, details=FactDetails(evidence=quotes[:1])),
-        Say("Oslo", 2, details=attrs.evolve(OF_ASSISTANT, evidence=quotes[1:])),
-    ]
-    (current,) = fold(log_of(steps), LATE)
-    assert current.details.origin is Origin.USER
-    assert current.details.evidence == tuple(quotes)
 
 
 @pytest.mark.parametrize("origin", [Origin.TOOL, Origin.DOCUMENT, Origin.UNKNOWN])

@@ -49,16 +49,7 @@ def test_questions_requests_greetings_thanks_and_reactions_tell_nothing(text: st
     assert not tells(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "stated"),
-    [
-        ("I have a bad knee. Which shoes should I buy?", ["I have a bad knee."]),
-        ("I'm planning a trip to Rome, can you suggest a hotel?", ["I'm planning a trip to Rome,"]),
-        ("Do you know, my friend, where Ana lives?", []),
-        ("Look it up, please. Ana lives in Rome.", ["Look it up, please.", "Ana lives in Rome."]),
-        ("Translate this: I live in Rome. I work in Bonn.", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "stated"), CASES["clauses that ask or order are not stated"])
 def test_clauses_that_ask_or_order_are_not_stated(text: str, stated: list[str]) -> None:
     assert [text[start:end].strip() for start, end in spans_stated(text)] == stated
 
@@ -80,16 +71,7 @@ def test_accents_and_case_make_no_difference() -> None:
     assert folded("CAFÉ, Über, ЙОД") == folded("cafe, uber, иод")
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "words"),
-    [
-        ("I have a bad knee", "en", ["knee"]),
-        ("Mein Hund heißt Bruno", "de", ["hund", "bruno"]),
-        ("J'habite à Lille avec ma sœur", "fr", ["lille", "sœur"]),
-        ("札幌に住んでいます", "ja", ["札幌", "住"]),
-        ("Qwxz", "", ["qwxz"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "language", "words"), CASES["words with content are those that are not everyday"])
 def test_words_with_content_are_those_that_are_not_everyday(text: str, language: str, words: list[str]) -> None:
     lowered = folded(text)
     assert (language_of(lowered).name, content_words(lowered, language_of(lowered))) == (language, words)
@@ -121,14 +103,7 @@ def test_languages_have_the_same_lists() -> None:
     assert {name: needed - {*words} for name, words in data.items() if needed - {*words}} == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("My dentist is Dr. Okafor. He is kind.", ["My dentist is Dr. Okafor.", "He is kind."]),
-        ("Llega la Sra. Paz. Bien.", ["Llega la Sra. Paz.", "Bien."]),
-        ("I love Ursula K. Le Guin. So do I. Next.", ["I love Ursula K. Le Guin.", "So do I.", "Next."]),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentences"), CASES["a title or an initial ends no sentence"])
 def test_a_title_or_an_initial_ends_no_sentence(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentence_spans(text)] == sentences
 

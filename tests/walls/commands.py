@@ -43,16 +43,9 @@ def _ran(*commands: Sequence[str] | Callable[[Asked], Sequence[str]]) -> Any:
     return call
 
 
-def _with_ids(*words: str) -> Any:
+def _with_ids(*words: str, length: int | None = None) -> Any:
     async def call(asked: Asked) -> object:
-        return [_without(await asked.client.run(*words, id), id) for id in asked.ids]
-
-    return call
-
-
-def _with_short_ids(*words: str) -> Any:
-    async def call(asked: Asked) -> object:
-        return [_without(await asked.client.run(*words, id[:16]), id) for id in asked.ids]
+        return [_without(await asked.client.run(*words, id[:length]), id) for id in asked.ids]
 
     return call
 
@@ -117,7 +110,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
             Way(_ran(lambda asked: ["list", "-n", "999", "--scope", str(asked.scope)]), only=_here),
         ]
     ),
-    "show": Reads([Way(_with_ids("show"), Shows.EVER), Way(_with_short_ids("show"), Shows.EVER)]),
+    "show": Reads([Way(_with_ids("show"), Shows.EVER), Way(_with_ids("show", length=16), Shows.EVER)]),
     "tree": Reads([Way(_ran(["tree"], ["tree", "--depth", "1"]))]),
     "info": Reads([Way(_ran(["info"]), whole=True), Way(_ran(lambda asked: ["info", str(asked.scope)]), only=_here)]),
     "profile": Reads([Way(_ran(["profile", "tests.walls.facade:Household"]))]),

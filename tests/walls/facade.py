@@ -70,20 +70,11 @@ async def _pages(asked: Asked) -> object:
             return found
 
 
-async def _recalled_deeply(asked: Asked) -> object:
+async def _recalled_deeply(asked: Asked, query: str = "the green door", **within: Any) -> object:
     """Recall in depth and return the result's details and everything the analyst was shown."""
     GREEDY_ANALYST.shown.clear()
-    found = await asked.reader.recall(
-        "the green door", limit=99, depth="deep", deep=GREEDY_ANALYST.settings, strict=True
-    )
-    return found.deep, list(GREEDY_ANALYST.shown)
-
-
-async def _recalled_deeply_here(asked: Asked) -> object:
-    GREEDY_ANALYST.shown.clear()
-    found = await asked.reader.recall(
-        "cat", limit=99, depth="deep", deep=GREEDY_ANALYST.settings, strict=True, scope=asked.scope
-    )
+    settings: dict[str, Any] = {"depth": "deep", "deep": GREEDY_ANALYST.settings, "strict": True}
+    found = await asked.reader.recall(query, limit=99, **settings, **within)
     return found.deep, list(GREEDY_ANALYST.shown)
 
 
@@ -139,7 +130,7 @@ READING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.reader.recall("red cat", limit=5, record_ids=asked.ids), only=_among_some),
             Way(lambda asked: asked.reader.recall(asked.query, limit=99, history=True), Shows.EVER),
             Way(_recalled_deeply, whole=True),
-            Way(_recalled_deeply_here, only=_here, whole=True),
+            Way(lambda asked: _recalled_deeply(asked, "cat", scope=asked.scope), only=_here, whole=True),
             Way(lambda asked: asked.reader.recall(asked.query, limit=9, depth="deep", strongest=True)),
         ]
     ),

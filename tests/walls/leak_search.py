@@ -15,14 +15,7 @@ from factmem import Memory, MemorySubject, Policies
 from factmem.consolidation import ConsolidationPolicy
 from factmem.mcp import make_server
 from factmem.testing import ScriptedModel
-from tests.walls.agents import (
-    AGENT_MEMORY,
-    AGENTS_MD,
-    MEMORY_FILES,
-    MEMORY_RUN,
-    MEMORY_TOOLS,
-    agent_caller,
-)
+from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, MEMORY_FILES, MEMORY_RUN, MEMORY_TOOLS, agent_caller
 from tests.walls.capabilities import CAPABILITIES, OWN
 from tests.walls.facade import READING, WAITING, at_other_moments
 from tests.walls.hosts import BACKEND, LANGGRAPH_STORE, MEMORY_SERVICE

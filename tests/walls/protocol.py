@@ -136,10 +136,7 @@ RESOURCES: Final[Mapping[str, Door]] = {
 
 TEMPLATES: Final[Mapping[str, Door]] = {
     "factmem://facts/{+scope}": Reads(
-        [
-            Way(lambda asked: _read(asked, [facts_address(asked.scope)]), only=_here),
-            Way(_completed),
-        ]
+        [Way(lambda asked: _read(asked, [facts_address(asked.scope)]), only=_here), Way(_completed)]
     ),
     "factmem://record/{id}": Reads(
         [

@@ -12,17 +12,7 @@ from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring
 from factmem.errors import FactMemError, StoreUnavailableError
 from factmem.testing import HashEmbedder
-from tests.providers.encrypted.worlds import (
-    DIMENSION,
-    KEY,
-    LIKES,
-    PLACES,
-    Files,
-    listing_of,
-    opened,
-    save,
-    statements,
-)
+from tests.providers.encrypted.worlds import DIMENSION, KEY, LIKES, PLACES, Files, listing_of, opened, save, statements
 
 pytestmark = pytest.mark.timeout(20_000)
 

@@ -22,16 +22,7 @@ from factmem.records import Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
-from tests.providers.encrypted.worlds import (
-    DIMENSION,
-    KEY,
-    PLACES,
-    Files,
-    frames_of,
-    listing_of,
-    opened,
-    statements,
-)
+from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, frames_of, listing_of, opened, statements
 
 OLD = Keyring.of(KEY, "old")
 

@@ -82,10 +82,7 @@ async def test_a_server_that_cannot_be_reached_is_reported_at_once_without_secre
     caplog.set_level(logging.DEBUG)
     address = f"postgresql://ada:{SECRET}@127.0.0.1:1/facts?sslpassword={SECRET}"
     async with PostgresMemoryProvider(address) as provider:
-        for call in (
-            provider.load(CITY, USER, PLANNER),
-            provider.save(single(CITY, "Oslo"), USER, PLANNER),
-        ):
+        for call in (provider.load(CITY, USER, PLANNER), provider.save(single(CITY, "Oslo"), USER, PLANNER)):
             with pytest.raises(StoreUnavailableError, match="check the address") as refused:
                 await call
             assert SECRET not in "".join(traceback.format_exception(refused.value))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, LiteralString
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
 import pytest
 
 from factmem import Concept, Memory, MemoryScope, MemorySubject, MultipleFacts, SingleFact
-from factmem.errors import StoreUnavailableError
+from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.narrowing import not_none
+from tests.postgres import connected
 from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -98,3 +101,112 @@ async def test_a_server_that_stays_away_is_reported_and_used_again_when_it_is_ba
         finally:
             await anyio.to_thread.run_sync(durable_server.start)
         assert await memory.recall("Oslo")
+
+
+# A standby answers reads, and takes the place of a primary that is gone: nobody opens anything anew.
+
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composed
+
+
+CITY = Concept.single("city", "Where somebody lives")
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary, and a standby that has what the primary acknowledges."""
+    try:
+        primary = PostgresServer()
+    except (MissingPackageError, StoreUnavailableError) as error:
+        pytest.skip(f"no PostgreSQL server can be had here: {error}")
+    with primary, PostgresServer(standby_of=primary) as standby:
+        with connected(primary.address()) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+            connection.execute("SELECT pg_reload_conf()")
+        yield primary, standby
+
+
+def _of_both(*servers: PostgresServer) -> str:
+    hosts = [parse_qs(urlsplit(server.address()).query)["host"][0] for server in servers]
+    return servers[0].address(host=",".join(hosts), target_session_attrs="read-write", timeout="20")
+
+
+async def _save(memory: Memory, number: int) -> None:
+    await memory.save(MultipleFacts(NUMBERS, (number,)), subject=USER)
+
+
+async def test_a_memory_goes_on_with_the_standby_that_is_promoted(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    primary, standby = servers
+    async with Memory(_of_both(*servers), embedder=HashEmbedder()) as memory:
+        for number in range(20):
+            await _save(memory, number)
+        await memory.remember("The cellar is cold.")
+        assert await memory.recall("cellar")
+        primary.kill()
+        await anyio.to_thread.run_sync(standby.promote)
+        for number in range(20, 40):
+            await _save(memory, number)
+        assert not_none(await memory.load(NUMBERS, subject=USER)).values == tuple(range(40))
+        assert [match.record.value for match in await memory.recall("cellar", limit=1)] == ["The cellar is cold."]
+
+
+async def test_a_standby_answers_reads_and_refuses_writes(servers: tuple[PostgresServer, PostgresServer]) -> None:
+    primary, standby = servers
+    async with Memory(primary.address(), embedder=HashEmbedder()) as memory:
+        await memory.remember("The cellar is cold.")
+    async with Memory(standby.address(), embedder=HashEmbedder(), read_only=True) as memory:
+        assert await memory.recall("cellar")
+        async with Memory(primary.address(), embedder=HashEmbedder()) as writer:
+            await writer.remember("The cellar is damp.")
+        assert len(await memory.recall("cellar")) == 2
+    async with Memory(standby.address(), embedder=HashEmbedder()) as memory:
+        with pytest.raises(ReadOnlyError, match="primary"):
+            await memory.remember("The cellar is dry.")
+
+
+def _sql(text: LiteralString, *names: str) -> Composed:
+    from psycopg import sql
+
+    return sql.SQL(text).format(*map(sql.Identifier, names))
+
+
+@pytest.mark.parametrize("since", [0, 1, 4], ids=["nobody wrote since", "less than was lost", "more than was lost"])
+async def test_an_open_memory_follows_a_history_that_lost_its_end(address: str, since: int) -> None:
+    """After a restored dump, or a failover to a standby that lacked the last commits, it forgets what is gone."""
+    schema = parse_qs(urlsplit(address).query)["schema"][0]
+    async with Memory(address, embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(CITY, "Porto"), subject=USER)
+        with connected(address) as connection:
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
+            names = [name for (name,) in tables]
+            for name in names:
+                connection.execute(_sql("CREATE TEMP TABLE {0} AS TABLE {1}.{0}", name, schema))
+            for number in range(3):
+                await memory.save(SingleFact(CITY, f"lost {number}"), subject=USER)
+            assert await memory.recall("lost")
+            with connection.transaction():
+                for name in names:
+                    connection.execute(_sql("DELETE FROM {1}.{0}", name, schema))
+                    connection.execute(_sql("INSERT INTO {1}.{0} TABLE pg_temp.{0}", name, schema))
+        async with Memory(address, embedder=HashEmbedder()) as other:
+            for number in range(since):
+                await other.save(SingleFact(CITY, f"new {number}"), subject=USER)
+            expected = ["Porto", *(f"new {number}" for number in range(since))]
+            for each in (memory, other):
+                assert [record.value for record in await each.history(CITY, subject=USER)] == expected
+                assert [match.record.value for match in await each.recall("lost")] == expected[-1:]
+
+
+async def test_a_memory_whose_schema_was_dropped_begins_anew(address: str) -> None:
+    async with Memory(address, embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(CITY, "Porto"), subject=USER)
+        assert await memory.recall("Porto")
+        with connected(address) as connection:
+            connection.execute(_sql("DROP SCHEMA {} CASCADE", parse_qs(urlsplit(address).query)["schema"][0]))
+        assert await memory.load(CITY, subject=USER) is None
+        await memory.save(SingleFact(CITY, "Faro"), subject=USER)
+        assert [match.record.value for match in await memory.recall("city")] == ["Faro"]

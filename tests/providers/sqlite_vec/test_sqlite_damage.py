@@ -15,6 +15,9 @@ from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailabl
 from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
 from tests.databases import alter
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("sqlite_damage_cases.txt"))
 
 HEADER_FLIPS = [0, 15, 16, 18, 21, 60, 68]
 """Bytes of the magic, the page size, the file format, the payload fractions, our version and our mark."""
@@ -114,22 +117,7 @@ async def _with_history(path: Path) -> None:
         await provider.erase([], tenant=None, assertion_ids=[log[0].id])
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE sums SET sum = 9 WHERE place = CAST('seq' AS BLOB)",
-        "DELETE FROM sums WHERE place = CAST('again' AS BLOB)",
-        "UPDATE state_changes SET reason = 'type'",
-        "UPDATE state_changes SET assertion = 3",
-        "DELETE FROM state_changes",
-        "DELETE FROM assertions WHERE seq = 2",
-        "UPDATE tombstones SET assertion_id = 'x'",
-        "DELETE FROM tombstones",
-        "DELETE FROM tracks",
-        "UPDATE tracks SET place = x'00'",
-        "DELETE FROM sums",
-    ],
-)
+@pytest.mark.parametrize("damage", CASES["what is missing or was changed is noticed"])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage: str) -> None:
     """An index that lost a row is unnoticed by SQLite, and found by reads of a place and of a tenant."""
@@ -164,18 +152,7 @@ async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None)
     return {seq: row.tobytes() for seq, row in zip(seqs, rows, strict=True)}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE vectors SET embeddings = CAST(x'01' || substr(embeddings, 2) AS BLOB)",
-        "UPDATE vectors SET embeddings = zeroblob(length(embeddings))",
-        "UPDATE vectors SET embeddings = zeroblob(8)",
-        "UPDATE assertions SET vector = 1 - vector WHERE vector < 2",
-        "UPDATE assertions SET vector = 99 WHERE vector = 1",
-        "DELETE FROM vectors",
-        "UPDATE sums SET sum = sum + 1 WHERE place = CAST('vectors' AS BLOB)",
-    ],
-)
+@pytest.mark.parametrize("damage", CASES["a vector that was changed is noticed and can be made again"])
 async def test_a_vector_that_was_changed_is_noticed_and_can_be_made_again(tmp_path: Path, damage: str) -> None:
     """Only the checksum reveals it, because any number is valid. Facts are unaffected and remain readable."""
     path = tmp_path / "facts.db"
