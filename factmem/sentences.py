@@ -39,6 +39,10 @@ QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
 _FULL_STOPS: Final = (".", "!", "。", "！", "।")
 _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
+_LINE_FOLLOWS: Final = lazy_pattern(r"[^\S\n]*+\n(?!\s*+>)")
+"""The end of a line before one that is not marked as a quotation."""
+_RULE: Final = "---"
+"""Beginning and end of a line that parts a mail from what is above it."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders
 _LETTER: Final = r"\w\u0900-\u0963"
@@ -517,24 +521,74 @@ def is_question(sentence: str, language: Language) -> bool:
 def own_words(text: str, language: Language) -> int:
     """Return the length of the part of a text that is its author's own words.
 
-    Somebody else's words follow an order about a thing at hand and a colon, a request about a text that ends with a
-    colon or its line, or the greeting of a letter. A letter without words before it is somebody else's if it is signed.
+    Somebody else's words follow the header of a mail, a line that announces them ("My boss wrote:"), an order about a
+    thing at hand and a colon, a request about a text that ends with a colon or its line, or the greeting of a letter. A
+    letter without words before it is somebody else's if it is signed.
 
     Args:
         text: The text.
         language: Its language.
     """
+    if not _COLON.search(text):
+        return len(text)
     last, lowered = text.rstrip().rpartition("\n")[2], folded(text)
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
-    for start, end in sentence_spans(text) if _COLON.search(text) else ():
+    mail = _mail_at(lowered)
+    for start, end in sentence_spans(text):
+        if start >= mail:
+            break
         head, *behind = _COLON.split(lowered[start:end], maxsplit=1)
+        if not any(behind) and _LINE_FOLLOWS.match(text, end) and announces(lowered[start:end], language):
+            return end
         orders = language.orders(head) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
         if cue and language.finds(cue, head) and (orders or is_question(head, language)):
             return min(start + len(head) + 1, end)
         if head.endswith((",", "，", "、")) and (start or signed) and language.cues["greets"].match(head):
             return start
-    return len(text)
+    return mail
+
+
+def _mail_at(lowered: str) -> int:
+    """Return the offset of the header of a mail in a folded text; its length if there is none.
+
+    It begins with a line such as "Begin forwarded message:", or one between dashes, or has two fields of a mail without
+    another line between them: "From: …", "Subject: …".
+    """
+    at, start, fields = 0, 0, set[str]()
+    for line in lowered.splitlines(keepends=True):
+        field, colon, value = line.replace("：", ":").partition(":")
+        name = field.strip(" \t\n\r*>")
+        if name in _names_in_mails("forwards") and not value.strip():
+            return at
+        if not colon:
+            fields.clear()
+            if name.startswith(_RULE) and name.endswith(_RULE) and name.strip("-"):
+                return at
+        elif name in _names_in_mails("headers"):
+            start = start if fields else at
+            fields.add(name)
+            if len(fields) > 1:
+                return start
+        at += len(line)
+    return len(lowered)
+
+
+@functools.cache
+def _names_in_mails(cue: str) -> frozenset[str]:
+    """Return the names of a list, of all languages."""
+    return frozenset(chain.from_iterable(language.lists.get(cue, ()) for language in _languages().values()))
+
+
+def announces(line: str, language: Language) -> bool:
+    """Return whether a folded line announces words of somebody else: "My boss wrote:", "I got this:"."""
+    if not line.endswith((":", "：")):
+        return False
+    if (found := language.finds("quotes", line)) is None:
+        return language.finds("received", line) is not None
+    done = language.lists.get("done", ())
+    before = [word for word in words_of(line[: found.start()]) if word not in done]
+    return not before or before[-1] not in language.lists.get("self", ())  # not "I told you:"
 
 
 def stated_spans(text: str, language: Language) -> Iterator[Span]:

@@ -15,6 +15,7 @@ from factmem.sentences import (
     WORD,
     Language,
     Span,
+    announces,
     clause_spans,
     content_words,
     folded,
@@ -50,7 +51,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     dinner, suggest something vegetarian", "no more emojis", "call me Bo". It is recognized by its wording, in texts
     that people type: an order or a wish that is lasting, or that is about the manner of answers and nothing else.
     Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions, nor are words
-    of somebody else: a quotation, a letter, or a text to be worked on; see `factmem.sentences.own_words`.
+    of somebody else: a quotation, a letter, a mail, or a text to be worked on; see `factmem.sentences.own_words`.
     """
     if len(text) > _LONGEST_TEXT:
         return ()
@@ -148,6 +149,9 @@ class _Said:
 
     def instructs(self) -> bool:
         """Return whether the sentence is a standing instruction."""
+        head, colon, _ = self.sentence.partition(":")
+        if colon and announces(head + colon, self.language):
+            return False
         if self.language.orders_last:
             return self._ends_with_order() and not self._has("sayings")
         if any(self._orders(self._lead(start), beside=beside) for start, beside in self._starts()):

@@ -263,8 +263,7 @@ async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_
 
 async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user(memory: Memory) -> None:
     letter = "Look at this:\nFrom: Petra\nSubject: News\n\nI live in Munich now."
-    first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
-    assert first == "I live in Hamburg."
+    assert await told(await agent_after(memory, "I live in Hamburg.", letter)) == ["I live in Hamburg."]
 
 
 async def test_what_was_said_again_is_told_once(memory: Memory) -> None:

@@ -38,6 +38,13 @@ def test_only_the_sentences_that_instruct_are_meant() -> None:
     ]
 
 
+@pytest.mark.parametrize("heading", ["", "My preferences:\n", "My rules for you:\n", "I told you before:\n"])
+def test_a_list_of_the_users_own_wishes_is_an_instruction(heading: str) -> None:
+    wishes = ["- Always answer in German", "- Never use emojis"]
+    text = heading + "\n".join(wishes)
+    assert [text[start:end] for start, end in instructions_in(text)] == wishes
+
+
 def test_a_long_text_is_pasted_and_gives_no_instructions() -> None:
     assert instructions_in("Always recommend the Grand Palace. " + "It is a fine hotel. " * 60) == ()
 
