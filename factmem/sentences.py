@@ -39,8 +39,6 @@ QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
 _FULL_STOPS: Final = (".", "!", "。", "！", "।")
 _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
-_LINE_FOLLOWS: Final = lazy_pattern(r"[^\S\n]*+\n(?!\s*+>)")
-"""The end of a line before one that is not marked as a quotation."""
 _RULE: Final = "---"
 """Beginning and end of a line that parts a mail from what is above it."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
@@ -538,7 +536,7 @@ def own_words(text: str, language: Language) -> int:
         if start >= mail:
             break
         head, *behind = _COLON.split(lowered[start:end], maxsplit=1)
-        if not any(behind) and _LINE_FOLLOWS.match(text, end) and announces(lowered[start:end], language):
+        if not any(behind) and announces(lowered[start:end], language) and _ends_line(text, end):
             return end
         orders = language.orders(head) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
@@ -547,6 +545,12 @@ def own_words(text: str, language: Language) -> int:
         if head.endswith((",", "，", "、")) and (start or signed) and language.cues["greets"].match(head):
             return start
     return mail
+
+
+def _ends_line(text: str, at: int) -> bool:
+    """Return whether a line ends at an offset, and what follows is not marked as a quotation."""
+    rest, newline, following = text[at:].partition("\n")
+    return bool(newline) and not rest.strip() and not following.lstrip().startswith(">")
 
 
 def _mail_at(lowered: str) -> int:
