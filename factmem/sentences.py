@@ -102,8 +102,11 @@ _TELLING_LANGUAGE: Final = 300
 _LONGEST_ENDING: Final = 40
 """Maximum number of characters of words at the end of a clause."""
 
-_LONGEST_NOUN: Final = 2
-"""Maximum number of words between a noun that looks like an order and its verb: "Test results came back."."""
+_LONGEST_NOUN: Final = 9
+"""Maximum number of words read behind a noun that looks like an order: "Test results of my brother came back."."""
+
+_SHORTEST_NUMBER: Final = 4
+"""Minimum length of the number of a thing, such as an order; a shorter one counts things: "book 12 seats"."""
 
 _LONGEST_NAME: Final = 2
 """Maximum number of words of the last line of a letter, a name."""
@@ -207,18 +210,48 @@ class Language:
         return self.cues["openings"].match(text).end()  # type: ignore[union-attr]  # it may be empty
 
     def orders(self, text: str) -> bool:
-        """Return whether a folded clause opens with an order.
+        """Return whether a folded clause opens with an order, and not with a noun of the same form."""
+        opens = self.opens("orders", text) and not self.opens("keeps", text)
+        return opens and not self.opens_with_noun(text, self.start_of(text))
 
-        It does not if the word is a noun: with its verb ("Test results came"), or as a label ("Update on the trip: …").
+    def opens_with_noun(self, text: str, at: int) -> bool:
+        """Return whether a verb of requests at an offset of a folded clause is a noun there.
+
+        It is if it has a verb of its own ("Test results from the lab came"), as a label ("Update on the trip: …"), or
+        before what may be a number of a thing ("order 88-1207"). What stands between it and its verb is not the object
+        of an order: no word such as "the" stands there, unless behind a preposition.
         """
-        if not self.opens("orders", text) or self.opens("keeps", text):
+        head, _, labelled = text[at:].partition(": ")
+        noun, *behind = words_of(head)[: 1 + _LONGEST_NOUN] or [""]
+        if noun not in self.lists.get("nouns", ()):
             return False
-        finite, determiners = self.lists.get("finite", ()), self.lists.get("determiners", ())
-        head, _, labelled = text[self.start_of(text) :].partition(": ")
-        behind = words_of(head)[1 : 2 + _LONGEST_NOUN] if finite else ()
-        if labelled and finite and (not behind or behind[0] in self.lists["labels"]):
-            return False
-        return not any(word in finite for word in takewhile(lambda word: word not in determiners, behind))
+        if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER):
+            return bool(labelled or behind)
+        return self._has_verb(behind) or bool(labelled and self._is_label(behind))
+
+    def _is_label(self, behind: Sequence[str]) -> bool:
+        """Return whether words between a noun and a colon belong to it: "Plan B:", "Change in my meds:"."""
+        return behind[0] in self.lists["labels"] or not any(word in self.lists["determiners"] for word in behind)
+
+    def _has_verb(self, behind: Sequence[str]) -> bool:
+        """Return whether words behind a noun hold its verb, before what would be the object of an order."""
+        prepositions, articles = self.lists["prepositions"], self.lists["articles"]
+        stops = {*self.lists["determiners"]}.difference(prepositions)
+        last = ""
+        for word, following in zip(behind, [*behind[1:], ""], strict=True):
+            if last in articles:  # "with the costs"
+                last = word
+                continue
+            past = self.cues["pasts"].search(word) is not None
+            alone = not last and (not following or following in prepositions)
+            if word in self.lists["finite"] or (past and (alone or following in stops)):
+                return True  # "Help desk closed my ticket", "Work moved to Tuesdays"
+            if last in self.lists["adverbs"] and word not in {*stops, *prepositions, *self.lists["manner"]}:
+                return True  # "Call centre never picks up"
+            if word in stops and not (word in articles and last in prepositions):
+                return False
+            last = word
+        return False
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""

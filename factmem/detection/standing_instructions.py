@@ -114,6 +114,10 @@ _LEADS: Final = ("please", "first", "fillers", "corrects", "requests", "nominal"
 """Lists of words that may stand before the verb of an order."""
 
 
+_BEFORE_A_NOUN: Final = frozenset({"first", "fillers", "corrects"})
+"""Those that may stand before a noun with the form of an order: "And call centre never picks up."."""
+
+
 @attrs.frozen
 class _Lead:
     """The words before the verb or the object of a clause.
@@ -233,7 +237,8 @@ class _Said:
         while True:
             if (found := self._match("named", at)) is not None:
                 ordered, named = True, found.end()
-            ordered = ordered or self._match("orders", at) is not None
+            verb = self._match("orders", at) is not None
+            ordered = ordered or (verb and not (passed <= _BEFORE_A_NOUN and self._is_noun(at)))
             leads = (*_LEADS, "objects") if passed else _LEADS
             found_here = {cue: match for cue in leads if (match := self._match(cue, at))}
             if not found_here:
@@ -263,6 +268,11 @@ class _Said:
             return True
         forbids = lead.holds("forbids") and not self.language.finds("self", self._clause(lead))
         return (lead.ordered or forbids or lead.holds("nominal", "requests", "wishes")) and self._bare
+
+    def _is_noun(self, at: int) -> bool:
+        """Return whether what looks like an order at an offset is a noun in its clause."""
+        start, end = clause_spans(self.sentence, (at, len(self.sentence)))[0]
+        return self.language.opens_with_noun(self.sentence[start:end], 0)
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
