@@ -595,7 +595,7 @@ def _mail_at(lowered: str) -> int:
     at, start, fields = 0, 0, set[str]()
     for line in lowered.splitlines(keepends=True):
         field, colon, value = line.replace("：", ":").partition(":")
-        name = field.strip(" \t\n\r*>")
+        name = field.strip(" \t\n\r*")
         if name in _names_in_mails("forwards") and not value.strip():
             return at
         if not colon:
@@ -752,6 +752,7 @@ def _asks_about_somebody(text: str, language: Language) -> bool:
     """Return whether a text, which ends with a question, asks about others than its author: not "Shall I?"."""
     asked = folded(text[slice(*sentence_spans(text)[-1])])
     last = _COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]
+    last = language.without("inquires", last)
     rest = last.partition(" ")[2] or last  # "¿Cómo" is not "como"
     about = (
         language.finds("you", asked)
@@ -789,8 +790,8 @@ def _everyday_anywhere() -> tuple[frozenset[str], tuple[str, ...]]:
 def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     """Return whether pieces of a text hold enough words with content.
 
-    The first person counts as one. It is implied where pronouns are mostly left out, and by a verb that opens a
-    sentence, as in "Love hiking.".
+    The first person counts as one. It is implied where pronouns are mostly left out, by a verb that opens a
+    sentence, as in "Love hiking.", and by a word that closes one, as in "Sam here.".
 
     Args:
         count: Number of words with content in them.
@@ -800,7 +801,8 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     if not 0 < count < _ENOUGH:
         return count > 0
     return language.orders_last or any(
-        language.finds("self", piece) or language.opens("implies", piece) for piece in pieces
+        language.finds("self", piece) or language.opens("implies", piece) or language.ends("introduces", piece)
+        for piece in pieces
     )
 
 
