@@ -39,7 +39,7 @@ QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
 _FULL_STOPS: Final = (".", "!", "。", "！", "।")
 _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
-_RULE: Final = "---"
+_RULE: Final = "-----"
 """Beginning and end of a line that parts a mail from what is above it."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders
@@ -223,15 +223,15 @@ class Language:
         """
         head, _, labelled = text[at:].partition(": ")
         noun, *behind = words_of(head)[: 1 + _LONGEST_NOUN] or [""]
-        if noun not in self.lists.get("nouns", ()):
-            return False
+        nouns = self.lists.get("nouns", ())
+        if noun not in nouns:
+            return bool(nouns) and "-" in noun and noun not in self.lists["orders"]  # "check-in"
         if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER):
             return bool(labelled or behind)
-        return self._has_verb(behind) or bool(labelled and self._is_label(behind))
-
-    def _is_label(self, behind: Sequence[str]) -> bool:
-        """Return whether words between a noun and a colon belong to it: "Plan B:", "Change in my meds:"."""
-        return behind[0] in self.lists["labels"] or not any(word in self.lists["determiners"] for word in behind)
+        near = behind[0] in self.lists["labels"] or not any(word in self.lists["determiners"] for word in behind)
+        if labelled and near and not self.finds("texts", head):
+            return True  # "Change in my meds: …", "Plan B: …"
+        return self._has_verb(behind)
 
     def _has_verb(self, behind: Sequence[str]) -> bool:
         """Return whether words behind a noun hold its verb, before what would be the object of an order."""
@@ -571,7 +571,7 @@ def own_words(text: str, language: Language) -> int:
         head, *behind = _COLON.split(lowered[start:end], maxsplit=1)
         if not any(behind) and announces(lowered[start:end], language) and _ends_line(text, end):
             return end
-        orders = language.orders(head) or language.ends("orders", head)
+        orders = language.orders(lowered[start:end]) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
         if cue and language.finds(cue, head) and (orders or is_question(head, language)):
             return min(start + len(head) + 1, end)
@@ -600,7 +600,7 @@ def _mail_at(lowered: str) -> int:
             return at
         if not colon:
             fields.clear()
-            if name.startswith(_RULE) and name.endswith(_RULE) and name.strip("-"):
+            if name.startswith(_RULE) and name.endswith(_RULE) and any(map(str.isalnum, name)):
                 return at
         elif name in _names_in_mails("headers"):
             start = start if fields else at
