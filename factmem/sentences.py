@@ -13,7 +13,7 @@ import struct
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress, islice, repeat, takewhile
+from itertools import chain, compress, islice, pairwise, repeat, takewhile
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
@@ -565,11 +565,16 @@ def own_words(text: str, language: Language) -> int:
     last, lowered = text.rstrip().rpartition("\n")[2], folded(text)
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
     mail = _mail_at(lowered)
-    for start, end in sentence_spans(text):
+    spans = sentence_spans(text)
+    for (start, end), (following, _) in pairwise([*spans, (len(text), len(text))]):
         if start >= mail:
             break
         head, *behind = _COLON.split(lowered[start:end], maxsplit=1)
-        if not any(behind) and announces(lowered[start:end], language) and _ends_line(text, end):
+        if (
+            "\n" in text[end:following]
+            and text[following : following + 1] != ">"
+            and announces(lowered[start:end], language)
+        ):
             return end
         orders = language.orders(lowered[start:end]) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
@@ -578,12 +583,6 @@ def own_words(text: str, language: Language) -> int:
         if head.endswith((",", "，", "、")) and (start or signed) and language.cues["greets"].match(head):
             return start
     return mail
-
-
-def _ends_line(text: str, at: int) -> bool:
-    """Return whether a line ends at an offset, and what follows is not marked as a quotation."""
-    rest, newline, following = text[at:].partition("\n")
-    return bool(newline) and not rest.strip() and not following.lstrip().startswith(">")
 
 
 def _mail_at(lowered: str) -> int:
