@@ -81,6 +81,18 @@ def test_an_instruction_how_to_address_the_user_replaces_the_one_before(newer: s
     assert overtakes(newer, older) is replaced
 
 
+@pytest.mark.parametrize(
+    "text", ["My boss wrote:\n\n{}", "-----Original Message-----\n{}", "It is a fine hotel. " * 60 + "{}"]
+)
+async def test_a_piece_of_a_pasted_message_is_not_marked(text: str) -> None:
+    pasted = text.format("It rains in Oslo today.\n\nNever suggest the tram.")
+    said = [Message(content=pasted), Message(content="Call me Bo.")]
+    found = (await VerbatimDetector(max_chars=40).detect(Conversation(messages=said), DetectionRequest())).candidates
+    assert len(found) > len(said)
+    marked = [item.details.evidence[0].quote for item in found if item.details.topics]
+    assert marked == ["Call me Bo."]
+
+
 async def test_only_the_users_own_words_are_marked() -> None:
     said = [Message(content=ASKED[0], role=role) for role in ("user", "assistant", "tool", "document", "stranger")]
     found = (await VerbatimDetector().detect(Conversation(messages=said), DetectionRequest())).candidates
