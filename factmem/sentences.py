@@ -588,8 +588,8 @@ def own_words(text: str, language: Language) -> int:
 def _mail_at(lowered: str) -> int:
     """Return the offset of the header of a mail in a folded text; its length if there is none.
 
-    It begins with a line such as "Begin forwarded message:", or one between dashes, or has two fields of a mail without
-    another line between them: "From: …", "Subject: …".
+    It begins with a line such as "Begin forwarded message:", with one between dashes, with a field of a mail that holds
+    an address, or with two fields: "From: …", "Subject: …". No line without a colon stands between these.
     """
     at, start, fields = 0, 0, set[str]()
     for line in lowered.splitlines(keepends=True):
@@ -604,7 +604,7 @@ def _mail_at(lowered: str) -> int:
         elif name in _names_in_mails("headers"):
             start = start if fields else at
             fields.add(name)
-            if len(fields) > 1:
+            if len(fields) > 1 or "@" in value:
                 return start
         at += len(line)
     return len(lowered)
