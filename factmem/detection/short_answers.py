@@ -74,7 +74,7 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
     if talk and talk[-1].origin is Origin.ASSISTANT:
         if _answers(text, talk[-1].text):
             return attrs.evolve(words, answers=_kept(talk[-1].text, whole=False))
-        if _denies(text) and _claims(talk):
+        if _denies(text, talk[-1].text) and _claims(talk):
             return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True))
         talk = talk[:-1]
     if not telling(text) & CORRECTS:
@@ -85,13 +85,16 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
     return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
 
 
-def _denies(text: str) -> bool:
+def _denies(text: str, said: str) -> bool:
     """Return whether a text may correct what somebody else said: "No, it's a Mazda.", "It's a Mazda."."""
     told, lowered = telling(text), folded(text)
     language = language_of(lowered)
-    if told & (ENOUGH | A_WORD) and language.finds("corrects", lowered[: language.start_of(lowered)]):
-        return not instructions_in(text)  # "No emojis please."
-    return told & (ENOUGH | A_WORD) == A_WORD and language.opens("names", lowered)
+    if not told & (ENOUGH | A_WORD) or instructions_in(text):  # "No emojis please."
+        return False
+    if language.finds("corrects", lowered[: language.start_of(lowered)]):
+        return True
+    alone = not told & ENOUGH or _content(text) & _content(said)  # "It's a Mazda, not a Toyota."
+    return bool(alone) and language.opens("identifies", lowered)
 
 
 def _claims(talk: Sequence[Turn]) -> bool:
