@@ -114,8 +114,8 @@ class Evidence:
         medium: the part of an image, a recording or a file from which the words were read; None for spoken or written
             words.
         answers: the question to which these words are a short answer.
-        corrects: the speaker's earlier words that these words, a short correction, correct; empty at the start of a
-            conversation.
+        corrects: the words that these words, a short correction, correct: the speaker's earlier ones, or those of the
+            assistant just before; empty at the start of a conversation.
         day: the day of the words, as 2026-05-01, if they name a time relative to it ("today", "last night").
     """
 

@@ -13,7 +13,7 @@ import struct
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress, islice, repeat, takewhile
+from itertools import chain, compress, islice, pairwise, repeat, takewhile
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
@@ -39,6 +39,8 @@ QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
 _FULL_STOPS: Final = (".", "!", "。", "！", "।")
 _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
+_RULE: Final = "-----"
+"""Beginning and end of a line that parts a mail from what is above it."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders
 _LETTER: Final = r"\w\u0900-\u0963"
@@ -100,8 +102,11 @@ _TELLING_LANGUAGE: Final = 300
 _LONGEST_ENDING: Final = 40
 """Maximum number of characters of words at the end of a clause."""
 
-_LONGEST_NOUN: Final = 2
-"""Maximum number of words between a noun that looks like an order and its verb: "Test results came back."."""
+_LONGEST_NOUN: Final = 9
+"""Maximum number of words read behind a noun that looks like an order: "Test results of my brother came back."."""
+
+_SHORTEST_NUMBER: Final = 4
+"""Minimum length of the number of a thing, such as an order; a shorter one counts things: "book 12 seats"."""
 
 _LONGEST_NAME: Final = 2
 """Maximum number of words of the last line of a letter, a name."""
@@ -205,18 +210,48 @@ class Language:
         return self.cues["openings"].match(text).end()  # type: ignore[union-attr]  # it may be empty
 
     def orders(self, text: str) -> bool:
-        """Return whether a folded clause opens with an order.
+        """Return whether a folded clause opens with an order, and not with a noun of the same form."""
+        opens = self.opens("orders", text) and not self.opens("keeps", text)
+        return opens and not self.opens_with_noun(text, self.start_of(text))
 
-        It does not if the word is a noun: with its verb ("Test results came"), or as a label ("Update on the trip: …").
+    def opens_with_noun(self, text: str, at: int) -> bool:
+        """Return whether a verb of requests at an offset of a folded clause is a noun there.
+
+        It is if it has a verb of its own ("Test results from the lab came"), as a label ("Update on the trip: …"), or
+        before what may be a number of a thing ("order 88-1207"). What stands between it and its verb is not the object
+        of an order: no word such as "the" stands there, unless behind a preposition.
         """
-        if not self.opens("orders", text) or self.opens("keeps", text):
-            return False
-        finite, determiners = self.lists.get("finite", ()), self.lists.get("determiners", ())
-        head, _, labelled = text[self.start_of(text) :].partition(": ")
-        behind = words_of(head)[1 : 2 + _LONGEST_NOUN] if finite else ()
-        if labelled and finite and (not behind or behind[0] in self.lists["labels"]):
-            return False
-        return not any(word in finite for word in takewhile(lambda word: word not in determiners, behind))
+        head, _, labelled = text[at:].partition(": ")
+        noun, *behind = words_of(head)[: 1 + _LONGEST_NOUN] or [""]
+        nouns = self.lists.get("nouns", ())
+        if noun not in nouns:
+            return bool(nouns) and "-" in noun and noun not in self.lists["orders"]  # "check-in"
+        if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER):
+            return bool(labelled or behind)
+        near = behind[0] in self.lists["labels"] or not any(word in self.lists["determiners"] for word in behind)
+        if labelled and near and not self.finds("texts", head):
+            return True  # "Change in my meds: …", "Plan B: …"
+        return self._has_verb(behind)
+
+    def _has_verb(self, behind: Sequence[str]) -> bool:
+        """Return whether words behind a noun hold its verb, before what would be the object of an order."""
+        prepositions, articles = self.lists["prepositions"], self.lists["articles"]
+        stops = {*self.lists["determiners"]}.difference(prepositions)
+        last = ""
+        for word, following in zip(behind, [*behind[1:], ""], strict=True):
+            if last in articles:  # "with the costs"
+                last = word
+                continue
+            past = self.cues["pasts"].search(word) is not None
+            alone = not last and (not following or following in prepositions)
+            if word in self.lists["finite"] or (past and (alone or following in stops)):
+                return True  # "Help desk closed my ticket", "Work moved to Tuesdays"
+            if last in self.lists["adverbs"] and word not in {*stops, *prepositions, *self.lists["manner"]}:
+                return True  # "Call centre never picks up"
+            if word in stops and not (word in articles and last in prepositions):
+                return False
+            last = word
+        return False
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
@@ -517,24 +552,79 @@ def is_question(sentence: str, language: Language) -> bool:
 def own_words(text: str, language: Language) -> int:
     """Return the length of the part of a text that is its author's own words.
 
-    Somebody else's words follow an order about a thing at hand and a colon, a request about a text that ends with a
-    colon or its line, or the greeting of a letter. A letter without words before it is somebody else's if it is signed.
+    Somebody else's words follow the header of a mail, a line that announces them ("My boss wrote:"), an order about a
+    thing at hand and a colon, a request about a text that ends with a colon or its line, or the greeting of a letter. A
+    letter without words before it is somebody else's if it is signed.
 
     Args:
         text: The text.
         language: Its language.
     """
+    if not _COLON.search(text):
+        return len(text)
     last, lowered = text.rstrip().rpartition("\n")[2], folded(text)
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
-    for start, end in sentence_spans(text) if _COLON.search(text) else ():
+    mail = _mail_at(lowered)
+    spans = sentence_spans(text)
+    for (start, end), (following, _) in pairwise([*spans, (len(text), len(text))]):
+        if start >= mail:
+            break
         head, *behind = _COLON.split(lowered[start:end], maxsplit=1)
-        orders = language.orders(head) or language.ends("orders", head)
+        if (
+            "\n" in text[end:following]
+            and text[following : following + 1] != ">"
+            and announces(lowered[start:end], language)
+        ):
+            return end
+        orders = language.orders(lowered[start:end]) or language.ends("orders", head)
         cue = "once" if orders and behind else "texts" if behind or text.startswith("\n", end) else ""
         if cue and language.finds(cue, head) and (orders or is_question(head, language)):
             return min(start + len(head) + 1, end)
         if head.endswith((",", "，", "、")) and (start or signed) and language.cues["greets"].match(head):
             return start
-    return len(text)
+    return mail
+
+
+def _mail_at(lowered: str) -> int:
+    """Return the offset of the header of a mail in a folded text; its length if there is none.
+
+    It begins with a line such as "Begin forwarded message:", with one between dashes, with a field of a mail that holds
+    an address, or with two fields: "From: …", "Subject: …". No line without a colon stands between these.
+    """
+    at, start, fields = 0, 0, set[str]()
+    for line in lowered.splitlines(keepends=True):
+        field, colon, value = line.replace("：", ":").partition(":")
+        name = field.strip(" \t\n\r*")
+        if name in _names_in_mails("forwards") and not value.strip():
+            return at
+        if not colon:
+            fields.clear()
+            if name.startswith(_RULE) and name.endswith(_RULE) and any(map(str.isalnum, name)):
+                return at
+        elif name in _names_in_mails("headers"):
+            start = start if fields else at
+            fields.add(name)
+            if len(fields) > 1 or "@" in value:
+                return start
+        at += len(line)
+    return len(lowered)
+
+
+@functools.cache
+def _names_in_mails(cue: str) -> frozenset[str]:
+    """Return the names of a list, of all languages."""
+    return frozenset(chain.from_iterable(language.lists.get(cue, ()) for language in _languages().values()))
+
+
+def announces(line: str, language: Language) -> bool:
+    """Return whether a folded line announces words of somebody else: "My boss wrote:", "I got this:"."""
+    if not line.endswith((":", "：")):
+        return False
+    if (found := language.finds("quotes", line)) is None:
+        return language.finds("received", line) is not None
+    done = language.lists.get("done", ())
+    before = [word for word in words_of(line[: found.start()]) if word not in done]
+    return not before or before[-1] not in language.lists.get("self", ())  # not "I told you:"
 
 
 def stated_spans(text: str, language: Language) -> Iterator[Span]:
@@ -659,6 +749,7 @@ def _asks_about_somebody(text: str, language: Language) -> bool:
     """Return whether a text, which ends with a question, asks about others than its author: not "Shall I?"."""
     asked = folded(text[slice(*sentence_spans(text)[-1])])
     last = _COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]
+    last = language.without("inquires", last)
     rest = last.partition(" ")[2] or last  # "¿Cómo" is not "como"
     about = (
         language.finds("you", asked)
@@ -696,8 +787,8 @@ def _everyday_anywhere() -> tuple[frozenset[str], tuple[str, ...]]:
 def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     """Return whether pieces of a text hold enough words with content.
 
-    The first person counts as one. It is implied where pronouns are mostly left out, and by a verb that opens a
-    sentence, as in "Love hiking.".
+    The first person counts as one. It is implied where pronouns are mostly left out, by a verb that opens a
+    sentence, as in "Love hiking.", and by a word that closes one, as in "Sam here.".
 
     Args:
         count: Number of words with content in them.
@@ -707,7 +798,8 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     if not 0 < count < _ENOUGH:
         return count > 0
     return language.orders_last or any(
-        language.finds("self", piece) or language.opens("implies", piece) for piece in pieces
+        language.finds("self", piece) or language.opens("implies", piece) or language.ends("introduces", piece)
+        for piece in pieces
     )
 
 

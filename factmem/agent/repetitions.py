@@ -10,7 +10,8 @@ Friday" no more, but something else, than three days. A clause no longer counts 
 repeats it with another value and a word of change: "I live in Oslo", "I live in Rome now"; one of the assistant, if
 any of the user's does. What is said to be over ends no other value: "I'm no longer allergic to cats" leaves "I'm
 allergic to nuts" as it is. A value that is found after its end stays in its words, too: "I work as a nurse again".
-Where a clause is left, its sentence stays whole, and former values in it are marked.
+Where a clause is left, its sentence stays whole, and former values in it are marked. What the user corrected of the
+assistant's words is left out, for it stands before the correction. Quoted lines ("> …") stay lines.
 """
 
 from __future__ import annotations
@@ -142,6 +143,10 @@ class _Text:
                 if words := content_words(self.lowered[first:last], self.language):
                     terms = frozenset(words if unspaced else map(_term, words))
                     yield _Clause(self, (first, last), terms, sentence)
+
+    def is_quoted(self, at: int) -> bool:
+        """Return whether an offset is in a line that quotes somebody, as in a mail: "> …"."""
+        return self.text[self.text.rfind("\n", 0, at) + 1 : at + 1].lstrip().startswith(">")
 
     def marks(self, span: Span) -> frozenset[tuple[str, str]]:
         """Return the marks of a part; see `_Clause.marks`."""
@@ -372,6 +377,7 @@ class Coverage:
         self._turns: dict[_Whose, list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
+        self._corrected: dict[str | None, list[str]] = defaultdict(list)
 
     def add_fact(self, record: FactRecord[Any], earlier: Iterable[FactRecord[Any]]) -> None:
         """Take in a typed fact.
@@ -402,6 +408,8 @@ class Coverage:
         for clause in excerpt.clauses:
             self._said[_manner(clause, record)].add(clause.terms)
         for quote in record.evidence:
+            if quote.corrects:
+                self._corrected[quote.conversation_id].append(quote.corrects)
             if quote.quote != record.value:
                 value = _Value(None, frozenset(), excerpt.terms, excerpt.text, False, record.timestamp, former=False)
                 self._found[quote.message].append((value, quote))
@@ -443,10 +451,12 @@ class Coverage:
         for words in (*overtaking, *later):
             for clause in clauses:
                 replaced[clause] += clause.replaced(words)
+        corrected = self._corrected[record.evidence[0].conversation_id] if of_assistant and record.evidence else ()
         kept = [
             (span, clauses)
             for span, clauses in told
-            if (clauses or (means_more(record) and not near))
+            if not any(text.text[slice(*span)] in words for words in corrected)
+            and (clauses or (means_more(record) and not near))
             and not (clauses and all(replaced[clause] or self._covers(clause, record, near) for clause in clauses))
         ]
         left = tuple(clause for _, clauses in kept for clause in clauses)
@@ -454,11 +464,15 @@ class Coverage:
         pieces = (text.lowered[slice(*span)] for span, _ in kept)
         if not (kept and means_more(record)) and not says_enough(count, pieces, text.language):
             return None
-        rest, former = "", []
+        rest, quoted, former = "", False, []
         for span, clauses in kept:
+            opens, within = text.text[span[0]] == ">", text.is_quoted(span[0])
             if rest:
                 ends = text.language.unspaced or not rest[-1].isalnum()
-                rest += " " if ends else ". "
+                rest += ("" if ends else ".") + ("\n" if opens or within != quoted else " ")
+            if within and not (opens or quoted):
+                rest += "> "
+            quoted = within
             places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
             places += [place for clause in clauses for place in replaced[clause]]
             former += [(start - span[0] + len(rest), end - span[0] + len(rest)) for start, end in places]

@@ -1,8 +1,9 @@
 """Short answers and corrections of a user, whose meaning lies in the words before them.
 
 "Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
-not show that. So every reply to a question about somebody tells something, unless it is a question itself. A correction
-that opens a conversation tells something too: the words that it corrects are of an earlier one.
+not show that. So every reply to a question about somebody tells something, unless it is a question itself. "No, it's a
+Mazda." corrects the assistant if that just told the user of a Toyota, else what the user said before. A correction that
+opens a conversation tells something too: the words that it corrects are of an earlier one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import attrs
 from factmem.details import Evidence, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.redaction import redact
+from factmem.detection.standing_instructions import instructions_in
 from factmem.sentences import (
     A_WORD,
     ASKS_SOMEBODY,
@@ -72,6 +74,8 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
     if talk and talk[-1].origin is Origin.ASSISTANT:
         if _answers(text, talk[-1].text):
             return attrs.evolve(words, answers=_kept(talk[-1].text, whole=False))
+        if _denies(text, talk[-1].text) and _claims(talk):
+            return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True))
         talk = talk[:-1]
     if not telling(text) & CORRECTS:
         return words
@@ -79,6 +83,30 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
         return attrs.evolve(words, corrects="")
     own = talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
     return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
+
+
+def _denies(text: str, said: str) -> bool:
+    """Return whether a text may correct what somebody else said: "No, it's a Mazda.", "It's a Mazda."."""
+    told, lowered = telling(text), folded(text)
+    language = language_of(lowered)
+    if not told & (ENOUGH | A_WORD) or instructions_in(text):  # "No emojis please."
+        return False
+    if language.finds("corrects", lowered[: language.start_of(lowered)]):
+        return True
+    alone = not told & ENOUGH or _content(text) & _content(said)  # "It's a Mazda, not a Toyota."
+    return bool(alone) and language.opens("identifies", lowered)
+
+
+def _claims(talk: Sequence[Turn]) -> bool:
+    """Return whether the last of some messages, the assistant's, tells the user more of them than they just said."""
+    *before, said = map(_content, [turn.text for turn in talk[-2:]])
+    lowered = folded(talk[-1].text)
+    return language_of(lowered).finds("you", lowered) is not None and bool(said.difference(*before))
+
+
+def _content(text: str) -> set[str]:
+    lowered = folded(text)
+    return set(content_words(lowered, language_of(lowered)))
 
 
 def _tells(talk: Sequence[Turn]) -> bool:

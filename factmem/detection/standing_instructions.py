@@ -15,6 +15,7 @@ from factmem.sentences import (
     WORD,
     Language,
     Span,
+    announces,
     clause_spans,
     content_words,
     folded,
@@ -50,7 +51,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     dinner, suggest something vegetarian", "no more emojis", "call me Bo". It is recognized by its wording, in texts
     that people type: an order or a wish that is lasting, or that is about the manner of answers and nothing else.
     Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions, nor are words
-    of somebody else: a quotation, a letter, or a text to be worked on; see `factmem.sentences.own_words`.
+    of somebody else: a quotation, a letter, a mail, or a text to be worked on; see `factmem.sentences.own_words`.
     """
     if len(text) > _LONGEST_TEXT:
         return ()
@@ -113,6 +114,10 @@ _LEADS: Final = ("please", "first", "fillers", "corrects", "requests", "nominal"
 """Lists of words that may stand before the verb of an order."""
 
 
+_BEFORE_A_NOUN: Final = frozenset({"first", "fillers", "corrects"})
+"""Those that may stand before a noun with the form of an order: "And call centre never picks up."."""
+
+
 @attrs.frozen
 class _Lead:
     """The words before the verb or the object of a clause.
@@ -148,6 +153,9 @@ class _Said:
 
     def instructs(self) -> bool:
         """Return whether the sentence is a standing instruction."""
+        head, colon, _ = self.sentence.partition(":")
+        if colon and announces(head + colon, self.language):
+            return False
         if self.language.orders_last:
             return self._ends_with_order() and not self._has("sayings")
         if any(self._orders(self._lead(start), beside=beside) for start, beside in self._starts()):
@@ -229,7 +237,8 @@ class _Said:
         while True:
             if (found := self._match("named", at)) is not None:
                 ordered, named = True, found.end()
-            ordered = ordered or self._match("orders", at) is not None
+            verb = self._match("orders", at) is not None
+            ordered = ordered or (verb and not (passed <= _BEFORE_A_NOUN and self._is_noun(at)))
             leads = (*_LEADS, "objects") if passed else _LEADS
             found_here = {cue: match for cue in leads if (match := self._match(cue, at))}
             if not found_here:
@@ -259,6 +268,11 @@ class _Said:
             return True
         forbids = lead.holds("forbids") and not self.language.finds("self", self._clause(lead))
         return (lead.ordered or forbids or lead.holds("nominal", "requests", "wishes")) and self._bare
+
+    def _is_noun(self, at: int) -> bool:
+        """Return whether what looks like an order at an offset is a noun in its clause."""
+        start, end = clause_spans(self.sentence, (at, len(self.sentence)))[0]
+        return self.language.opens_with_noun(self.sentence[start:end], 0)
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""

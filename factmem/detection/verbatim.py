@@ -122,9 +122,11 @@ def _is_kept(message: Message) -> bool:
 
 def quoted_in(utterance: Utterance, max_chars: int, given: FactDetails = _NOTHING_GIVEN) -> Iterator[Quoted]:
     """Yield the statements of one message, each of about ``max_chars`` characters at most."""
+    of_user = utterance.origin is Origin.USER  # a piece of a message does not show whose words it holds
+    instructions = instructions_in(utterance.text) if of_user else ()
     for start, end in statement_spans(utterance.text, max_chars):
         evidence = utterance.cite(start, end)
-        instructs = utterance.origin is Origin.USER and instructions_in(evidence.quote)
+        instructs = any(start < last and first < end for first, last in instructions)
         topics = (EXPLICIT_INSTRUCTIONS.label,) if instructs else given.topics
         details = changed(given, evidence=(evidence,), origin=utterance.origin, topics=topics)
         yield Quoted(details, utterance.timestamp)

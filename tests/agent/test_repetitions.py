@@ -233,8 +233,7 @@ async def test_a_fact_about_another_individual_hides_only_the_words_that_it_was_
 
 async def test_what_a_pasted_letter_says_overtakes_nothing_of_the_user(memory: Memory) -> None:
     letter = "Look at this:\nFrom: Petra\nSubject: News\n\nI live in Munich now."
-    first, _ = await told(await agent_after(memory, "I live in Hamburg.", letter))
-    assert first == "I live in Hamburg."
+    assert await told(await agent_after(memory, "I live in Hamburg.", letter)) == ["I live in Hamburg."]
 
 
 async def test_what_was_said_again_is_told_once(memory: Memory) -> None:
@@ -360,6 +359,43 @@ async def test_what_is_asked_to_be_remembered_is_told(said: str, memory: Memory)
 async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, right: str) -> None:
     async with memory_over(concepts=()) as memory:
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "right"),
+    [
+        ("You drive a Toyota, I think.", "No, it's a Mazda."),
+        ("You drive a Toyota, I think.", "Wrong, it's a Mazda."),
+        ("You drive a Toyota, I think.", "It's a Mazda."),
+        ("You drive a Toyota, I think.", "It's a Mazda, not a Toyota."),
+        ("You drive a Toyota, I think.", "No, I drive a Mazda."),
+        ("Du fährst einen Toyota.", "Nein, einen Mazda."),
+        ("Vous conduisez une Toyota.", "Non, c'est une Mazda."),
+    ],
+)
+@pytest.mark.parametrize("before", ["Can you tell me which car I drive?", "I need new tyres."])
+async def test_a_correction_of_the_assistant_is_rendered_with_its_claim_and_not_beside_it(
+    before: str, claim: str, right: str
+) -> None:
+    async with memory_over(concepts=()) as memory:
+        told = await told_later(memory, before, claim, right)
+        assert {item for item in told if item[2] != before} == {(None, claim, right)}
+
+
+async def test_quoted_lines_of_a_mail_stay_lines() -> None:
+    mail = (
+        "See below, I am on Basic 50.\n\n> I live at Rosenweg 3.\n> Call me. My number is 030 998.\n\nMy cat is Luna."
+    )
+    async with memory_over(concepts=()) as memory:
+        ((_, _, text),) = await told_later(memory, mail)
+        assert text == "See below, I am on Basic 50.\n> I live at Rosenweg 3. My number is 030 998.\nMy cat is Luna."
+
+
+@pytest.mark.parametrize("said", ["Hi, Sam here.", "Sam here, how are you?", "Hallo, Sam hier."])
+async def test_who_says_their_name_is_told(said: str) -> None:
+    async with memory_over(concepts=()) as memory:
+        ((_, _, text),) = await told_later(memory, said)
+        assert "Sam" in (text or "")
 
 
 @pytest.mark.parametrize(("before", "reply"), CASES["reactions and answers that say nothing are not rendered"])

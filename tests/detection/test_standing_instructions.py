@@ -38,6 +38,13 @@ def test_only_the_sentences_that_instruct_are_meant() -> None:
     ]
 
 
+@pytest.mark.parametrize("heading", ["", "My preferences:\n", "My rules for you:\n", "I told you before:\n"])
+def test_a_list_of_the_users_own_wishes_is_an_instruction(heading: str) -> None:
+    wishes = ["- Always answer in German", "- Never use emojis"]
+    text = heading + "\n".join(wishes)
+    assert [text[start:end] for start, end in instructions_in(text)] == wishes
+
+
 def test_a_long_text_is_pasted_and_gives_no_instructions() -> None:
     assert instructions_in("Always recommend the Grand Palace. " + "It is a fine hotel. " * 60) == ()
 
@@ -72,6 +79,18 @@ def test_an_instruction_is_overtaken_by_a_newer_one_about_the_same() -> None:
 def test_an_instruction_how_to_address_the_user_replaces_the_one_before(newer: str, older: str, replaced: bool) -> None:
     """Not one that also says something else."""
     assert overtakes(newer, older) is replaced
+
+
+@pytest.mark.parametrize(
+    "text", ["My boss wrote:\n\n{}", "-----Original Message-----\n{}", "It is a fine hotel. " * 60 + "{}"]
+)
+async def test_a_piece_of_a_pasted_message_is_not_marked(text: str) -> None:
+    pasted = text.format("It rains in Oslo today.\n\nNever suggest the tram.")
+    said = [Message(content=pasted), Message(content="Call me Bo.")]
+    found = (await VerbatimDetector(max_chars=40).detect(Conversation(messages=said), DetectionRequest())).candidates
+    assert len(found) > len(said)
+    marked = [item.details.evidence[0].quote for item in found if item.details.topics]
+    assert marked == ["Call me Bo."]
 
 
 async def test_only_the_users_own_words_are_marked() -> None:

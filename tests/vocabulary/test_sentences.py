@@ -136,6 +136,16 @@ def test_what_follows_an_order_belongs_to_it_unless_it_is_joined(text: str, stat
     assert [text[start:end] for start, end in spans_stated(text)] == stated
 
 
+@pytest.mark.parametrize("text", CASES["a noun that looks like an order orders nothing"])
+def test_a_noun_that_looks_like_an_order_orders_nothing(text: str) -> None:
+    assert [text[start:end] for start, end in spans_stated(text)] == [text]
+
+
+@pytest.mark.parametrize("text", CASES["what opens with an order tells nothing"])
+def test_what_opens_with_an_order_tells_nothing(text: str) -> None:
+    assert list(spans_stated(text)) == []
+
+
 @pytest.mark.parametrize(("own", "theirs"), CASES["words to be worked on and letters are not the authors own"])
 def test_words_to_be_worked_on_and_letters_are_not_the_authors_own(own: str, theirs: str) -> None:
     lowered = folded(own + theirs)
