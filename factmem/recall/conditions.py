@@ -238,22 +238,19 @@ class RecallFilter:
             yield OneOf(Facet.SUBJECT, {self.subject.key})
         if self.subjects is not None:
             yield OneOf(Facet.SUBJECT, {subject.key for subject in self.subjects})
-        if self.places is not None:
-            yield OneOf(Facet.PLACE, self.places)
         if self.keywords is not None:
             yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.keywords)})
         if self.without_keywords is not None:
             yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.without_keywords)}, negate=True)
-        if self.speakers is not None:
-            yield OneOf(Facet.SPEAKER, self.speakers)
-        if self.record_ids is not None:
-            yield OneOf(Facet.RECORD_ID, self.record_ids)
-        if self.categories is not None:
-            yield OneOf(Facet.CATEGORY, self.categories)
-        if self.topics is not None:
-            yield OneOf(Facet.TOPIC, self.topics)
-        if self.sources is not None:
-            yield OneOf(Facet.SOURCE, self.sources)
+        listed: tuple[tuple[NamedFacet, Collection[Any] | None], ...] = (
+            (Facet.PLACE, self.places),
+            (Facet.SPEAKER, self.speakers),
+            (Facet.RECORD_ID, self.record_ids),
+            (Facet.CATEGORY, self.categories),
+            (Facet.TOPIC, self.topics),
+            (Facet.SOURCE, self.sources),
+        )
+        yield from (OneOf(facet, values) for facet, values in listed if values is not None)
         if self.since is not None or self.until is not None:
             yield Between(Facet.SAID_AT, self.since, below=self.until)
         if self.recorded_since is not None or self.recorded_until is not None:

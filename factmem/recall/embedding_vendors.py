@@ -158,12 +158,8 @@ def _openai_form(
 
 
 def _cohere_body(request: _Request) -> dict[str, Any]:
-    return {
-        "texts": request.texts,
-        "input_type": request.word,
-        "embedding_types": ["float"],
-        **request.asked("output_dimension"),
-    }
+    asked = request.asked("output_dimension")
+    return {"texts": request.texts, "input_type": request.word, "embedding_types": ["float"], **asked}
 
 
 def _cohere_read(answer: Any) -> _Read:
@@ -182,11 +178,8 @@ _GOOGLE: Final = _always("RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY")
 
 
 def _gemini_body(request: _Request) -> dict[str, Any]:
-    common = {
-        "model": f"models/{request.model}",
-        "taskType": request.word,
-        **request.asked("outputDimensionality"),
-    }
+    asked = request.asked("outputDimensionality")
+    common = {"model": f"models/{request.model}", "taskType": request.word, **asked}
     return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in request.texts]}
 
 

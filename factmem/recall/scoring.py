@@ -99,7 +99,7 @@ CHANGED: Final = 0.6
 """``λ`` of a change: what tells of one is newer than what is like it, and tells the present state."""
 
 TIMED: Final = 0.5
-"""The weight of a time in a query, as a share of that of its words."""
+"""The weight of a time in a query, as a share of that of its words; all of it where a record names the same day."""
 
 LAG: Final = 5 * 86_400.0
 """The seconds by which a statement may follow what happened."""

@@ -73,6 +73,42 @@ async def test_what_was_said_after_a_time_stands_below_what_was_said_at_it(quest
             assert found.record.value == told
 
 
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("what's happening on May 14th?", "Noah's birthday is on May 14th."),
+        ("anything planned for 14 May?", "Noah's birthday is on May 14th."),
+        ("what happens on 2026-05-14?", "Noah's birthday is on May 14th."),
+        ("Was ist am 6. Mai?", "The dentist appointment is on 6 May at 10."),
+        ("what's due on July 1st?", "My thesis is due 2026-07-01."),
+        ("what happens on June 2nd?", "Omas Feier ist am 2. Juni."),
+    ],
+)
+async def test_a_date_finds_what_names_the_same_day_in_any_form(question: str, told: str) -> None:
+    texts = (
+        "Noah's birthday is on May 14th.",
+        "Noah starts school on June 14th.",
+        "The dentist appointment is on 6 May at 10.",
+        "My thesis is due 2026-07-01.",
+        "Omas Feier ist am 2. Juni.",
+        "Something funny happens at the club each Sunday.",
+    )
+    async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+        await memory.remember_many(list(texts))
+        first = (await memory.recall(question))[0]
+        assert (first.record.value, first.parts.dated) == (told, 1.0)
+        assert "dated" in first.reasons
+
+
+async def test_what_is_on_today_is_what_was_dated_so() -> None:
+    async with Memory(InMemoryProvider(), clock=(clock := FakeClock(NOW))) as memory:
+        day = NOW + dt.timedelta(days=40)
+        told = f"The landlord comes on {day:%B} {day.day}."
+        await memory.remember_many([told, "I have yoga on Tuesdays.", "I bought a standing desk."])
+        clock.set(day)
+        assert (await memory.recall("what's on today?"))[0].record.value == told
+
+
 @pytest.mark.parametrize(("text", "back"), CASES["words of a time before point back"])
 def test_words_of_a_time_before_point_back(text: str, back: bool) -> None:
     assert points_back(text) is back

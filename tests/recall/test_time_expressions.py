@@ -142,6 +142,23 @@ def test_several_times_come_in_their_order() -> None:
     assert [span.start for span in found] == [day("2021-01-01"), day("2019-01-01")]
 
 
+@pytest.mark.parametrize(
+    ("query", "date"),
+    [
+        ("what's on May 14th?", dt.date(2026, 5, 14)),
+        ("what's on 2027-05-14?", dt.date(2027, 5, 14)),
+        ("Was ist am 14. Mai?", dt.date(2026, 5, 14)),
+        ("what's on today?", NOW.date()),
+        ("what happened last Thursday?", None),
+        ("what happened in May 2026?", None),
+        ("what happened since May 14th?", None),
+    ],
+)
+def test_a_day_that_is_named_by_its_date_has_it(query: str, date: dt.date | None) -> None:
+    (time,) = times_in(query, NOW)
+    assert time.date == date
+
+
 def test_a_day_that_no_calendar_has_is_read_as_its_month() -> None:
     assert times_in("on 31 February 2024", NOW) == (TimeSpan(start=day("2024-02-01"), end=day("2024-03-01")),)
 

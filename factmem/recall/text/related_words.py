@@ -44,6 +44,12 @@ class Term:
     numbers: NDArray[np.uint64]
     weights: NDArray[np.float32]
 
+    @classmethod
+    def any_of(cls, numbers: Iterable[int]) -> Term:
+        """Return a term for which any of some terms stands."""
+        of = np.unique(np.array([*numbers], np.uint64))
+        return cls(int(of[0]), of, np.ones(len(of), np.float32))
+
 
 def term_of(number: int, equals: Sequence[int] = ()) -> Term:
     """Return a term with those that stand for it.

@@ -29,6 +29,7 @@ Some spans, for ``now`` on Saturday, 21 November 2026:
 from __future__ import annotations
 
 import calendar
+import contextlib
 import datetime as dt
 import functools
 import math
@@ -47,7 +48,6 @@ Span: TypeAlias = tuple[dt.datetime, dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
 
 _A_DAY: Final = dt.timedelta(days=1)
-_A_WEEK: Final = dt.timedelta(days=7)
 _WORDS: Final = ("a an one", "two couple", "three few", "four several", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) for word in words.split()}
 _MONTHS: Final = {
@@ -240,30 +240,24 @@ def _calendar(match: re.Match[str], now: dt.datetime) -> Span:
     if months := _MONTHS_OF.get(match["unit"]):
         return _months(0, ((12 * day.year + day.month - 1) // months - back) * months + 1, months, now)
     monday = day - dt.timedelta(days=day.weekday() + 7 * back)
-    if match["unit"] == "weekend":
-        return monday + 5 * _A_DAY, monday + 7 * _A_DAY
-    return monday, monday + 7 * _A_DAY
+    return monday + (5 if match["unit"] == "weekend" else 0) * _A_DAY, monday + 7 * _A_DAY
 
 
 def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
-    day = midnight(now)
-    back = (day.weekday() - _WEEKDAYS[match["weekday"]]) % 7
-    back = back or 7 * (match["lead"] in ("last", "past"))
-    return _days(day - back * _A_DAY, 1, now)
+    back = (now.weekday() - _WEEKDAYS[match["weekday"]]) % 7 or 7 * (match["lead"] in ("last", "past"))
+    return _days(midnight(now) - back * _A_DAY, 1, now)
 
 
 def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
     """Return three months, by the seasons of the north."""
-    if match["season"] in _SEASONS_AND_WORDS:
-        not_led = match.groupdict().get("lead") in _NOT_LEADING_SEASON
+    if match["season"] in ("spring", "fall"):
+        not_led = match.groupdict().get("lead") in ("to", "and", "by", "through")
         is_verb = not_led and not _just_before(_SEASON_BEFORE, match.string, match.start())
         if is_verb or _AFTER_WORD.match(match.string, match.end()):
             return None
     return _in_year(match, now)
 
 
-_SEASONS_AND_WORDS: Final = ("spring", "fall")
-_NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
 _AFTER_WORD: Final = lazy_pattern(rf" (?:{_TABLE['after_words']})\b")
 _SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$")
 
@@ -278,7 +272,7 @@ def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 
 def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
-    rule, days = _holiday_named(name)
+    rule, days = next(rule for pattern, rule in _HOLIDAYS.items() if re.fullmatch(pattern, name))
     match rule:
         case (after_easter,):
             return _days(easter(year) + after_easter * _A_DAY, days, now)
@@ -286,11 +280,6 @@ def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
             return _days(dt.date(year, month, day), days, now)
     weekday, number, month, more = rule
     return _days(_weekday_of(weekday, number, month, year) + more * _A_DAY, days, now)
-
-
-@functools.cache
-def _holiday_named(name: str) -> tuple[Sequence[int], int]:
-    return next(rule for pattern, rule in _HOLIDAYS.items() if re.fullmatch(pattern, name))
 
 
 def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -336,11 +325,8 @@ _NTH: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 
 def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
     """Return a week, a weekend or a weekday of a month: "the first weekend of June"."""
-    if match["which"]:
-        start, end = _months(now.year, now.month - (match["which"] != "this"), 1, now)
-    else:
-        start, end = _in_year(match, now)
-    nth = _NTH[match["nth"]]
+    which, nth = match["which"], _NTH[match["nth"]]
+    start, end = _months(now.year, now.month - (which != "this"), 1, now) if which else _in_year(match, now)
     if match["piece"] == "week":
         return (end - 7 * _A_DAY, end) if nth < 0 else (start + 7 * (nth - 1) * _A_DAY, start + 7 * nth * _A_DAY)
     weekday = _WEEKDAYS.get(match["piece"], 5)
@@ -489,10 +475,12 @@ class TimeSpan:
     Attributes:
         start: Its first moment, in UTC; None where it has no beginning ("before May").
         end: The first moment after it, in UTC; later than its start.
+        date: The date of a day that the query names in figures, or as today; None for other times.
     """
 
     start: dt.datetime | None
     end: dt.datetime
+    date: dt.date | None = attrs.field(default=None, eq=False)
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -525,8 +513,8 @@ def moves_with_its_day(text: str) -> bool:
 def _moves(phrase: str) -> bool:
     if not (named := times_in(phrase, _SOME_DAY)):
         return False
-    later = {(span.start, span.end) for span in times_in(phrase, _SOME_DAY + _A_WEEK)}
-    return any(span.start and (span.start + _A_WEEK, span.end + _A_WEEK) in later for span in named)
+    later = {(span.start, span.end) for span in times_in(phrase, _SOME_DAY + 7 * _A_DAY)}
+    return any(span.start and (span.start + 7 * _A_DAY, span.end + 7 * _A_DAY) in later for span in named)
 
 
 _SOME_DAY: Final = dt.datetime(2026, 5, 13, 12, tzinfo=dt.UTC)
@@ -552,7 +540,8 @@ def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
     lowered = _ALSO_WORD.sub(lambda one: one[0] if query.startswith(one[0], one.start()) else one[0].title(), lowered)
     try:
         hits = _ranges(lowered, _named(lowered, now))
-        spans = [_utc(span) for span in _spans(lowered, hits, now)]
+        read = zip(hits, _spans(lowered, hits, now), strict=True)
+        spans = [_utc(span, dated=_DATED.search(lowered, hit.first, hit.last) is not None) for hit, span in read]
     except (ValueError, OverflowError):  # where the calendar ends
         return (), query
     ends = [0, *(end for hit in hits for end in (hit.first, hit.last)), len(query)]
@@ -560,6 +549,8 @@ def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
     return [span for span in spans if span is not None], rest
 
 
+_DATED: Final = lazy_pattern(r"\d|today")
+"""What a day is named by beside a weekday or a distance."""
 _MOST: Final = 16
 _LONGEST: Final = 100_000
 _LOOK_BACK: Final = 40
@@ -624,11 +615,9 @@ def _ranges(query: str, hits: list[_Hit]) -> list[_Hit]:
     for hit in hits:
         before = united[-1] if united else None
         if before and _TO.fullmatch(query, before.last, hit.first) and _just_before(_FROM, query, before.first):
-            try:
+            with contextlib.suppress(ValueError, OverflowError):  # before the calendar begins
                 united[-1] = _Hit(before.first, hit.last, _from_to(before, hit), year=True)
                 continue
-            except (ValueError, OverflowError):  # before the calendar begins
-                pass
         united.append(hit)
     return united
 
@@ -682,17 +671,16 @@ def _part(which: str, span: Span) -> Span:
 
 def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> tuple[dt.datetime | None, dt.datetime]:
     start, end = span
-    match turn:
-        case "since":
-            return (start, tomorrow) if start < tomorrow else span
-        case "after" | "later than":
-            return (end, tomorrow) if end < tomorrow else span
-    return None, start
+    begins = {"since": start, "after": end, "later than": end}.get(turn)
+    if begins is None:
+        return None, start
+    return (begins, tomorrow) if begins < tomorrow else span
 
 
-def _utc(span: tuple[dt.datetime | None, dt.datetime]) -> TimeSpan | None:
+def _utc(span: tuple[dt.datetime | None, dt.datetime], *, dated: bool) -> TimeSpan | None:
     try:
         start, end = span[0] and span[0].astimezone(dt.UTC), span[1].astimezone(dt.UTC)
     except (ValueError, OverflowError):
         return None
-    return TimeSpan(start=start, end=end) if start is None or start < end else None
+    date = span[0].date() if dated and span[0] and span[1] - span[0] == _A_DAY else None
+    return TimeSpan(start=start, end=end, date=date) if start is None or start < end else None

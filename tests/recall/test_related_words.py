@@ -1,0 +1,56 @@
+"""Words that mean much the same are related; names and other words of one kind are not."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from factmem import InMemoryProvider, Memory
+from factmem.recall.index.outline_codec import query_term, term_numbers
+from factmem.recall.text.analysis import analyse
+
+
+def related(one: str, other: str) -> bool:
+    """Return whether one of two words stands for the other."""
+    (term,), (number,) = analyse(one), term_numbers(analyse(other))
+    return number in query_term(term).numbers.tolist()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "James John David Ben Anna Nora Emma Lisa Kate Lucy Sarah Laura Marie Maria Grace Rose",
+        "Smith Jones Miller Johnson Murphy Garcia Lopez",
+        "January February May June October Monday Tuesday Friday summer winter",
+        "two three seven nine twelve fifty million billion",
+        "red blue green purple black white",
+        "Norway Sweden Germany France Brazil Argentina",
+        "Texas Kansas Ohio Michigan",
+        "London Birmingham Glasgow Edinburgh Toronto Melbourne Sydney",
+    ],
+)
+def test_words_of_one_kind_do_not_stand_for_each_other(words: str) -> None:
+    assert [pair for pair in itertools.permutations(words.split(), 2) if related(*pair)] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("car", "vehicle"),
+        ("hope", "wish"),
+        ("small", "tiny"),
+        ("art", "painter"),
+        ("gray", "grey"),
+        ("Paris", "France"),
+    ],
+)
+def test_synonyms_do_also_where_they_are_names(one: str, other: str) -> None:
+    assert related(one, other)
+
+
+async def test_what_is_so_of_one_person_does_not_answer_for_another() -> None:
+    async with Memory(InMemoryProvider()) as memory:
+        await memory.remember("Lisa is allergic to nuts.")
+        assert (await memory.recall("What is Lisa allergic to?")).answers
+        assert not (await memory.recall("What is Emma allergic to?")).answers
