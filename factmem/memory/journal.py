@@ -430,10 +430,11 @@ def settled_state(recorded: Recorded) -> AssertionState:
     return AssertionState.ACTIVE if recorded.assertion.details.believed else AssertionState.QUARANTINED
 
 
-def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Collection[str] = ()) -> list[Recorded]:
-    """Return the words that records were found in: those kept for reading only, and those that are statements.
+def going_along(log: Iterable[LogEntry], record_ids: Collection[str], ids: Collection[str] = ()) -> list[Recorded]:
+    """Return what is erased with records: the words that they were found in, and the facts that quote their own words.
 
-    Short answers and corrections that keep some of the records' words are among them.
+    The words are those kept for reading only, and statements. Short answers and corrections that keep some of the
+    records' words go as well.
 
     Args:
         log: Log that the viewer may see, perhaps with some entries twice.
@@ -445,6 +446,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
     recorded = list({entry.id: entry for entry in entries if isinstance(entry, Recorded)}.values())
     doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids or entry.id in ids]
     quoted = [said for said in doomed if is_words(said)]
+    facts = _quoting(recorded, quoted)
     messages = {
         AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
         # Statements of words go with the facts found in them, and not with other words.
@@ -454,6 +456,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
         entry
         for entry in recorded
         if quotes(entry.assertion, quoted)
+        or entry.id in facts
         or (
             entry.assertion.job is not None
             and (state := states.get(entry.id)) in messages
@@ -461,6 +464,29 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
             and not messages[state].isdisjoint(_messages_of(entry.assertion))
         )
     ]
+
+
+def _quoting(recorded: Sequence[Recorded], words: Iterable[Assertion]) -> set[str]:
+    """Return the ids of assertions that quote some words, and of those that a removal among them ended."""
+    texts: dict[tuple[str | None, str | None, str | None], list[str]] = {}
+    for said in words:
+        texts.setdefault((said.details.owner, *said.details.evidence[0].message), []).append(str(said.data))
+    found = [
+        entry
+        for entry in recorded
+        for item in entry.assertion.details.evidence
+        if any(item.quote in text for text in texts.get((entry.assertion.details.owner, *item.message), ()))
+    ]
+    ends = {slot_of(entry.assertion): entry.assertion.timestamp for entry in found if entry.assertion.removed}
+    ended = (
+        entry for entry in recorded if (end := ends.get(slot_of(entry.assertion))) and entry.assertion.timestamp <= end
+    )
+    return {entry.id for entry in (*found, *ended)}
+
+
+def slot_of(said: Assertion) -> tuple[object, ...]:
+    """Return the key of the record of an assertion, by its value if it is one of several."""
+    return (*said.track, said.slot)
 
 
 def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:

@@ -75,7 +75,7 @@ class ReadUnit:
 
 @attrs.frozen(eq=False)
 class _Heard:
-    """What a detector found in a unit, before it is compared with what is known.
+    """Findings of a detector in a unit, before they are compared with what is known.
 
     Attributes:
         unit: The unit.

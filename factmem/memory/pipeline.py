@@ -46,6 +46,7 @@ from factmem.memory.journal import (
     message_of,
     quotes,
     settled_state,
+    slot_of,
     units_in,
 )
 from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read_words
@@ -122,9 +123,9 @@ def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[s
     wishes = [item.assertion for item in candidates if item.removal and item.counts and not planned.refuses_wishes]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
-        of_slots[_slot(wish)].append(wish)
+        of_slots[slot_of(wish)].append(wish)
     others = [item.assertion for item in candidates if not item.removal]
-    meant = [said for said in others if _taken_by(of_slots.get(_slot(said), ()), said)]
+    meant = [said for said in others if _taken_by(of_slots.get(slot_of(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -162,12 +163,12 @@ def _words_taken_back(
     removals = [said for said in appended if said.removed and said.state is AssertionState.ACTIVE]
     removed: dict[tuple[object, ...], int] = {}
     for said in removals:
-        removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
+        removed[slot_of(said)] = max(said.trust, removed.get(slot_of(said), 0))
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
     for row in fold(log, moment) if removals else ():
         said = row.recorded.assertion
-        if said.trust <= removed.get(_slot(said), -1):
+        if said.trust <= removed.get(slot_of(said), -1):
             wished.update(_sources(row.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
@@ -242,7 +243,7 @@ def _outcomes_of(
                 messages[message].add(number)
         for candidate in item.candidates:
             if candidate.counts:
-                slots[_slot(candidate.assertion)].add(number)
+                slots[slot_of(candidate.assertion)].add(number)
 
     def citing(details: FactDetails) -> set[int]:
         return set[int]().union(*(messages.get(item.message, ()) for item in details.evidence))
@@ -251,7 +252,7 @@ def _outcomes_of(
     changes: list[list[Change]] = [[] for _ in findings]
     reported: dict[str, set[int]] = {}
     for row in after:
-        if numbers := citing(row.details).union(slots.get(_slot(row.recorded.assertion), ())):
+        if numbers := citing(row.details).union(slots.get(slot_of(row.recorded.assertion), ())):
             reported[row.recorded.record_id] = numbers
             record = hydrate(row, concepts)
             for number in numbers:
@@ -285,7 +286,7 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
     holding: dict[tuple[object, ...], object] = {}
     vain: set[int] = set()
     for item in sorted([*known, *candidates], key=lambda item: item.assertion.timestamp):
-        slot = _slot(item.assertion)
+        slot = slot_of(item.assertion)
         if item.ends and holding.get(slot) != item.assertion.data:
             vain.add(id(item))
         elif item.counts and item.assertion.removed:
@@ -333,10 +334,6 @@ def _without_wishes(read: ReadUnit) -> ReadUnit:
 
 def _counted(read: ReadUnit, reason: DropReason, number: int) -> ReadUnit:
     return attrs.evolve(read, dropped=dict(Counter(read.dropped) + Counter({reason: number})))
-
-
-def _slot(said: Assertion) -> tuple[object, ...]:
-    return (*said.track, said.slot)
 
 
 class Pipeline(WritingPart):
@@ -462,13 +459,13 @@ class Pipeline(WritingPart):
             except FactMemError as error:
                 failure = type(error).__name__
             else:
-                slots.add(_slot(attrs.evolve(said, details=attrs.evolve(said.details, evidence=()))))  # it keeps none
+                slots.add(slot_of(attrs.evolve(said, details=attrs.evolve(said.details, evidence=()))))  # it keeps none
                 compared = job.consolidate and self._backend.consolidator is not None
                 lost[Unrepresented.COMPARISON] += compared and said.keyword == STATEMENT.keyword
         after = await self._current_at(places)
         return Remembered(
             records=tuple(
-                hydrate(row, self._context.concepts) for row in after if _slot(row.recorded.assertion) in slots
+                hydrate(row, self._context.concepts) for row in after if slot_of(row.recorded.assertion) in slots
             ),
             changes=tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts)),
             dropped=dropped or {},
