@@ -470,7 +470,8 @@ def _quoting(recorded: Sequence[Recorded], words: Iterable[Assertion]) -> set[st
     """Return the ids of assertions that quote some words, and of those that a removal among them ended."""
     texts: dict[tuple[str | None, str | None, str | None], list[str]] = {}
     for said in words:
-        texts.setdefault((said.details.owner, *said.details.evidence[0].message), []).append(str(said.data))
+        for source in _messages_of(said)[:1]:
+            texts.setdefault(source, []).append(str(said.data))
     found = [
         entry
         for entry in recorded
@@ -499,7 +500,7 @@ def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
     """Return the messages that an assertion was found in, each with the owner of the words."""
-    return [(said.details.owner, *item.message) for item in said.details.evidence]
+    return [(said.details.owner, *item.message) for item in said.details.evidence if item.message_id is not None]
 
 
 def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:

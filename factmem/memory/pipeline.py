@@ -203,7 +203,7 @@ _Source: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
-    return {(owner, *item.message) for item in details.evidence}
+    return {(owner, *item.message) for item in details.evidence if item.message_id is not None}
 
 
 def _quarantined_by(
