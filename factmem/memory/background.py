@@ -51,9 +51,9 @@ class Remembered:
             (see `waiting`); none if there was nothing to remember.
         changes: The changes of records; none if all of it was known.
         dropped: Number of findings of the model that were dropped, by reason. `DropReason.ONLY_SECRETS` counts messages
-            of which nothing was kept, `DropReason.NOT_TEXT` the images, audio and files in messages,
-            `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the record is that of
-            the other one.
+            of which nothing was kept, `DropReason.NOT_TEXT` parts of messages that are images, audio, files or of an
+            unknown type, `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the
+            record is that of the other one.
         unrepresented: Number of findings that the provider could keep in part only, or not at all, by what it lacks.
             Empty unless the provider has the four verbs only.
         failure: Name of the error that kept the model from reading them, or None. The words are kept as they were said,
