@@ -307,12 +307,15 @@ def _vain_in(read: ReadUnit, planned: Plan) -> set[tuple[Evidence, ...]]:
 
 
 def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan) -> Iterator[Append]:
-    """Yield words that only ask to forget what is not known, to wait for a decision: they are kept nowhere else."""
+    """Yield words whose wishes to forget take nothing back, to wait for a decision: they are kept nowhere else."""
     for read in found:
-        vain = {message.message for evidence in _vain_in(read, planned) for message in evidence}
+        vain = _vain_in(read, planned)
+        wishes = [item.assertion.details for item in read.candidates if item.removal and item.counts]
+        met = {message_of(wish) for wish in wishes if wish.evidence not in vain}
         for recorded in read.unit.words if read.unit.waiting else ():
             said = recorded.assertion
-            if message_of(said.details) in vain and not is_read_again(recorded):
+            message = message_of(said.details)
+            if message in {message_of(wish) for wish in wishes} - met and not is_read_again(recorded):
                 doubted = attrs.evolve(said.details, doubt=DropReason.NOT_CURRENT.value)
                 yield Append(
                     assertion=attrs.evolve(

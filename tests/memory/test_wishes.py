@@ -141,6 +141,20 @@ async def test_a_vain_wish_is_counted_and_waits_for_a_decision(keep_words: bool)
         assert [record.value for record in await ann.list_records()] == [WISH]
 
 
+async def test_words_with_a_wish_that_was_met_do_not_wait_for_another_one() -> None:
+    def both(prompt: Any, answer: Any) -> dict[str, Any]:
+        wishes = found(prompt, answer)
+        for wish in [*wishes.get("forget", ())]:
+            wishes["forget"].append({**wish, "quote": "Forget my fax 0171 5550199 too.", "keyword": None})
+        return wishes
+
+    async with opened(model=ScriptedModel(both)) as memory:
+        await memory.remember(said(TOLD, 0))
+        outcome = await memory.remember(said(f"{WISH} Forget my fax 0171 5550199 too.", 1))
+        assert (outcome.dropped, outcome.waiting) == ({DropReason.NOT_CURRENT: 1}, ())
+        assert list(await memory.list_records()) == []
+
+
 async def test_a_wish_that_was_met_does_not_wait_when_it_is_said_again() -> None:
     async with opened() as memory:
         await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
