@@ -262,7 +262,7 @@ def _texts(parts: list[Any], path: str) -> Iterator[str]:
         match part:
             case str():
                 yield part
-            case {"type": str() as kind, "text": str() as text} if kind in _TEXT_PARTS:
+            case {"text": str() as text} if part.get("type", "text") in _TEXT_PARTS:
                 yield text
             case {"type": "text" | "input_text" | "output_text"}:
                 raise ConversationFormatError("the part has no text", path=f"{path}[{index}]")

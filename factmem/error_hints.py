@@ -24,11 +24,17 @@ _MOST_SIMILAR: Final = 5
 
 
 @functools.cache
-def _elsewhere() -> Mapping[str, Sequence[str]]:
-    """Return the names of factmem by those of other libraries."""
+def _hints() -> Mapping[str, Mapping[str, str]]:
     from factmem.toml_tables import table
 
-    return {name: ours.split() for ours, names in table("error_hints")["elsewhere"].items() for name in names.split()}
+    hints: Mapping[str, Mapping[str, str]] = table("error_hints")
+    return hints
+
+
+@functools.cache
+def _elsewhere() -> Mapping[str, Sequence[str]]:
+    """Return the names of factmem by those of other libraries."""
+    return {name: ours.split() for ours, names in _hints()["elsewhere"].items() for name in names.split()}
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
@@ -74,7 +80,8 @@ def unknown_keywords(function: str, given: Collection[str], known: Collection[st
         known: The names that it takes.
     """
     wrong, *_ = sorted(set(given) - set(known))
-    hint = did_you_mean(wrong, known) or f"; it takes {', '.join(known)}"
+    instead = _hints()["instead"].get(wrong, f"it takes {', '.join(known)}")
+    hint = did_you_mean(wrong, known) or f"; {instead}"
     return TypeError(f"{function}() got an unexpected keyword argument {wrong!r}{hint}")
 
 

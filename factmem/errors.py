@@ -280,7 +280,7 @@ class MissingPackageError(FactMemError, ImportError):
         try:
             yield
         except ModuleNotFoundError as error:
-            raise cls(package or str(error.name), extra=extra) from error
+            raise cls(package or str(error.name).partition(".")[0], extra=extra) from error
 
 
 class ProviderError(FactMemError):

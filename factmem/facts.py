@@ -43,7 +43,7 @@ class ClockTime(dt.datetime):
     @classmethod
     def of(cls, moment: dt.datetime) -> ClockTime:
         """Return an aware time as one that a clock gave, in UTC."""
-        moment = utc(moment)
+        moment = utc(moment, what="clock")
         return cls.combine(moment.date(), moment.timetz())
 
     def __repr__(self) -> str:

@@ -226,7 +226,7 @@ class DropReason(enum.Enum):
     UNKNOWN_TOPIC = "its topic was not asked for"
     ONLY_SECRETS = "its words are nothing but secrets, which are not kept"
     DUPLICATE = "it says what another text of the same batch says"
-    NOT_TEXT = "images, audio or files, which are not kept"
+    NOT_TEXT = "images, audio, files or parts of an unknown type, which are not kept"
     TOO_MANY = "the model's answer holds more than the text can tell"
     NOT_CONFIRMED = "a verifier says that its words do not state it"
     REFUSED_BEFORE = "the same value was refused in the inbox"

@@ -194,8 +194,11 @@ def _print_some(out: Console, doomed: Erasure) -> None:
 
 
 def _counted(doomed: Erasure) -> str:
-    words = f" and the words of {counted(len(doomed.words), 'message')}" if doomed.words else ""
-    return f"{counted(len(doomed), 'record')}{words}"
+    facts = sum(not record.is_statement for record in doomed.words)
+    words = len(doomed.words) - facts
+    beside = f" and the words of {counted(words, 'message')}" if words else ""
+    beside += f" and {counted(facts, 'fact')} found in words" if facts else ""
+    return f"{counted(len(doomed), 'record')}{beside}"
 
 
 def _show_selected(session: Session, doomed: Erasure) -> None:

@@ -243,12 +243,14 @@ class Plan:
         questions: number of questions that were asked.
         refused: deletions that were not approved, and are not in the statements.
         failures: failures of questions; their candidates are inserted as they are.
+        vain: the evidence of the wishes to forget that take nothing back.
     """
 
     statements: tuple[Statement, ...] = ()
     questions: int = 0
     refused: tuple[Proposal, ...] = ()
     failures: tuple[ModelError, ...] = ()
+    vain: frozenset[tuple[Evidence, ...]] = frozenset()
 
     @property
     def refuses_wishes(self) -> bool:
@@ -316,6 +318,7 @@ async def plan(
         questions=len(said),
         refused=refused,
         failures=tuple(answer for _, answer in sorted(said.items()) if isinstance(answer, ModelError)),
+        vain=frozenset() if any(proposal.removal for proposal in refused) else drafter.vain(decisions),
     )
 
 
@@ -439,6 +442,21 @@ class _Drafter:
             if decision.insert:
                 said = self._beside_words(candidate, always=False)
                 yield Append(assertion=said.assertion, vector=said.vector)
+
+    def vain(self, decisions: Mapping[int, Decision]) -> frozenset[tuple[Evidence, ...]]:
+        """Return the evidence of the wishes to forget that take nothing back, with none of their candidates."""
+        said = {(item.assertion.track, item.assertion.slot) for item in self.candidates if not item.removal}
+        met: dict[tuple[Evidence, ...], bool] = {}
+        for number, item in enumerate(self.candidates):
+            wish, decision = item.assertion, decisions.get(number, Decision())
+            taken = not item.removal  # an item that leaves a collection: the rest of it is a new value
+            if item.removal and wish.is_statement:
+                taken = any((decision.deletes, decision.updates, decision.fellows))
+            elif item.removal:
+                taken = self.survey.equal_to(item) is not None or (wish.track, wish.slot) in said
+            if item.counts:
+                met[wish.details.evidence] = met.get(wish.details.evidence, False) or taken
+        return frozenset(evidence for evidence, taken in met.items() if not taken)
 
     def _retractions(self, record: CurrentRecord, reason: str | None, done: set[str]) -> Iterator[StateRequest]:
         for recorded in self.survey.assertions_of(record):

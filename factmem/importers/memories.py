@@ -9,7 +9,7 @@ import csv
 import datetime as dt
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Final
@@ -760,6 +760,7 @@ _LONGEST_LABEL: Final = 500
 def read_memory_folder(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield each list item and paragraph as a statement of the assistant: headings are categories, folders are scopes.
 
+    Each text of a JSON file is a statement, and so is each object without other ones in a list ("note: …; date: …").
     The notes are those of folders such as ``/memories`` of Anthropic's memory tool or of Deep Agents.
 
     Raises:
@@ -804,7 +805,9 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
             yield text, keys
         case list() as items:
             for item in items:
-                yield from _texts(item, keys, depth - 1)
+                row = isinstance(item, Mapping) and not any(isinstance(cell, list | Mapping) for cell in item.values())
+                said = "; ".join(f"{name}: {cell}" for name, cell in item.items() if cell is not None) if row else item
+                yield from _texts(said, keys, depth - 1)
         case Mapping() as items:
             for name, item in items.items():
                 yield from _texts(item, keys or (name,), depth - 1)
@@ -813,6 +816,9 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
 
 
 # -- Tables of any system ---------------------------------------------------------------------------------------------
+
+_LONGEST_NAME: Final = 40
+"""Maximum length of a column's name in an error, in characters."""
 
 FIELDS: Final[Mapping[str, str]] = table("importers/table")
 """Fields of a row and their meanings. A column of the same name is taken without a mapping; others are metadata."""
@@ -826,20 +832,45 @@ def read_table(source: Source, options: ImportOptions) -> Iterator[Found]:
     It is CSV with a header, JSON Lines or JSON; columns are mapped to `FIELDS`.
 
     Raises:
-        FileFormatError: The file cannot be read, or has no column for the value.
+        FileFormatError: The file cannot be read, or has no column for the value, or lacks one that is mapped.
         InvalidDataError: A column is mapped to a field that does not exist.
     """
     if unknown := [field for field in options.columns if field not in FIELDS]:
         raise InvalidDataError(f"{unknown[0]} is not a field of a row: name one of {', '.join(FIELDS)}")
     columns = {field: field for field in FIELDS} | dict(options.columns)
     if source.path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        rows: Iterator[Row | Problem | Skipped] = _csv_rows(source, columns)
+        rows: Iterator[Row | Problem | Skipped] = _csv_rows(source, options)
     else:
-        rows = source.rows(source.path, "rows")
+        rows = _json_rows(source, options)
     yield from converted(rows, lambda row: _fact(row, columns, source, options))
 
 
-def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Problem]:
+def _check_columns(columns: Collection[str], source: Source, options: ImportOptions, beside: str = "") -> None:
+    """Check that a table has the column of the value, and all that are mapped.
+
+    Raises:
+        FileFormatError: It lacks one. The error names only columns that cannot be words of a row.
+    """
+    for field, column in ({"value": "value"} | dict(options.columns)).items():
+        if column not in columns:
+            names = ", ".join(name for name in columns if name.isidentifier() and len(name) <= _LONGEST_NAME)
+            raise FileFormatError(
+                f"{source.path} has no column {column} among its {len(columns)}{beside}{names and f': {names}'}; "
+                f"map one with --column {field}=NAME"
+            )
+
+
+def _json_rows(source: Source, options: ImportOptions) -> Iterator[Row | Problem | Skipped]:
+    columns: dict[str, None] = {}
+    for row in source.rows(source.path, "rows"):
+        if isinstance(row, Row):
+            columns.update(dict.fromkeys(row.data))
+        yield row
+    if columns:
+        _check_columns(columns, source, options)
+
+
+def _csv_rows(source: Source, options: ImportOptions) -> Iterator[Row | Problem]:
     with source.text() as text:
         first = text.readline(source.limits.row_chars)
         delimiter = "\t" if ".tsv" in source.path.name.lower() else max(",;\t", key=first.count)
@@ -848,11 +879,7 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
             header = lines.fieldnames or ()
         except csv.Error:
             header = ()
-        if columns["value"] not in header:
-            raise FileFormatError(
-                f"{source.path} has no column {columns['value']} among its {len(header)}, separated by {delimiter!r}: "
-                "map one with --column value=NAME"
-            )
+        _check_columns(header, source, options, f", separated by {delimiter!r}")
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:

@@ -37,7 +37,8 @@ def media_in(parts: Iterable[object]) -> MediaParts:
     """Return the images, audio clips, files and the like among a message's parts.
 
     Args:
-        parts: The content of a message: texts, and mappings with a ``type``, or Google's with ``inline_data``.
+        parts: The content of a message: texts, and mappings with a ``type``, or Google's with ``inline_data``. A part
+            of an unknown type counts as one without text.
     """
     return media_of(_bytes_in(part) for part in parts if isinstance(part, Mapping) and _is_media(part))
 
@@ -62,9 +63,9 @@ def media_of(found: Iterable[tuple[bytes, str] | None]) -> MediaParts:
 
 def _is_media(part: Mapping[object, object]) -> bool:
     kind = part.get("type")
-    if isinstance(part.get("text"), str):
-        return False
-    return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
+    if isinstance(kind, str):
+        return _NO_CONTENT.search(kind) is None
+    return not isinstance(part.get("text"), str)
 
 
 def _bytes_in(part: Mapping[object, object]) -> tuple[bytes, str] | None:

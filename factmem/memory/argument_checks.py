@@ -43,6 +43,9 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Required methods of each part."""
 
+_WRAPPERS: Final = {"embedder": "factmem.recall.CallableEmbedder"}
+"""Classes that make a part of a function."""
+
 
 def check_store(store: object) -> None:
     """Raise `InvalidDataError` unless a store is an address, a path, or has the four verbs of a provider."""
@@ -82,8 +85,10 @@ def check_parts(**parts: object) -> None:
         if part is None or _has(part, _PARTS[name]):
             continue
         methods = " and ".join(f"{method}()" for method in _PARTS[name])
+        wrapped = f"wrap it in {_WRAPPERS[name]}, " if callable(part) and name in _WRAPPERS else ""
         raise InvalidDataError(
-            f"{name} takes an object with {methods}, not {kind_of(part)}: give one, or leave it out", path=f"$.{name}"
+            f"{name} takes an object with {methods}, not {kind_of(part)}: give one, {wrapped}or leave it out",
+            path=f"$.{name}",
         )
 
 

@@ -8,7 +8,7 @@ import enum
 import logging
 import os
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias
@@ -51,9 +51,9 @@ class Remembered:
             (see `waiting`); none if there was nothing to remember.
         changes: The changes of records; none if all of it was known.
         dropped: Number of findings of the model that were dropped, by reason. `DropReason.ONLY_SECRETS` counts messages
-            of which nothing was kept, `DropReason.NOT_TEXT` the images, audio and files in messages,
-            `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the record is that of
-            the other one.
+            of which nothing was kept, `DropReason.NOT_TEXT` parts of messages that are images, audio, files or of an
+            unknown type, `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the
+            record is that of the other one.
         unrepresented: Number of findings that the provider could keep in part only, or not at all, by what it lacks.
             Empty unless the provider has the four verbs only.
         failure: Name of the error that kept the model from reading them, or None. The words are kept as they were said,
@@ -334,6 +334,7 @@ class Worker:
         self._open: set[Submission] = set()
         self._underway: dict[frozenset[str], list[Submission]] = {}
         self._held: set[str] = set()
+        self._begun: dict[anyio.Event, Set[object]] = {}
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Submission] = {}
@@ -453,6 +454,22 @@ class Worker:
             yield
         finally:
             self._held -= ids
+
+    @contextlib.contextmanager
+    def in_turn(self, places: Set[object]) -> Iterator[Callable[[], Awaitable[None]]]:
+        """Begin to read words of some places; yield a function that waits until those begun before are read."""
+        before, over = [done for done, others in self._begun.items() if others & places], anyio.Event()
+        self._begun[over] = places
+
+        async def earlier() -> None:
+            for done in before:
+                await done.wait()
+
+        try:
+            yield earlier
+        finally:
+            del self._begun[over]
+            over.set()
 
     def reading(self, id: str) -> list[Submission]:
         """Return the submissions of a job that are being read, in the order begun."""

@@ -16,7 +16,7 @@ from factmem.errors import InvalidDataError
 from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.erasure_proof import Traces, traces_of
 from factmem.memory.filters import Filters, ids_of
-from factmem.memory.journal import words_behind
+from factmem.memory.journal import going_along
 from factmem.memory.media import drop_kept_media
 from factmem.memory.operations import operation
 from factmem.memory.quarantine import quarantined
@@ -41,7 +41,8 @@ class Erasure:
 
     Attributes:
         records: The records in their present or last state, oldest first.
-        words: The words that they were found in, which go along with all that they say.
+        words: What goes along: the words that they were found in, with all that these say, and the facts that quote
+            erased words.
         erased: Number of assertions erased from every file of the store; 0 in a dry run.
         pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to rewrite
             them. Any later erasure finishes it, and so does `Admin.expire`.
@@ -106,7 +107,7 @@ class Eraser(ReadingPart):
     async def _erased(
         self, records: Sequence[FactRecord[Any]], entries: Sequence[Recorded] = (), *, dry_run: bool = False
     ) -> Erasure:
-        """Erase records, entries of the quarantine, and the words in the journal that both were found in."""
+        """Erase records and entries of the quarantine, with what goes along."""
         if not (records or entries):
             return Erasure(records=(), dry_run=dry_run)
         ids = {record.id for record in records}
@@ -114,8 +115,8 @@ class Eraser(ReadingPart):
         cited = (item.assertion.details.evidence for item in named if isinstance(item, Recorded))
         talks = {item.conversation_id for evidence in cited for item in evidence if item.conversation_id is not None}
         log = [*named, *await self._reader.everybody.log(LogPart(jobs=True))]
-        log += await self._reader.everybody.log(LogPart(conversations=talks)) if talks else ()
-        words = await to_thread.run_sync(words_behind, log, ids, {entry.id for entry in entries})
+        log += await self._reader.everybody.log(LogPart(conversations=talks, related=True)) if talks else ()
+        words = await to_thread.run_sync(going_along, log, ids, {entry.id for entry in entries})
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(
             record_of(entry, state=states[entry.id]) for entry in words if entry.record_id not in ids
@@ -137,7 +138,7 @@ class Eraser(ReadingPart):
         self._context.check_present()
         record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
         log = await self._reader.everybody.log()
-        words = await to_thread.run_sync(words_behind, log, set(record_ids))
+        words = await to_thread.run_sync(going_along, log, set(record_ids))
         ids = {recorded.id for recorded in words}
         gone = [
             entry for entry in log if isinstance(entry, Recorded) and (entry.record_id in record_ids or entry.id in ids)

@@ -1132,12 +1132,13 @@ class Memory:
 
         Ids and filters combine by AND; an id that names no visible record erases nothing. Filters test the current
         revision of a record, or the last one if it is not current (retracted, expired, quarantined). All of its
-        revisions are erased, together with the words that it was found in, even if these are separate statements.
+        revisions are erased, together with the words that it was found in, even if these are separate statements. If
+        words are erased themselves, so is each revision of a fact that quotes them: an earlier value is current again.
 
         When this returns, no file of the store and no copy in this process holds the erased bytes. If the result is
         ``pending``, another process is still reading them, and any later erasure, or `Admin.expire`, finishes the work.
-        Other processes drop their copies at their next access to the store. Other records from the same words keep
-        their own quotes: `Admin.traces` names these records.
+        Other processes drop their copies at their next access to the store. Other facts from the words of an erased
+        fact keep their own quotes: `Admin.traces` names these records.
 
             preview = await memory.forget(subject="user", until=may, dry_run=True)
             if len(preview) < 100:
@@ -1145,8 +1146,8 @@ class Memory:
 
         Args:
             ids: Only these records, or entries of the quarantine; see `Quarantine.list`.
-            dry_run: Erase nothing, and return the records that would be erased, with their words. A read-only memory
-                accepts this, too.
+            dry_run: Erase nothing, and return the records that would be erased, with what goes along. A read-only
+                memory accepts this, too.
             filters: Conditions on the records; see `Filters`.
 
         Raises:

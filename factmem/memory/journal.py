@@ -429,10 +429,11 @@ def settled_state(recorded: Recorded) -> AssertionState:
     return AssertionState.ACTIVE if recorded.assertion.details.believed else AssertionState.QUARANTINED
 
 
-def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Collection[str] = ()) -> list[Recorded]:
-    """Return the words that records were found in: those kept for reading only, and those that are statements.
+def going_along(log: Iterable[LogEntry], record_ids: Collection[str], ids: Collection[str] = ()) -> list[Recorded]:
+    """Return what is erased with records: the words that they were found in, and the facts that quote their own words.
 
-    Short answers and corrections that keep some of the records' words are among them.
+    The words are those kept for reading only, and statements. Short answers and corrections that keep some of the
+    records' words go as well.
 
     Args:
         log: Log that the viewer may see, perhaps with some entries twice.
@@ -444,6 +445,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
     recorded = list({entry.id: entry for entry in entries if isinstance(entry, Recorded)}.values())
     doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids or entry.id in ids]
     quoted = [said for said in doomed if is_words(said)]
+    facts = _quoting(recorded, quoted)
     messages = {
         AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
         # Statements of words go with the facts found in them, and not with other words.
@@ -453,6 +455,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
         entry
         for entry in recorded
         if quotes(entry.assertion, quoted)
+        or entry.id in facts
         or (
             entry.assertion.job is not None
             and (state := states.get(entry.id)) in messages
@@ -460,6 +463,23 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str], ids: Coll
             and not messages[state].isdisjoint(_messages_of(entry.assertion))
         )
     ]
+
+
+def _quoting(recorded: Sequence[Recorded], words: Iterable[Assertion]) -> set[str]:
+    """Return the ids of assertions that quote some words, and of those that a removal among them ended."""
+    texts: dict[tuple[str | None, str | None, str | None], list[str]] = {}
+    for said in words:
+        for source in _messages_of(said)[:1]:
+            texts.setdefault(source, []).append(str(said.data))
+    found = [
+        entry
+        for entry in recorded
+        for item in entry.assertion.details.evidence
+        if any(item.quote in text for text in texts.get((entry.assertion.details.owner, *item.message), ()))
+    ]
+    ends = {entry.assertion.key: entry.assertion.timestamp for entry in found if entry.assertion.removed}
+    ended = (entry for entry in recorded if (end := ends.get(entry.assertion.key)) and entry.assertion.timestamp <= end)
+    return {entry.id for entry in (*found, *ended)}
 
 
 def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
@@ -472,7 +492,7 @@ def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
     """Return the messages that an assertion was found in, each with the owner of the words."""
-    return [(said.details.owner, *item.message) for item in said.details.evidence]
+    return [(said.details.owner, *item.message) for item in said.details.evidence if item.message_id is not None]
 
 
 def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -32,7 +32,7 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     the same text, or a field with it, whatever the case. One that names items of a collection stays as it is; see
     `ItemChanges`. A value that is known in other words is meant with a doubt. One that is not known may be stated by
     other words, which are read at the same time or later. A wish to forget it goes by its words as well, and by these
-    alone where a SINGLE has another value.
+    alone where a SINGLE has another value, or where it names no value and none is known.
     """
     values = [(fact.concept, value) for fact in known for value in fact.values]
     if end.cleared is not None and end.fact.concept == STATEMENT:
@@ -53,8 +53,8 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
             single = (it for it in values if not isinstance(it[1], _COLLECTIONS))  # an item is no whole
             meant = [it for it in single if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
             doubt = doubt or _IN_OTHER_WORDS
-        if not meant:
-            return [end] if end.cleared is None else []
+    if not meant:
+        return [end] if end.cleared is None or end.removed else []
     facts = (concept.fact([value], timestamp=end.fact.timestamp) for concept, value in meant)
     return [attrs.evolve(end, fact=fact, cleared=None, doubt=doubt) for fact in facts]
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 from anyio import to_thread
 
 from factmem.abc import Candidate
 from factmem.abc.analyst import Analysis, AnalysisRequest
-from factmem.abc.detector import DropReason
+from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.consolidation.candidates import CandidateAssertion
-from factmem.details import Evidence, FactDetails, Origin, Treatment
+from factmem.details import Evidence, FactDetails, MessageKey, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.candidates import place_of
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.utterances import covers
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
-from factmem.facts import STATEMENT, Concept, Fact, FactType
+from factmem.facts import STATEMENT, Concept, Fact
 from factmem.fold import Current
 from factmem.legal_names import is_legal_name
 from factmem.llm.asking import bounded_gather
@@ -51,6 +50,9 @@ _DEEPEST_PROPOSAL: Final = 32
 """Maximum depth of a scope that a model proposes."""
 
 _ANY_USER: Final = MemorySubject(Origin.USER.value)
+ItemT = TypeVar("ItemT")
+FoundT = TypeVar("FoundT")
+
 _ANYBODY: Final = {_ANY_USER.key, MemorySubject.EVERYTHING.key}
 
 
@@ -71,6 +73,25 @@ class ReadUnit:
     rejected: tuple[Recorded, ...] = ()
 
 
+@attrs.frozen(eq=False)
+class _Heard:
+    """Findings of a detector in a unit, before they are compared with what is known.
+
+    Attributes:
+        unit: The unit.
+        conversation: The unit as the detector saw it, with its context.
+        positions: Details of the words of each message.
+        read: The candidates.
+        dropped: Number of findings that are not used, by reason.
+    """
+
+    unit: Unit
+    conversation: Conversation
+    positions: Mapping[MessageKey | None, FactDetails]
+    read: Sequence[Candidate]
+    dropped: Counter[DropReason]
+
+
 class ModelReader(WritingPart):
     """Lets models read units of words. It writes nothing."""
 
@@ -78,21 +99,40 @@ class ModelReader(WritingPart):
     def _verification(self) -> Verification:
         return Verification(self._context, self._backend)
 
-    async def read_all(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
-        """Read units, all of one owner, side by side; return what each holds, or the error."""
-        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
+    async def read_all(
+        self, units: Sequence[Unit], earlier: Callable[[], Awaitable[None]]
+    ) -> list[ReadUnit | FactMemError]:
+        """Read units, all of one owner, side by side; return what each holds, or the error.
 
-        async def read(unit: Unit) -> ReadUnit | FactMemError:
+        Args:
+            units: The units, in the order submitted.
+            earlier: Waits for the readings that began before this one: a wish to forget means what they find, too.
+        """
+        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
+        found = await self._each(units, lambda unit: self._read(unit, in_use))
+        heard = [item for item in found if isinstance(item, _Heard)]
+        if any(candidate.removed for item in heard for candidate in item.read):
+            await earlier()
+
+        async def checked(item: _Heard | ReadUnit | FactMemError) -> ReadUnit | FactMemError:
+            return await self._checked(item, heard) if isinstance(item, _Heard) else item
+
+        return await self._each(found, checked)
+
+    async def _each(
+        self, items: Sequence[ItemT], read: Callable[[ItemT], Awaitable[FoundT]]
+    ) -> list[FoundT | FactMemError]:
+        """Call a function with each item, side by side; return what each call returns, or its error."""
+
+        async def guarded(item: ItemT) -> FoundT | FactMemError:
             try:
-                self._backend.worker.spent.check()
-                await self._check_unread(unit)
-                return await self._read(unit, in_use)
+                return await read(item)
             except FactMemError as error:
                 return error
             except Exception as error:  # a custom detector may raise any error
                 return ModelError(f"the detector or analyst failed: {type(error).__name__}")
 
-        return await bounded_gather([partial(read, unit) for unit in units], self._backend.concurrency)
+        return await bounded_gather([partial(guarded, item) for item in items], self._backend.concurrency)
 
     async def _check_unread(self, unit: Unit) -> None:
         """Ask nothing about words that another process has read since they were found waiting.
@@ -105,19 +145,20 @@ class ModelReader(WritingPart):
         if await self._reader.everybody.left_waiting(unit.words) != unit.words:
             raise StateConflictError("another process has read the words meanwhile")
 
-    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
+    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> _Heard | ReadUnit:
+        self._backend.worker.spent.check()
+        await self._check_unread(unit)
         match unit.job.kind:
             case JobKind.DETECT:
-                return await self._detected(unit)
+                return await self._heard(unit)
             case JobKind.KEEP:
                 return await self._analysed(unit, in_use)
             case JobKind.CONSOLIDATE:
                 return ReadUnit(unit=unit, candidates=tuple(map(read_words, unit.words)))
 
-    async def _detected(self, unit: Unit) -> ReadUnit:
+    async def _heard(self, unit: Unit) -> _Heard:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
-        here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
+        here = await self._here(unit)
         subjects = _with_speakers(unit.job.request.subjects, (*unit.context, *unit.words))
         in_use = self._in_use({subject.key for subject in (*subjects, unit.place.subject)}, here)
         request = attrs.evolve(unit.job.request, in_use=in_use, subjects=subjects)
@@ -136,15 +177,26 @@ class ModelReader(WritingPart):
         read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
         speakers = [positions[message_of(item.details)].evidence[0].speaker for item in read]
         read = await in_time(lambda: list(_of_speakers(read, speakers, unit, here)), len(here))
-        rejected = await self._rejected(read, unit)
-        found = await in_time(lambda: list(self._with_known_values(read, unit, here, dropped)), len(here))
+        return _Heard(unit, conversation, positions, read, dropped)
+
+    async def _here(self, unit: Unit) -> Sequence[Current]:
+        """Return the current records of the scope of a unit."""
+        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
+        return await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
+
+    async def _checked(self, heard: _Heard, batch: Sequence[_Heard]) -> ReadUnit:
+        """Compare the candidates of a unit with what is known, and with those of the units before it in its batch."""
+        unit, positions, dropped = heard.unit, heard.positions, heard.dropped
+        here = await self._here(unit)
+        rejected = await self._rejected(heard.read, unit)
+        found = await in_time(lambda: list(self._with_known_values(heard, batch, here)), len(here))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
-            return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
+            return self._asserted(candidate, unit, positions[message_of(candidate.details)])
 
         doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
         current = [row.recorded.assertion for row in here]
-        left, unconfirmed = await self._verification.verified(doubtful, asserted, conversation, current)
+        left, unconfirmed = await self._verification.verified(doubtful, asserted, heard.conversation, current)
         certain = [item for item in found if item not in doubtful]
         items = ItemChanges()
         in_order_said = [
@@ -188,9 +240,7 @@ class ModelReader(WritingPart):
 
         return treated
 
-    def _asserted(
-        self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
-    ) -> tuple[Assertion, ...]:
+    def _asserted(self, candidate: Candidate, unit: Unit, words: FactDetails) -> tuple[Assertion, ...]:
         place = Place(candidate.subject or unit.place.subject, unit.place.scope)
         evidence = tuple(_cited(item, words.evidence[0]) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
@@ -202,12 +252,6 @@ class ModelReader(WritingPart):
         details = attrs.evolve(detailed(unit.given_for(words), found), doubt=doubt)
         fact = self._writer.dated(candidate.fact)
         quarantined = candidate.quarantined or repeated or candidate.doubt is not None
-        if (
-            candidate.cleared is not None
-            and not quarantined
-            and (gone := _removals(candidate.cleared, place, details, fact.timestamp, here))
-        ):
-            return gone
         # The words of a request to forget are not themselves removed.
         removed = candidate.ended or (candidate.removed and not fact.concept.is_statement)
         state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
@@ -238,34 +282,38 @@ class ModelReader(WritingPart):
         return await in_time(named, len(waiting))
 
     def _with_known_values(
-        self, found: Sequence[Candidate], unit: Unit, here: Sequence[Current], dropped: Counter[DropReason]
+        self, heard: _Heard, batch: Sequence[_Heard], here: Sequence[Current]
     ) -> Iterator[Candidate]:
         """Yield candidates, with an end of each known value in the place of one that means it; see `ends_of`.
 
         A wish to forget a value is treated like an end. Known are the current values of the unit's owner at its place,
-        and those that its own words state before. Ends that name no value, and mean none, are counted.
+        and those that its own words, and the units before it in its batch, state before. Ends that name no value, and
+        mean none, are counted.
         """
-        for item in found:
-            if not (item.ended or (item.removed and item.fact.concept != STATEMENT)):
+        before = batch[: batch.index(heard)]
+        for item in heard.read:
+            if not (item.ended or (item.removed and _keyword(item) != STATEMENT.keyword)):
                 yield item
                 continue
-            known = self._known(item, unit, here)
-            known += [
-                other.fact
-                for other in found
-                if (other.fact.concept.keyword, other.subject) == (_keyword(item), item.subject)
-                and _ends_before(other, item)
-                and not (other.ended or other.removed)
+            track = _track_of(item, heard.unit)
+            told = [it for it in heard.read if _ends_before(it, item) and _track_of(it, heard.unit) == track]
+            told += [
+                it
+                for earlier in before
+                for it in earlier.read
+                if it.fact.timestamp <= item.fact.timestamp and _track_of(it, earlier.unit) == track
             ]
+            known = self._known(item, heard.unit, here)
+            known += [it.fact for it in told if not (it.ended or it.removed or _is_of_another(item, it.details))]
             ends = ends_of(item, known)
-            dropped[DropReason.NOT_CURRENT] += not ends
+            heard.dropped[DropReason.NOT_CURRENT] += not ends
             yield from ends
 
     def _known(self, item: Candidate, unit: Unit, here: Sequence[Current]) -> list[Fact[Any]]:
-        """Return the current values on the track of a candidate."""
+        """Return the current values on the track of a candidate; those that another speaker said are not taken back."""
         track = _track_of(item, unit)
         rows = (row for row in here if row.recorded.assertion.track == track)
-        return [hydrate(row, self._context.concepts).fact for row in rows]
+        return [hydrate(row, self._context.concepts).fact for row in rows if not _is_of_another(item, row.details)]
 
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)
@@ -360,6 +408,13 @@ def _of_speakers(
             yield item
 
 
+def _is_of_another(item: Candidate, details: FactDetails) -> bool:
+    """Return whether a candidate is a wish to forget what only speakers of another name said."""
+    speaker = item.details.evidence[0].speaker
+    named = item.removed and speaker is not None
+    return named and {speaker, None}.isdisjoint(it.speaker for it in details.evidence)
+
+
 def _ends_before(one: Candidate, other: Candidate) -> bool:
     """Return whether the quote of a candidate ends before that of another one begins."""
     message, start = place_of(other)
@@ -427,36 +482,3 @@ def _track_of(candidate: Candidate, unit: Unit) -> tuple[object, ...]:
     """Return the `Assertion.track` of what a candidate of a unit ends or removes."""
     place = Place(candidate.subject or unit.place.subject, unit.place.scope)
     return *place.key, unit.given.owner, _keyword(candidate)
-
-
-def _removals(
-    cleared: Concept[Any, Any], place: Place, details: FactDetails, said_at: dt.datetime, here: Sequence[Current]
-) -> tuple[Assertion, ...]:
-    """Return the removals of all known values of a concept at a place, of one owner.
-
-    Args:
-        cleared: Concept whose values are removed.
-        place: Place of the values.
-        details: Details of the removals; their owner is the owner of the removed facts.
-        said_at: Time when the removal was said.
-        here: Current records, at that place and elsewhere.
-    """
-    known = (row.recorded.assertion for row in here if row.recorded.assertion.keyword == cleared.keyword)
-    return tuple(
-        attrs.evolve(
-            said,
-            data=None if said.fact_type is FactType.SINGLE else said.data,
-            timestamp=said_at,
-            removed=True,
-            valid_from=None,
-            valid_to=None,
-            details=details,
-            revises=None,
-            revised=None,
-            job=None,
-            actor=None,
-            state=AssertionState.ACTIVE,
-        )
-        for said in known
-        if (said.place.key, said.details.owner) == (place.key, details.owner)
-    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from anyio import to_thread
+from anyio.lowlevel import checkpoint
 
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.detector import DropReason
@@ -199,7 +200,7 @@ _Source: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
-    return {(owner, *item.message) for item in details.evidence}
+    return {(owner, *item.message) for item in details.evidence if item.message_id is not None}
 
 
 def _quarantined_by(
@@ -260,8 +261,6 @@ def _outcomes_of(
         numbers = reported.get(change.record.id) or citing(change.record.details) or {0}
         for number in numbers:
             changes[number].append(change)
-    deleted = any(change.kind is not ChangeKind.CREATED for change in changed)
-    findings = findings if deleted else list(map(_with_vain_wishes, findings))
     return {
         item.unit.job.id: Remembered(
             records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
@@ -298,11 +297,33 @@ def _without_vain_ends(found: Sequence[ReadUnit], current: Iterable[Current]) ->
     ]
 
 
-def _with_vain_wishes(read: ReadUnit) -> ReadUnit:
-    """Return a unit that changed nothing known, with its wishes to forget counted as dropped."""
-    wishes = (item.assertion.details.evidence for item in read.candidates if item.removal and item.counts)
-    counted = bool(read.rejected) or DropReason.NOT_APPROVED in read.dropped
-    return read if counted else _counted(read, DropReason.NOT_CURRENT, len(set(wishes)))
+def _vain_in(read: ReadUnit, planned: Plan) -> set[tuple[Evidence, ...]]:
+    """Return the evidence of the wishes of a unit that take nothing back: neither what is known nor what waits."""
+    wishes = {item.assertion.details.evidence for item in read.candidates if item.removal and item.counts}
+    return set() if read.rejected else wishes & planned.vain
+
+
+def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan) -> Iterator[Append]:
+    """Yield words whose wishes to forget take nothing back, to wait for a decision: they are kept nowhere else."""
+    for read in found:
+        vain = _vain_in(read, planned)
+        wishes = [item.assertion.details for item in read.candidates if item.removal and item.counts]
+        met = {message_of(wish) for wish in wishes if wish.evidence not in vain}
+        for recorded in read.unit.words if read.unit.waiting else ():
+            said = recorded.assertion
+            message = message_of(said.details)
+            if message in {message_of(wish) for wish in wishes} - met and not is_read_again(recorded):
+                doubted = attrs.evolve(said.details, doubt=DropReason.NOT_CURRENT.value)
+                yield Append(
+                    assertion=attrs.evolve(
+                        said,
+                        details=doubted,
+                        state=AssertionState.QUARANTINED,
+                        job=None,
+                        revises=recorded.record_id,
+                        revised=recorded.seq,
+                    )
+                )
 
 
 def _without_wishes(read: ReadUnit) -> ReadUnit:
@@ -386,12 +407,15 @@ class Pipeline(WritingPart):
         owner = units[0].given.owner
         if owner != self._context.viewer:
             return await Pipeline(attrs.evolve(self._context, viewer=owner), self._backend).process(units)
-        return await self._read_all(units)
+        with self._backend.worker.in_turn({(unit.place.key, owner) for unit in units}) as earlier:
+            return await self._read_all(units, earlier)
 
     @operation(Operation.READ)
-    async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
+    async def _read_all(
+        self, units: Sequence[Unit], earlier: Callable[[], Awaitable[None]] = checkpoint
+    ) -> list[Remembered | FactMemError]:
         with metered(self._backend.worker.spent):
-            found = await ModelReader(self._context, self._backend).read_all(units)
+            found = await ModelReader(self._context, self._backend).read_all(units, earlier)
             if self._backend.four_verbs_only:
                 return [
                     await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
@@ -569,7 +593,7 @@ class Pipeline(WritingPart):
             return await self.present_outcome(unit.words)
         read = [recorded for recorded in unit.words if recorded not in left]
         context = in_order(await self._not_forgotten((*unit.context, *read)))
-        (result,) = await self.process([attrs.evolve(unit, words=left, context=context)])
+        (result,) = await self._read_all([attrs.evolve(unit, words=left, context=context)])
         if isinstance(result, FactMemError):
             return result
         return attrs.evolve(result, records=(await self.present_outcome(unit.words)).records)
@@ -586,6 +610,7 @@ class Pipeline(WritingPart):
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
         if planned.refuses_wishes:
             found = list(map(_without_wishes, found))
+        found = [_counted(read, DropReason.NOT_CURRENT, len(_vain_in(read, planned))) for read in found]
         ends = {item.assertion.fingerprint for item in candidates if item.ends}
         undone = [
             it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
@@ -601,6 +626,7 @@ class Pipeline(WritingPart):
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
+            *_waiting_wishes(found, planned),
             *rejections,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]

@@ -796,7 +796,9 @@ def _dated(said: Conversation, times: Mapping[tuple[str | None, str], dt.datetim
 def warn_of_not_text(number: int) -> None:
     """Log that messages came with images, audio or files, if any did."""
     if number:
-        _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
+        _log.warning(
+            "images, audio, files and unknown parts of messages were not read; `dropped` counts them under NOT_TEXT"
+        )
 
 
 def _ids_of(stored: Sequence[Taken]) -> list[str]:

@@ -17,7 +17,7 @@ from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
 from factmem.changes import Change, ChangeKind, change_of, changed_states, changes_between
-from factmem.details import FactDetails, MetadataMerge, Origin, merged_metadata
+from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged_metadata
 from factmem.error_hints import kind_of
 from factmem.errors import (
     CapabilityError,
@@ -521,7 +521,7 @@ class Writer(ReadingPart):
         said = stored = await self._stored(previous)
         if "value" in given:
             said = self._said_now(said, previous, given["value"])
-            details = attrs.evolve(details, evidence=(), flags=(), doubt=None)
+            details = attrs.evolve(details, evidence=_meaning_of(previous, given["value"]), flags=(), doubt=None)
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         if "value" in given:
@@ -863,6 +863,17 @@ def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> 
         job=None,
         actor=None,
         state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
+    )
+
+
+def _meaning_of(previous: FactRecord[Any], value: Any) -> tuple[Evidence, ...]:
+    """Return the evidence of the new value of a record: none, unless the words before it give a statement its meaning.
+
+    The value is not what was said; what it answers or corrects is.
+    """
+    said = [item for item in previous.evidence[:1] if previous.is_statement and item.before]
+    return tuple(
+        Evidence(quote=str(value), speaker=item.speaker, answers=item.answers, corrects=item.corrects) for item in said
     )
 
 

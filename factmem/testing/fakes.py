@@ -128,7 +128,8 @@ class ScriptedModel:
     `ModelAnswerError`. There is one attempt per question: faults of a server are simulated by `LoopbackOpenAIServer`.
 
     Attributes:
-        script: Returns the answer to a prompt.
+        script: Called with the prompt and the pydantic model of the answer; returns the answer as a dict, or an error
+            to raise.
         max_chars: See `LanguageModel.max_chars`.
         prompts: Every prompt so far, in order.
     """

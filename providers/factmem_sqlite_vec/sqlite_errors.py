@@ -97,8 +97,8 @@ def own_errors(name: str) -> Iterator[None]:
         ) from error
     except IsADirectoryError as error:
         raise StoreUnavailableError(
-            f"{name} is a folder: name a file in it, such as {name}/facts.db, or keep readable files in it with "
-            f"file:{name}"
+            f"{name} is a folder: add the name of a file to its path, such as facts.db, or keep readable files in it "
+            "with file:PATH"
         ) from error
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import pytest
 
-from factmem import BlockingMemory, Concept, FactDetails, Memory, MemorySubject, MultipleFacts, SingleFact
-from factmem.testing import HashEmbedder
+from factmem import BlockingMemory, Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
+from factmem.testing import HashEmbedder, ScriptedModel
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -306,6 +306,18 @@ def test_forgetting_without_a_filter_or_with_a_malformed_one_is_refused(cli: Com
     assert cli.run("forget", "--yes", "--metadata", "x>[1]").code == 2
     assert "Would erase 1 record;" in cli.run("forget", "--dry-run", "--concept", "note").out
     assert notes(cli) == ["a"]
+
+
+def test_a_dry_run_of_words_shows_the_facts_that_were_found_in_them(cli: CommandLine) -> None:
+    plan = Concept.single("plan", "The plan that somebody pays for")
+    answer = {"plan": [{"quote": "I'm on Basic 50", "message": 1, "value": "Basic 50"}]}
+    model = ScriptedModel(lambda prompt, answered: answer if answered.__name__ == "Findings" else {})
+    with BlockingMemory(Memory(str(cli.store), model=model, concepts=[plan], embedder=HashEmbedder())) as memory:
+        memory.remember(Message(content="Hello, I'm on Basic 50."))
+        (words,) = (record.id for record in memory.list_records() if record.is_statement)
+    shown = cli.run("forget", words, "--dry-run").out
+    assert "Basic 50" in shown
+    assert "Would erase 1 record and 1 fact found in words; erase without --dry-run." in shown
 
 
 @pytest.mark.parametrize(

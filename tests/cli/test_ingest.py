@@ -152,7 +152,7 @@ def test_images_and_files_are_counted(cli: CommandLine, tmp_path: Path, model: b
     with LoopbackOpenAIServer(answering(error_answer(401))) as server:
         options = ("--model", f"{server.base_url}#m") if model else ()
         summary = cli.run("ingest", str(file), *options)
-    assert "1 part dropped: images, audio or files, which are not kept" in summary.out
+    assert "1 part dropped: images, audio, files or parts of an unknown type, which are not kept" in summary.out
 
 
 def test_documents_wait_in_quarantine_and_are_asked_for_by_their_name(

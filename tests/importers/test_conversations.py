@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from factmem.abc.detector import DropReason
 from factmem.errors import FileFormatError
 from factmem.importers.contract import Dialogue, Lost, Problem, Skipped
 from tests.importers.conftest import DATED, Mover, document, found_in
@@ -136,7 +137,7 @@ async def test_chatgpt(mover: Mover, tmp_path: Path) -> None:
     assert (report.conversations, report.imported, report.errors) == (1, 3, 0)
     (lisbon,) = [record for record in await mover.memory.list_records() if "Lisbon" in record.value]
     assert lisbon.timestamp == dt.datetime.fromtimestamp(1714557600.5, dt.UTC)
-    assert report.lost["images, audio or files, which are not kept"] == 1
+    assert report.lost[DropReason.NOT_TEXT.value] == 1
     again = await mover.move("chatgpt", archive)
     assert (again.imported, again.known) == (0, 3)
 

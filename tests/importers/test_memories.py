@@ -537,7 +537,10 @@ async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
     folder = tmp_path / "memories"
     (folder / "customer" / "acme").mkdir(parents=True)
     (folder / "user.md").write_text(NOTE, "utf-8")
-    document(folder / "customer" / "acme" / "facts.json", {"plan": ["gold", {"since": "May"}], "seats": 5})
+    document(
+        folder / "customer" / "acme" / "facts.json",
+        {"plan": ["gold", {"since": "May", "until": 2027, "by": None}], "seats": 5},
+    )
     (folder / "photo.png").write_bytes(b"\x89PNG")
     (folder / "link.md").symlink_to(folder / "user.md")
     report = await mover.move("memory-folder", folder, dated=DATED)
@@ -547,7 +550,7 @@ async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
         "Lives in Porto, since May.": "everything in /cross-product",
         "first": "everything in /cross-product",
         "gold": "everything in /customer/acme",
-        "May": "everything in /customer/acme",
+        "since: May; until: 2027": "everything in /customer/acme",
     }
     assert (report.errors, report.problems[0].where, sum(report.skipped.values())) == (1, "link.md", 1)
     headings = {record.value: record.details.categories for record in await mover.memory.list_records()}
@@ -566,7 +569,26 @@ def test_a_table_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     assert isinstance(entry, Entry)
     assert entry.recorded.assertion.data == "Tea; and chess, too"
     path.write_text("text;timestamp\nTea;2026-05-01\n", "utf-8")
-    with pytest.raises(FileFormatError, match="no column value among its 2, separated by ';'"):
+    with pytest.raises(
+        FileFormatError, match="no column value among its 2, separated by ';': text, timestamp; map one"
+    ):
+        found_in("table", path)
+
+
+@pytest.mark.parametrize("name", ["notes.csv", "notes.json", "notes.jsonl"])
+@pytest.mark.parametrize(("field", "column"), [("value", "nope"), ("timestamp", "dat")])
+def test_a_mapped_column_that_no_row_has_is_an_error(tmp_path: Path, name: str, field: str, column: str) -> None:
+    path, row = tmp_path / name, {"note": "Likes tea", "date": "2026-05-01"}
+    written = {".csv": "note,date\nLikes tea,2026-05-01\n", ".json": json.dumps([row]), ".jsonl": json.dumps(row)}
+    path.write_text(written[path.suffix], "utf-8")
+    with pytest.raises(FileFormatError, match=f"no column {column} among its 2.*: note, date; map one with.*{field}="):
+        found_in("table", path, columns={"value": "note", field: column})
+
+
+def test_a_table_without_a_header_is_not_quoted_in_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text("Likes tea,2026-05-01\n", "utf-8")
+    with pytest.raises(FileFormatError, match="no column value among its 2, separated by ','; map one"):
         found_in("table", path)
 
 

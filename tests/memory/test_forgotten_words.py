@@ -154,6 +154,38 @@ async def test_the_words_that_go_with_a_fact_are_shown_before_and_after(memory: 
     assert await memory.list_records() == []
 
 
+@pytest.mark.parametrize(
+    ("texts", "named", "going", "left"),
+    [
+        (["There are 40 seats."], 0, [40], set()),
+        (["There are 40 seats.", "There are 70 seats."], 1, [70], {"There are 40 seats.", 40}),
+        (["There are 40 seats.", "There are 70 seats."], 0, [40], {"There are 70 seats.", 70}),
+        (["I sat on the 40 seats.", "I like tea."], 1, [], {"I sat on the 40 seats.", 40}),
+    ],
+)
+async def test_facts_that_quote_forgotten_words_go_along(
+    memory: Memory, clock: FakeClock, texts: list[str], named: int, going: list[int], left: set[object]
+) -> None:
+    await memory.remember(talk(clock, *texts))
+    (words,) = [record for record in await memory.list_records() if record.value == texts[named]]
+    preview = await memory.forget(words.id, dry_run=True)
+    assert [record.value for record in preview.words] == going
+    assert (await memory.forget(words.id)).words == preview.words
+    kept = await memory.list_records()
+    assert {record.value for record in kept} == left
+    assert all(texts[named] not in item.quote for record in kept for item in record.evidence)
+
+
+async def test_what_was_to_be_forgotten_does_not_return_with_the_words_of_the_wish(
+    memory: Memory, clock: FakeClock
+) -> None:
+    await memory.remember(talk(clock, "There are 40 seats."))
+    await memory.remember(Message(content="Forget the 40 seats.", timestamp=clock()))
+    assert list(await memory.list_records()) == []
+    assert (await memory.forget(pattern="Forget the 40")).erased
+    assert list(await memory.list_records()) == []
+
+
 @pytest.mark.parametrize("rejected", [False, True], ids=["waiting", "rejected"])
 async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(
     memory: Memory, clock: FakeClock, rejected: bool

@@ -15,6 +15,7 @@ from factmem import (
     AgentMemoryProvider,
     ChangeKind,
     Concept,
+    Conversation,
     FactDetails,
     FactRecord,
     Memory,
@@ -378,6 +379,36 @@ async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: M
     (record,) = await memory.save(fact, subject=USER)
     change = await memory.update(record.id, value="Faro")
     assert (change.record.value, await city(memory)) == ("Faro", "Faro")
+
+
+async def test_an_updated_answer_keeps_its_question(clock: FakeClock) -> None:
+    said = [
+        Message(role=role, content=text, id=str(number), timestamp=clock() + dt.timedelta(seconds=number))
+        for number, (role, text) in enumerate(
+            [
+                ("assistant", "Which plan do you have?"),
+                ("user", "Fibre 250."),
+                ("user", "I pay by direct debit from my Sparkasse account."),
+                ("assistant", "Where is your router?"),
+                ("user", "In the cellar."),
+            ]
+        )
+    ]
+    async with Memory("memory:", clock=clock) as memory:
+        records = {record.value: record for record in await memory.remember(Conversation(id="chat", messages=said))}
+        clock.advance(DAY)
+        plan = (await memory.update(records["Fibre 250."].id, value="Fibre 500.")).record
+        await memory.update(records["In the cellar."].id, value="In the hall.")
+        (evidence,) = plan.evidence
+        assert (evidence.quote, evidence.answers, evidence.message_id) == (
+            "Fibre 500.",
+            "Which plan do you have?",
+            None,
+        )
+        (first, *_) = await memory.recall("Which plan does the customer have?")
+        assert first.record.value == "Fibre 500."
+        await memory.forget(plan.id)
+        assert "In the hall." in {record.value for record in await memory.list_records()}
 
 
 async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: FakeClock) -> None:

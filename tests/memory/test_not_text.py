@@ -42,6 +42,22 @@ async def test_remember_reports_left_out_parts(memory: Memory, caplog: pytest.Lo
     assert len(await memory.list_records()) == 1
 
 
+@pytest.mark.parametrize(
+    ("part", "kept", "dropped"),
+    [
+        ({"type": "txt", "text": "I live in Pisa."}, [], {DropReason.NOT_TEXT: 1}),
+        ({"text": "I live in Pisa."}, ["I live in Pisa."], {}),
+        ({"type": "reasoning_text", "text": "The user lives in Pisa."}, [], {}),
+    ],
+)
+async def test_a_part_of_unknown_type_is_counted(
+    part: dict[str, str], kept: list[str], dropped: dict[DropReason, int]
+) -> None:
+    async with Memory("memory:", embedder=HashEmbedder()) as memory:
+        outcome = await memory.remember({"role": "user", "content": [part]})
+        assert ([record.value for record in outcome], outcome.dropped) == (kept, dropped)
+
+
 async def test_a_submission_reports_left_out_parts(memory: Memory) -> None:
     async with memory:
         submission = await memory.remember_many([TALK, "We booked 12 seats."])

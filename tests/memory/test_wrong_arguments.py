@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import uuid
 from collections.abc import Awaitable, Callable
@@ -45,6 +46,7 @@ def memory() -> Memory:
     ("wrong", "instead"),
     [
         ({"embedder": HashEmbedder}, "the class HashEmbedder"),
+        ({"embedder": len}, r"give one, wrap it in factmem\.recall\.CallableEmbedder"),
         ({"detector": "model"}, r"detect\(\)"),
         ({"analyst": print}, "analyse"),
         ({"consolidator": 5}, "decide"),
@@ -309,6 +311,7 @@ async def test_an_id_in_the_place_of_a_concept_is_refused(memory: Memory, call: 
         (lambda memory: memory.recall("mill", limt=3), "'limt': did you mean limit"),
         (lambda memory: memory.recall("mill", threshold=0.3), "did you mean min_score"),
         (lambda memory: memory.remember("mill", tags=["x"]), "did you mean categories"),
+        (lambda memory: memory.remember("mill", user_id="ada"), r"'user_id'; name the user with for_user\(ID\)"),
         (lambda memory: memory.save(SingleFact(CITY, "Rome"), metadata={}), "it takes fact, subject, scope, details"),
         (lambda memory: memory.inbox.quarantine.list(subjct=USER), "did you mean subject"),
         (lambda memory: memory.export("facts.jsonl"), "did you mean admin"),
@@ -367,7 +370,7 @@ async def test_a_memory_says_how_it_is_opened() -> None:
 
 async def test_a_folder_in_place_of_a_file_is_answered_with_a_file_in_it(tmp_path: Path) -> None:
     async with Memory(tmp_path, embedder=HashEmbedder()) as memory:
-        with pytest.raises(StoreUnavailableError, match=rf"is a folder: .* {tmp_path.name}/facts.db, .* file:"):
+        with pytest.raises(StoreUnavailableError, match=r"is a folder: add the name of a file .* file:PATH"):
             await memory.remember("The mill is old.")
 
 
@@ -385,3 +388,9 @@ def test_a_name_that_lies_elsewhere_is_answered_with_its_module() -> None:
     assert not hasattr(factmem, "Memoy")
     with pytest.raises(AttributeError, match="did you mean Memory"):
         getattr(factmem, "Memoy")  # noqa: B009 - a type checker would find it
+
+
+async def test_a_clock_without_a_time_zone_is_named() -> None:
+    async with Memory("memory:", embedder=HashEmbedder(), clock=dt.datetime.now) as memory:
+        with pytest.raises(InvalidDataError, match=r"^clock has no time zone"):
+            await memory.remember("The mill is old.")

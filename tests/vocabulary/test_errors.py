@@ -40,3 +40,9 @@ def every_error() -> Iterator[FactMemError]:
 def test_an_error_is_pickled_with_all_that_it_says(error: FactMemError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_a_missing_module_is_named_by_its_package() -> None:
+    missing = pytest.raises(MissingPackageError, match=r"^nosuchpackage is not installed")
+    with missing, MissingPackageError.if_missing(extra="llm"):
+        raise ModuleNotFoundError("No module", name="nosuchpackage.part")

@@ -1,0 +1,162 @@
+"""Wishes to forget: they take what the same reading finds, and what is read meanwhile; vain ones wait."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any, Final
+
+import anyio
+import attrs
+import pytest
+
+from factmem import Concept, Memory, Message, Policies
+from factmem.abc.detector import Conversation, DropReason
+from factmem.testing import ScriptedModel
+from tests.memory.telling import until
+
+NOON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+PHONES: Final[list[Concept[Any, Any]]] = [
+    Concept.single("phone", "The user's phone number"),
+    Concept.multiple("phone", "Phone numbers of the user"),
+]
+TOLD, WISH = "My phone number is 0171 5550199.", "Please delete my phone number."
+_MESSAGE: Final = re.compile(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', re.DOTALL)
+
+
+def found(prompt: Any, answer: Any) -> dict[str, Any]:
+    """Return the answer of a model that finds a phone number, and the wish to delete it."""
+    if answer.__name__ != "Findings":
+        return {"known": []} if "known" in answer.model_fields else {}
+    told = [(int(number), text) for number, text in _MESSAGE.findall(prompt.content)]
+    values = {"value": "0171 5550199", "values": ["0171 5550199"]}
+    return {
+        "phone": [{"quote": TOLD, "message": number, **values} for number, text in told if TOLD in text],
+        "forget": [{"quote": WISH, "message": number, "keyword": "phone"} for number, text in told if WISH in text],
+    }
+
+
+@attrs.define
+class Slow:
+    """A model that reads the wish at once, and the other words once they are released."""
+
+    released: anyio.Event = attrs.field(factory=anyio.Event)
+    asked: int = 0
+    max_chars: int = 24_000
+
+    async def ask(self, prompt: Any, answer: Any) -> Any:
+        self.asked += 1
+        if answer.__name__ == "Findings" and not any(WISH in text for _, text in _MESSAGE.findall(prompt.content)):
+            await self.released.wait()
+        return await ScriptedModel(found).ask(prompt, answer)
+
+
+def said(text: str, minute: int, **fields: Any) -> Conversation:
+    """Return a message of one conversation."""
+    at = NOON + dt.timedelta(minutes=minute)
+    return Conversation(id="talk", messages=[Message(content=text, id=f"m{minute}", timestamp=at, **fields)])
+
+
+def together(*turns: Conversation) -> Conversation:
+    """Return turns as one conversation."""
+    return Conversation(id="talk", messages=[message for turn in turns for message in turn.messages])
+
+
+def opened(concept: Concept[Any, Any] = PHONES[0], model: Any = None, **options: Any) -> Memory:
+    return Memory("memory:", model=model or ScriptedModel(found), concepts=[concept], clock=lambda: NOON, **options)
+
+
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+async def test_a_wish_takes_what_the_same_conversation_says_before_it(concept: Concept[Any, Any]) -> None:
+    async with opened(concept) as memory:
+        outcome = await memory.remember(together(said(TOLD, 0), said("I like tea.", 1), said(WISH, 2)))
+        assert [record.value for record in await memory.list_records()] == ["I like tea."]
+        assert (outcome.dropped, outcome.waiting) == ({}, ())
+
+
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+async def test_a_wish_takes_what_an_earlier_conversation_of_the_same_batch_says(concept: Concept[Any, Any]) -> None:
+    async with opened(concept) as memory:
+        earlier = attrs.evolve(said(TOLD, 0), id="earlier")
+        submission = await memory.remember_many([earlier, said(WISH, 1)])
+        await submission.wait()
+        assert (list(await memory.list_records()), submission.dropped) == ([], {})
+
+
+async def test_what_is_said_after_a_wish_stays() -> None:
+    async with opened() as memory:
+        await memory.remember(together(said(WISH, 0), said(TOLD, 1)))
+        assert {record.value for record in await memory.list_records()} == {"0171 5550199", TOLD}
+
+
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+async def test_a_wish_takes_what_is_being_read_when_it_is_said(concept: Concept[Any, Any]) -> None:
+    model = Slow()
+    async with opened(concept, model) as memory:
+        first = await memory.remember_many([said(TOLD, 0)])
+        await until(lambda: model.asked == 1)
+        second = await memory.remember_many([said(WISH, 1)])
+        await until(lambda: model.asked == 2)
+        model.released.set()
+        await first.wait()
+        await second.wait()
+        assert (list(await memory.list_records()), second.dropped) == ([], {})
+
+
+async def test_a_wish_does_not_wait_for_the_words_of_another_user() -> None:
+    model = Slow()
+    async with opened(model=model) as memory:
+        bo = await memory.for_user("bo").remember_many([said(TOLD, 0)])
+        await until(lambda: model.asked == 1)
+        await memory.for_user("ann").remember(said(WISH, 1))
+        assert bo.pending == 1
+        model.released.set()
+        await bo.wait()
+        assert {record.value for record in await memory.for_user("bo").list_records()} == {"0171 5550199", TOLD}
+
+
+@pytest.mark.parametrize("subject", ["desk", None])
+async def test_a_wish_takes_nothing_that_only_another_speaker_said(subject: str | None) -> None:
+    async with opened() as memory:
+        submission = await memory.remember_many(
+            [attrs.evolve(said(TOLD, 0, name="Ann"), id="first"), said(WISH, 1, name="Bo")], subject=subject
+        )
+        await submission.wait()
+        assert {record.value for record in await memory.list_records()} == {"0171 5550199", TOLD}
+        await memory.remember(attrs.evolve(said(WISH, 2, name="Bo"), id="third"), subject=subject)
+        assert {record.value for record in await memory.list_records()} == {"0171 5550199", TOLD}
+
+
+@pytest.mark.parametrize("keep_words", [True, False])
+async def test_a_vain_wish_is_counted_and_waits_for_a_decision(keep_words: bool) -> None:
+    async with opened(policies=Policies(keep_words=keep_words)) as memory:
+        ann = memory.for_user("ann")
+        outcome = await ann.remember(said(WISH, 0))
+        (waiting,) = outcome.waiting
+        assert (waiting.value, waiting.quarantine_reason) == (WISH, DropReason.NOT_CURRENT.value)
+        assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
+        assert list(await ann.list_records()) == []
+        assert list(await memory.for_user("bo").inbox.quarantine.list()) == []
+        await ann.inbox.quarantine.accept(waiting.id)
+        assert [record.value for record in await ann.list_records()] == [WISH]
+
+
+async def test_words_with_a_wish_that_was_met_do_not_wait_for_another_one() -> None:
+    def both(prompt: Any, answer: Any) -> dict[str, Any]:
+        wishes = found(prompt, answer)
+        for wish in [*wishes.get("forget", ())]:
+            wishes["forget"].append({**wish, "quote": "Forget my fax 0171 5550199 too.", "keyword": None})
+        return wishes
+
+    async with opened(model=ScriptedModel(both)) as memory:
+        await memory.remember(said(TOLD, 0))
+        outcome = await memory.remember(said(f"{WISH} Forget my fax 0171 5550199 too.", 1))
+        assert (outcome.dropped, outcome.waiting) == ({DropReason.NOT_CURRENT: 1}, ())
+        assert list(await memory.list_records()) == []
+
+
+async def test_a_wish_that_was_met_does_not_wait_when_it_is_said_again() -> None:
+    async with opened() as memory:
+        await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
+        outcome = await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
+        assert (outcome.dropped, outcome.waiting, list(await memory.list_records())) == ({}, (), [])
