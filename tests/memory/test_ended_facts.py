@@ -231,11 +231,16 @@ async def test_an_end_and_a_wish_reach_what_they_name_and_no_more(case: tuple[An
     _, verdict, turns, left, is_dropped, asked = case
     talk = Talk(verdict)
     async with talk.memory:
-        for number, text, *found in turns:
-            answer = {keyword: items for finds, *said in found for keyword, items in FINDS[finds](*said).items()}
-            outcome = await talk.said(number, text, answer)
+        outcomes = [
+            await talk.said(
+                number,
+                text,
+                {keyword: items for finds, *said in found for keyword, items in FINDS[finds](*said).items()},
+            )
+            for number, text, *found in turns
+        ]
         assert [await talk.values(concept) for concept in (ALLERGIES, EMPLOYER)] == left
-        assert outcome.dropped == ({DropReason.NOT_CURRENT: 1} if is_dropped else {})
+        assert outcomes[-1].dropped == ({DropReason.NOT_CURRENT: 1} if is_dropped else {})
         assert asked in "".join(talk.claims)
 
 
