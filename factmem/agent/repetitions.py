@@ -253,6 +253,8 @@ class _Clause:
         if not self._in_pairs and self.words & newer <= _common(self._of.language.name).particles:
             return ()  # "in a" is said of anything
         value = frozenset(term for term in self.terms if not self._is_in(term, newer))
+        if self._are_names(self.terms - value):
+            return ()  # "Mrs. Doyle is on leave" says nothing of "Ella's teacher is Mrs. Doyle"
         beside = (
             other - value if not self._in_pairs else {pair for pair in other if not set(pair) & set("".join(value))}
         )
@@ -260,6 +262,15 @@ class _Clause:
             return ()
         places = list(_united(self.places(value)))
         return places if len(places) == 1 else ()
+
+    def _are_names(self, terms: frozenset[str]) -> bool:
+        """Return whether some terms, apart from titles and the first word, are all capitalized, as only names are."""
+        language, text = self._of.language, self._of.text
+        titles = language.lists.get("titles", ())
+        places = [(start, end) for start, end in self.places(terms) if start > self.span[0]]
+        written = [text[start:end] for start, end in places]
+        named = [word for word in written if folded(word) not in titles]
+        return bool(named) and not language.capitals and all(word[0].isupper() for word in named)
 
     def _is_in(self, term: str, words: frozenset[str]) -> bool:
         if not self._in_pairs:
