@@ -692,14 +692,21 @@ def _telling(said: str, end: str) -> int:
 
 
 def asked_share(text: str) -> float:
-    """Return the share of a text's words with content in questions and requests; 0 without a question mark."""
+    """Return the share of a text's words with content that stand in its author's questions, from 0 to 1.
+
+    It is 0 without a question mark: many a sentence begins like a question.
+    """
     said = text[:_LONGEST]
     if not any(mark in said for mark in QUESTION_MARKS):
         return 0.0
     lowered = folded(said)
     language = language_of(lowered)
-    stated = sum(len(content_words(lowered[slice(*span)], language)) for span in stated_spans(said, language))
-    return 1 - stated / (len(content_words(lowered, language)) or 1)
+    own, stated, asked = own_words(said, language), dict(stated_spans(said, language)), 0
+    for start, end in sentence_spans(said):
+        if end <= own and is_question(lowered[start:end], language):
+            behind = _COLON.split(lowered[stated.get(start, start) : end])[-1]
+            asked += len(content_words(behind, language))
+    return asked / (len(content_words(lowered, language)) or 1)
 
 
 def points_back(text: str) -> bool:

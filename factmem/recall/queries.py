@@ -19,6 +19,7 @@ from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
+    CALLING,
     NAMING,
     Kind,
     Whom,
@@ -67,7 +68,7 @@ class Query:
         asks_whose: Whether it asks of whom somebody is the boss, the wife or the like, so that a name in it is a value.
         negated: Whether it denies something.
         asks_for_own: Whether it asks for what is the speaker's alone.
-        asks_of_self: Whether it does without a word for a person.
+        asks_of_self: Whether it asks for what is the speaker's by no word for somebody else.
         asks_for_present: Whether it asks for what is, and not for what was.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
@@ -424,10 +425,14 @@ class _Asking:
         return {number for number in unknown if not self._names_viewer(terms[number])}
 
     def _names_viewer(self, name: Term) -> bool:
-        """Return whether a name is that of the viewer, by a fact such as `first_name`."""
-        told = np.unique(self.corpus.heads[self.corpus.occurrences([name], self.seen).levels[0].rows])
+        """Return whether a name is that of the viewer, by a fact such as `first_name` or by "My name is Eva"."""
+        rows, columns = self.corpus.occurrences([name], self.seen).levels[0].rows, self.corpus.columns
+        said = rows[self.corpus.told_of[rows] == Whom.SPEAKER].tolist()
+        if any(not _calling_terms().isdisjoint(columns.terms_of(row, row + 1).tolist()) for row in said):
+            return True
+        told = np.unique(self.corpus.heads[rows])
         concepts = np.unique(self.heads["concept"][told[self.typed[told] & ~self.others[told]]]).tolist()
-        index = self.corpus.columns.concept_index
+        index = columns.concept_index
         return any(index.is_of(_naming_terms(), concept) for concept in concepts)
 
     def holding(self, words: Set[int]) -> NDArray[np.bool_]:
@@ -451,7 +456,7 @@ class _Asking:
             strangers: See `strangers`.
         """
         told, elsewhere = self.corpus.told_of, None
-        if self.people or strangers:
+        if (self.people or strangers) and not self.query.asks_for_own:
             session, meant = self.corpus.layout.session, np.zeros(len(told), np.bool_)
             said = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads] & ~self.facts
             meant[session[said | self.holding(self.names.keys() | strangers)]] = True
@@ -559,6 +564,11 @@ def _weights(terms: Iterable[Term]) -> list[float]:
 @functools.cache
 def _asking_terms() -> frozenset[int]:
     return frozenset(term_numbers(asking_words()))
+
+
+@functools.cache
+def _calling_terms() -> frozenset[int]:
+    return frozenset(term_numbers(analyse(CALLING)))
 
 
 @functools.cache

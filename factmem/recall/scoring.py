@@ -40,7 +40,9 @@ of any individual, unless all facts are. Where nobody is named, a fact of any su
 same keyword is an other one's, too. Where the speaker asks for their own ("my"), a subject with a capitalized name
 counts as an individual. "Ann Berg" does not name Ann Dahl. Nor does a fact of the viewer answer what is asked about
 somebody of whom there are no facts, such as "my mother" or "Nora": without their name it is an other one's, too, and
-gains nothing by its concept.
+gains nothing by its concept. A statement is an other one's if it begins with a relative of the speaker's and the query
+asks for the speaker's own, or if it begins with the first person and the query names somebody who neither speaks nor is
+mentioned in that conversation.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
@@ -113,7 +115,7 @@ MISFIT: Final = 0.75
 FEW_WORDS: Final = 16
 """Number of terms below which a text may say hardly anything; see `says_little`."""
 
-ASKED: Final = 0.125
+ASKED: Final = 0.25
 """The weight of a short text that only asks. Long requests tell something: some of BEAM's evidence stands in them."""
 
 ASKING: Final = 0.5

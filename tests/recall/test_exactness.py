@@ -168,7 +168,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
             alike += 0.7 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
         alike *= 0.75 if said.assistant else 1
         if len(terms[seq]) < 16:
-            alike *= 0.125 if said.asks and not said.typed else 1 if said.tells else 0.75
+            alike *= 0.25 if said.asks and not said.typed else 1 if said.tells else 0.75
         if by_words and said.typed:
             alike += 0 if other else 0.4 * fit * (1 - alike)
             name = 0 if strange else by_name

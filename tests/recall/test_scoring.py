@@ -144,8 +144,8 @@ def test_a_fact_that_is_named_in_full_is_as_similar_as_can_be() -> None:
 def test_a_short_text_that_tells_nothing_counts_less_and_one_that_only_asks_least() -> None:
     lengths, tells, asks = np.array([15, 16, 15, 15]), np.array([False, False, True, False]), np.array([0, 1, 0, 1])
     lost = says_little(lengths, tells, asks)
-    assert lost.tolist() == [0.25, 0, 0, 0.875]
-    assert similarity(attrs.evolve(PLAIN, little=lost[3]), 0.5) == pytest.approx(0.125 * similarity(PLAIN, 0.5))
+    assert lost.tolist() == [0.25, 0, 0, 0.75]
+    assert similarity(attrs.evolve(PLAIN, little=lost[3]), 0.5) == pytest.approx(0.25 * similarity(PLAIN, 0.5))
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:

@@ -17,6 +17,7 @@ from factmem.sentences import (
     ENOUGH,
     LINE_END,
     SENTENCE_END,
+    asked_share,
     content_words,
     folded,
     language_of,
@@ -179,3 +180,19 @@ def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told:
 def test_what_is_to_be_remembered_is_told(text: str) -> None:
     assert tells(text)
     assert not tells("Keep your answers short.")
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("What's my puppy called?", 1.0),
+        ("Ugh, my memory is a sieve today. What's my puppy called again?", 0.33),
+        ("And I can't have shellfish, how do I say that?", 0.0),
+        ("Did you know I moved to Bonn?", 0.0),
+        ("I live in Graz: any tips?", 0.0),
+        ("My landlord wrote:\nThe rent rises in May. Any questions?", 0.0),
+        ("where do i live", 0.0),
+    ],
+)
+def test_words_in_questions_are_a_share_of_the_authors_own(text: str, share: float) -> None:
+    assert asked_share(text) == pytest.approx(share, abs=0.01)

@@ -33,8 +33,8 @@ from factmem.value_types import ScalarKind, scalar_of_shape
 _LONGEST_LOOK: Final = 4096
 """Number of characters of a query that are searched; this runs on the event loop."""
 
-_BEFORE_RELATION: Final = 1
-"""Number of words between "my" and a relation: "my little brother"."""
+_BEFORE_RELATION: Final = 2
+"""Number of words between "my" and a relation: "my dear little brother"."""
 
 _FIRST_LETTERS: Final = 2
 """Number of characters in which a query begins: "¿Q"."""
@@ -55,14 +55,19 @@ PEOPLE: Final = {
 _KINDS_OF: Final = {wider: frozenset(names.split()) for wider, names in _TABLE["kinds_of"].items()}
 _ROLES: Final = {name: name for name in f"{_TABLE['roles']} {_TABLE['pets']}".split()}
 _RELATIONS: Final = _ROLES | PEOPLE
+_MATTERS: Final = frozenset([*_ROLES, *_TABLE["matters"].split()])
+_THINGS: Final = frozenset(_TABLE["things"].split())
 _SEVERAL: Final = frozenset(f"{_TABLE['several_people']} {_TABLE['pets']}".split())
 REPLACED: Final = frozenset(f"{_TABLE['replaced']} {_TABLE['roles']}".split())
 """The English names of people whose place another takes."""
 _CALLED: Final = frozenset(_TABLE["called"].split())
+CALLING: Final[str] = f"name {_TABLE['called']}"
+"""Words that stand before a name: "My name is Eva", "I am called Eva"."""
 _FIRST_PERSON: Final = _I | _MINE
+_SEVERAL_OF_US: Final = frozenset(_TABLE["ours_too"].split())
 NAMING: Final[str] = _TABLE["naming"]
 """Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
-_SINGULAR: Final = _FIRST_PERSON.difference(_TABLE["ours_too"].split())
+_SINGULAR: Final = _FIRST_PERSON - _SEVERAL_OF_US
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _NOT: Final = frozenset(_TABLE["not"].split())
@@ -342,9 +347,12 @@ def tells_of_whom(text: str) -> Whom:
     clause = next(iter(clause_spans(lowered, (start, len(lowered)))), (0, 0))
     words = [found[0].lower() for found in _WORD.finditer(text[slice(*clause)])]
     if not _FIRST_PERSON.isdisjoint(words[:1]):
-        theirs = words[0] in _MINE and _I.isdisjoint(words)
+        told = {found[0].lower() for found in _WORD.finditer(text)}
+        theirs = words[0] in _MINE and told & _FIRST_PERSON == {words[0]}
         related = {relation(word) for word in words[1 : 2 + _BEFORE_RELATION]} if theirs else set()
-        return Whom.ANYBODY if related & _ROLES.keys() else Whom.RELATIVE if any(related) else Whom.SPEAKER
+        if not any(related) or told & _THINGS:
+            return Whom.ANYBODY if words[0] in _SEVERAL_OF_US else Whom.SPEAKER
+        return Whom.ANYBODY if related & _MATTERS else Whom.RELATIVE
     return Whom.ANOTHER if tells_of_another(text) else Whom.ANYBODY
 
 
