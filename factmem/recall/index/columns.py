@@ -24,7 +24,6 @@ from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, conc
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
-    MATTER_FIELDS,
     MULTIPLE,
     read_head,
     read_labels,
@@ -42,43 +41,17 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-_TYPES: Final = {
-    "seq": np.int64,
-    "recorded_at": np.int64,
-    "id": np.uint64,
-    "record": np.uint64,
-    "value": np.uint64,
-    "fold": np.uint64,
-    "stands": np.uint64,
-    "said_at": np.int64,
-    "expires_at": np.int64,
-    "importance": np.float64,
-    "position": np.int64,
-    "start": np.int64,
-    "flags": np.uint8,
-    "tells": np.uint8,
-    "signs": np.uint8,
-    "state": np.uint8,
-    **dict(MATTER_FIELDS),
-    "first_state": np.uint8,
-    "head": np.int32,
-    "labels": np.int32,
-    "conversation": np.int32,
-    "talk": np.uint64,
-    "slot": np.int32,
-    "terms_start": np.int64,
-    "terms_count": np.int32,
-}
 _BODY: Final = np.dtype(list(BODY_FIELDS))
+_OF_BODY: Final = {name: kind for name, kind in BODY_FIELDS if name != "tail"}
+_TYPES: Final = {
+    **_OF_BODY,
+    **dict.fromkeys(("seq", "recorded_at", "terms_start"), np.int64),
+    **dict.fromkeys(("id", "record", "fold", "stands", "talk"), np.uint64),
+    **dict.fromkeys(("head", "labels", "conversation", "slot", "terms_count"), np.int32),
+    "first_state": np.uint8,
+}
 _HEAD_TYPES: Final = {
-    "track": np.int32,
-    "place": np.int32,
-    "scope": np.int32,
-    "subject": np.int32,
-    "person": np.int32,
-    "keyword": np.int32,
-    "concept": np.int32,
-    "owner": np.int32,
+    **dict.fromkeys(("track", "place", "scope", "subject", "person", "keyword", "concept", "owner"), np.int32),
     "priority": np.int64,
 }
 _PEOPLE: Final = ("individual", "relative", "capitalized")
@@ -286,7 +259,7 @@ class Columns:
         records = np.array(rows.records, np.uint64)
         self._columns.append(
             rows.ahead,
-            **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
+            **{name: body[name] for name in _OF_BODY},
             first_state=body["state"],
             seq=rows.seqs,
             recorded_at=rows.recorded_at,
