@@ -452,10 +452,9 @@ class _Asking:
         """
         told, elsewhere = self.corpus.told_of, None
         if self.people or strangers:
-            session, meant = self.corpus.layout.session, np.zeros(len(told), np.bool_)
             said = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads] & ~self.facts
-            meant[session[said | self.holding(self.names.keys() | strangers)]] = True
-            elsewhere = ~(meant[session] | self.facts) & (told == Whom.SPEAKER)
+            meant = self.corpus.around(said | self.holding(self.names.keys() | strangers))
+            elsewhere = ~(meant | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
         return elsewhere
@@ -471,11 +470,9 @@ class _Asking:
         mentions = self.holding(self.names.keys() | strangers)
         if self.people:
             told = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
-            session = self.corpus.layout.session
-            present = np.zeros(len(told), np.bool_)
-            present[session[told & ~self.facts]] = True
+            present = self.corpus.around(told & ~self.facts)
             begins = self.corpus.told_of == Whom.ANOTHER
-            mentions &= begins | ~present[session]  # who is present is addressed
+            mentions &= begins | ~present  # who is present is addressed
             told[self._of_another((told & begins & ~mentions).nonzero()[0])] = False
             mentions |= told
         return mentions | self.facts if self.people or len(self.seen.facts) or not mentions.any() else None
