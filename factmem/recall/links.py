@@ -30,7 +30,7 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.names_in_query import subject_of_text
+from factmem.recall.index.names_in_query import subject_names, subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.queries import Query
@@ -268,8 +268,8 @@ def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
 
 def _own(corpus: Corpus, sight: Sight) -> list[_Path]:
     """Begin with the viewer, and with the subject of facts that have none of their own."""
-    mine = f"\0{sight.viewer}"
-    own = [subject_of_text(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
+    texts = corpus.columns.subjects.texts if sight.viewer else ()
+    own = [subject_of_text(text) for text in texts if subject_names(text)[1] == sight.viewer]
     return [_Path(subject=subject, name=()) for subject in (*own, MemorySubject.EVERYTHING)]
 
 

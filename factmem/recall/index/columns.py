@@ -20,7 +20,7 @@ import numpy as np
 from factmem.details import Origin
 from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
-from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
+from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, subject_names, subject_text
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
@@ -65,9 +65,6 @@ FEW: Final = 64
 
 _MOST_VIEWS: Final = 128
 """Number of views whose scopes are cached."""
-
-_INDIVIDUAL: Final = "\0"
-"""Sign before the name of an individual in the text of a subject. No name holds it."""
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _ONE: Final = np.uint64(1)
@@ -307,10 +304,11 @@ class Columns:
         if new:
             subjects = [self.subjects.number(subject_text(head.subject, head.individual)) for head in new]
             persons = [self.subjects.number(_person_text(head)) for head in new]
+            places = list(map(_place_text, new))
             self._add_people()
             self._of_heads.append(
-                track=[self.tracks.number(_track_text(head)) for head in new],
-                place=[self.places.number(_place_text(head)) for head in new],
+                track=[self.tracks.number(f"{at}\0{head.keyword}") for at, head in zip(places, new, strict=True)],
+                place=self.places.numbers(places),
                 scope=[self.scopes.number(head.scope) for head in new],
                 subject=subjects,
                 person=persons,
@@ -324,7 +322,7 @@ class Columns:
     def _add_people(self) -> None:
         """Note which of the new subjects are people."""
         first = self._people.length
-        named = [text.partition(_INDIVIDUAL)[::2] for text in self.subjects.texts[first:]]
+        named = list(map(subject_names, self.subjects.texts[first:]))
         for number, (_, individual) in enumerate(named, start=first):
             if individual:
                 self._called.setdefault(individual.casefold(), []).append(number)
@@ -394,16 +392,6 @@ def _scope(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def subject_text(name: str, individual: str | None) -> str:
-    """Return the text of a subject in `Columns.subjects`."""
-    return name if individual is None else f"{name}{_INDIVIDUAL}{individual}"
-
-
-def name_in(text: str) -> str:
-    """Return the name of a subject, without its individual, from its text."""
-    return text.partition(_INDIVIDUAL)[0]
-
-
 def _person_text(head: Head) -> str:
     return subject_text(*((Origin.USER.value, head.speaker) if head.speaker else (head.subject, head.individual)))
 
@@ -411,10 +399,6 @@ def _person_text(head: Head) -> str:
 def _place_text(head: Head) -> str:
     # Names hold no NUL and are never empty, so this is unambiguous; a large store has too many heads for JSON.
     return f"{head.scope}\0{head.subject}\0{head.individual or ''}\0{head.owner or ''}"
-
-
-def _track_text(head: Head) -> str:
-    return f"{_place_text(head)}\0{head.keyword}"
 
 
 def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
