@@ -124,13 +124,11 @@ class _Phrase:
 
     Attributes:
         words: Their numbers.
-        text: Their text.
         vector: Their embedding.
         closest: Its similarity to the concept that is closest to it.
     """
 
     words: tuple[int, ...]
-    text: str
     vector: Vector | None
     closest: float
 
@@ -294,7 +292,7 @@ class _Links:
             return 0.0 if vector is None else max((float(other @ vector) for other in known), default=0.0)
 
         vectors = [self._vectors[text] for text in texts]
-        return list(map(_Phrase, numbers, texts, vectors, map(closest, vectors)))
+        return list(map(_Phrase, numbers, vectors, map(closest, vectors)))
 
     @functools.cached_property
     def _concepts(self) -> list[str]:

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from factmem.recall import scoring
-from factmem.recall.index.columns import among
+from factmem.recall.index.columns import among, spread
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import date_terms, people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
@@ -403,8 +403,7 @@ class _Asking:
         """Return the rows that hold a name of people whom the query, which names some, does not ask about."""
         columns = self.corpus.columns
         starts, counts = columns["terms_start"][rows], columns["terms_count"][rows].astype(np.int64)
-        places = np.repeat(starts.astype(np.int64) - (counts.cumsum() - counts), counts) + np.arange(counts.sum())
-        terms, inverse = np.unique(columns.terms[places], return_inverse=True)
+        terms, inverse = np.unique(columns.terms[spread(starts, starts + counts)], return_inverse=True)
         others = set((self.seen.people & ~self.about[: len(self.seen.people)]).nonzero()[0].tolist())
         named = [not others.isdisjoint(columns.subject_index.called(term)) for term in terms.tolist()]
         return np.unique(np.repeat(rows, counts)[np.array(named, np.bool_)[inverse]])
