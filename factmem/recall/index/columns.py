@@ -581,3 +581,11 @@ def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
     numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
     numbers += np.arange(len(numbers))
     return numbers
+
+
+def begins(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which items differ from the one before; the first one does."""
+    new = np.empty(len(ordered), np.bool_)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new
