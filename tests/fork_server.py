@@ -99,7 +99,7 @@ def import_heavy() -> None:
 
 async def _use_memory() -> None:
     from factmem import Memory
-    from factmem.detection.languages import language_of
+    from factmem.detection.languages import table_of
     from factmem.testing.chat_answers import chat_answer
     from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
@@ -107,7 +107,7 @@ async def _use_memory() -> None:
         fields = request["response_format"]["json_schema"]["schema"]["properties"]
         return chat_answer({field: [] for field in fields})
 
-    language_of(["I live in Oslo."])
+    table_of(["I live in Oslo."])
     with tempfile.TemporaryDirectory() as folder, LoopbackOpenAIServer(finds_nothing) as server:
         async with Memory(f"{folder}/facts.db", model=f"{server.base_url}#stand-in") as memory:
             await memory.remember("I live in Oslo.")

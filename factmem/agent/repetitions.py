@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import attrs
 
 from factmem.details import Evidence, Origin
-from factmem.detection.languages import language_named
+from factmem.detection.languages import table_named
 from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.times import moves_with_its_day
@@ -152,7 +152,7 @@ class _Text:
         """Return the marks of a part; see `_Clause.marks`."""
         if not self.language.name:
             return frozenset()
-        language, words = language_named(self.language.name), words_of(self.text[slice(*span)])
+        language, words = table_named(self.language.name), words_of(self.text[slice(*span)])
         found = {cue: language.find(cue, words, 0, len(words) - 1) for cue in (*_TURNS, "averse", *_FIRST)}
         return frozenset(
             ("first person", "") if cue in _FIRST else (cue, " ".join(word.text for word in words[first : last + 1]))
@@ -583,7 +583,7 @@ class _Common(NamedTuple):
 def _common(language: str) -> _Common:
     if not language:
         return _Common(frozenset(), frozenset(), frozenset(), {})
-    table = language_named(language)
+    table = table_named(language)
     first = table.words("self") | table.words("my")
     months = {name: str(number) for number, names in enumerate(table.calendar("months"), 1) for name in names}
     terms, particles = (

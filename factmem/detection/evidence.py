@@ -30,7 +30,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc.detector import Doubt
-from factmem.detection.languages import language_named, search
+from factmem.detection.languages import search, table_named
 from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Manner, Reading, Topic
 from factmem.detection.value_forms import (
     coming_places,
@@ -345,7 +345,7 @@ class _Judge:
         hard = {word.text for word in words if word.text[-1:].isdigit()} | {word.text for word in named if word.is_name}
         hard -= {text for text in hard if text[-1:].isdigit() and (self.amounts or digits_of(text) in self.figures)}
         if self.amounts:  # from which a date may be worked out
-            hard.difference_update(*(entry.split() for entry in language_named("en").words("months")))
+            hard.difference_update(*(entry.split() for entry in table_named("en").words("months")))
         said = {word.text for word in self.citation.heard}
         return not all(_is_among(word, said) for word in hard - self.citation.names)
 

@@ -42,8 +42,8 @@ def _pattern(found: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @attrs.frozen(eq=False)
-class Language:
-    """The table of one language.
+class WordTable:
+    """The words and phrases of one language.
 
     Attributes:
         name: its code.
@@ -114,9 +114,9 @@ def positions(places: Iterable[Found]) -> set[int]:
 
 
 @functools.cache
-def language_named(name: str) -> Language:
+def table_named(name: str) -> WordTable:
     """Return the table of a language, with its words of times."""
-    return Language(name, table(f"detection/tables/{name}") | table("time_words")[name])
+    return WordTable(name, table(f"detection/tables/{name}") | table("time_words")[name])
 
 
 @functools.cache
@@ -136,7 +136,7 @@ def _weights() -> Mapping[str, Mapping[str, float]]:
     """Return the languages of each word of the tables, with its weight: less, if it is one of several."""
     found: dict[str, dict[str, float]] = {}
     for name in _languages():
-        language = language_named(name)
+        language = table_named(name)
         common = {word for entry in language.words("common") for word in entry.split()}
         lists = [
             *(language.words(list_name) for list_name in _TELLING),
@@ -154,7 +154,7 @@ def _letters() -> Mapping[str, str]:
     """Return the letters that only one of the Latin tables has, with its language."""
     owners: dict[str, list[str]] = {}
     for name in _languages():
-        for letter in language_named(name).table.get("letters", ""):
+        for letter in table_named(name).table.get("letters", ""):
             owners.setdefault(letter, []).append(name)
     return {letter: names[0] for letter, names in owners.items() if len(names) == 1}
 
@@ -164,16 +164,16 @@ def _scripts() -> Sequence[tuple[str, re.Pattern[str], re.Pattern[str], float]]:
     """Return the languages with a script: its letters, those that only other languages have, and its smallest share."""
     found = []
     for name in _languages():
-        of = language_named(name).table
+        of = table_named(name).table
         if "script" in of:
             foreign = re.compile(f"[{of['foreign']}]" if "foreign" in of else "(?!)")
             found.append((name, re.compile(f"[{of['script']}]"), foreign, of["share"]))
     return found
 
 
-def language_of(texts: Iterable[str]) -> Language | None:
-    """Return the language of the first of some texts that shows it, by its letters and its words; None if none does."""
-    return next((language_named(name) for text in texts if (name := _name_of(text)) is not None), None)
+def table_of(texts: Iterable[str]) -> WordTable | None:
+    """Return the table of the language that the first of some texts shows, by letters and words; None if none does."""
+    return next((table_named(name) for text in texts if (name := _name_of(text)) is not None), None)
 
 
 @functools.lru_cache(maxsize=256)
@@ -198,7 +198,7 @@ def _voted(words: Sequence[Word], written: Set[str]) -> str | None:
             scores[name] = scores.get(name, 0) + weight
     for name in (_letters()[char] for char in written if char in _letters()):
         scores[name] = scores.get(name, 0) + _LETTER
-    fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]
+    fitting = [name for name in scores if written <= _LATIN.union(table_named(name).table.get("letters", ""))]
     if not fitting:
         return None
     best, *rest = sorted(fitting, key=lambda name: -scores[name])

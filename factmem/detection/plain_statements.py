@@ -24,7 +24,7 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.languages import REST, Language, entries, language_named, language_of, positions, search
+from factmem.detection.languages import REST, WordTable, entries, positions, search, table_named, table_of
 from factmem.detection.value_forms import behind_place, is_amount, numbers_at, ordinal_places
 from factmem.detection.words import Found, Passage, ReadableText, Word, plain_words, words_of
 from factmem.sentences import last_sentence
@@ -87,18 +87,18 @@ class Topic:
 
     words: frozenset[str]
     subjects: frozenset[str]
-    language: Language
+    language: WordTable
     units: frozenset[str] = frozenset()
     choices: frozenset[str] = frozenset()
 
     @classmethod
     def of(
-        cls, keyword: str, description: str, subjects: frozenset[str], language: Language, choices: Iterable[str] = ()
+        cls, keyword: str, description: str, subjects: frozenset[str], language: WordTable, choices: Iterable[str] = ()
     ) -> Topic:
         """Return the topic of a concept by its keyword, its description and its choices."""
         words = words_of(f"{keyword.replace('_', ' ')} {description}")
         found = frozenset(word.text for word in words if not word.is_mark)
-        english = language_named("en")
+        english = table_named("en")
         groups = {**english.group("units"), **english.group("measures")}
         units = {name for name, forms in groups.items() if search(english.pattern(forms), words)}
         counted = {_DATA["counted"].get(word, word) for word in found}
@@ -139,7 +139,7 @@ class Topic:
 
     @functools.cached_property
     def _nouns(self) -> re.Pattern[str]:
-        nouns, alike = self.language.group("nouns"), language_named("en").group("nouns")
+        nouns, alike = self.language.group("nouns"), table_named("en").group("nouns")
         named = {name for name in {*nouns, *alike} if self._names(name)}
         named |= {other for name in named & set(alike) for other in alike[name] if other in nouns}
         return self.language.pattern(noun for name in named for noun in nouns.get(name, ()))
@@ -153,7 +153,7 @@ class Topic:
 @functools.cache
 def _whole_entries(name: str) -> re.Pattern[str]:
     """Return a pattern of the English entries of a list that are whole words."""
-    english = language_named("en")
+    english = table_named("en")
     return english.pattern(entry for entry in english.words(name) if REST not in entry)
 
 
@@ -190,9 +190,9 @@ class Citation:
         return self.text.passage(*self.quote, dotted=language is not None and bool(language.table.get("dotted")))
 
     @functools.cached_property
-    def language(self) -> Language | None:
+    def language(self) -> WordTable | None:
         """The language of the message, or of those before it if it is too short to show it."""
-        return language_of((self.text.text, f"{self.text.text}\n{self.asked}", *self.earlier[:2]))
+        return table_of((self.text.text, f"{self.text.text}\n{self.asked}", *self.earlier[:2]))
 
     @functools.cached_property
     def heard(self) -> Sequence[Word]:
@@ -233,7 +233,7 @@ class Reading:
     """
 
     citation: Citation
-    language: Language
+    language: WordTable
     topic: Topic
 
     @property

@@ -2,7 +2,7 @@
 
 "Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
 not show that. So every reply to a question about somebody tells something, unless it is a question itself. "No, it's a
-Mazda." corrects the assistant if that just told the user of a Toyota, else what the user said before. A correction that
+Mazda." corrects the assistant if that just spoke of a Toyota, else what the user said before. A correction that
 opens a conversation tells something too: the words that it corrects are of an earlier one.
 """
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Final
 
-from factmem.detection.languages import Language, entries, language_named, positions, search
+from factmem.detection.languages import WordTable, entries, positions, search, table_named
 from factmem.detection.words import Found, Word, plain_words, words_of
 from factmem.toml_tables import table
 
@@ -36,7 +36,7 @@ _UNITS: Final[Mapping[str, int]] = table("detection/plain_statements")["seconds"
 # Text
 
 
-def text_places(text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
+def text_places(text: str, words: Sequence[Word], language: WordTable | None) -> list[Found]:
     """Return where the words of a text stand together, in their order, each as it is or with an ending."""
     wanted = plain_words(text)
     here = [at for at, word in enumerate(words) if not word.is_mark]
@@ -69,7 +69,7 @@ def digits_of(text: str) -> str:
     return "".join(filter(str.isdigit, text.removesuffix(".0"))).lstrip("0")
 
 
-def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
+def numbers_at(word: Word, language: WordTable | None) -> list[Decimal]:
     """Return the numbers that a word in figures may stand for; the first one as its language writes them."""
     if not _DIGITS.fullmatch(word.text):
         return []
@@ -88,7 +88,7 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
     return list(dict.fromkeys(found))
 
 
-def number_places(value: Decimal, words: Sequence[Word], language: Language | None) -> list[Found]:
+def number_places(value: Decimal, words: Sequence[Word], language: WordTable | None) -> list[Found]:
     """Return where a number is said, in figures or in words, with its scale and its fraction."""
     found = [place for place, number in _figures(words, language) if number == value]
     if language is None:
@@ -108,7 +108,7 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
     return found + [place for place in places if not _is_counted(place, words, language)]
 
 
-def _figures(words: Sequence[Word], language: Language | None) -> Iterator[tuple[Found, Decimal]]:
+def _figures(words: Sequence[Word], language: WordTable | None) -> Iterator[tuple[Found, Decimal]]:
     """Yield the numbers in figures, each with its scale."""
     scale = _amounts(language.name, "scale") if language is not None else {}
     texts = [*(word.text for word in words), "", ""]
@@ -127,20 +127,20 @@ def _figures(words: Sequence[Word], language: Language | None) -> Iterator[tuple
             yield (at, at), number
 
 
-def _spelled_places(value: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
+def _spelled_places(value: Decimal, words: Sequence[Word], language: WordTable) -> list[Found]:
     """Return where a whole number stands in words that are not a part of another number."""
     spelled = _spelled(language.name, int(value)) if 0 <= value <= _LARGEST_SPELLED else None
     found = search(spelled, words) if spelled is not None else []
     return [place for place in found if not _is_counted(place, words, language)]
 
 
-def _is_counted(place: Found, words: Sequence[Word], language: Language) -> bool:
+def _is_counted(place: Found, words: Sequence[Word], language: WordTable) -> bool:
     """Return whether a word of another number stands beside a place."""
     beside = (_next(words, place[0], -1), _next(words, place[1], 1))
     return any(at is not None and words[at].text in number_words(language.name) for at in beside)
 
 
-def _with_part(wholes: Iterable[Found], part: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
+def _with_part(wholes: Iterable[Found], part: Decimal, words: Sequence[Word], language: WordTable) -> list[Found]:
     """Return the places of whole amounts that a fraction stands behind."""
     forms = [form for form, amount in _amounts(language.name, "fractions").items() if amount == part]
     behind = ((place[0], behind_place(language.pattern(forms), place[1], words)) for place in wholes)
@@ -160,7 +160,7 @@ def _next(words: Sequence[Word], at: int, step: int) -> int | None:
     return next((place for place in positions if not words[place].is_mark), None)
 
 
-def is_amount(word: Word, language: Language) -> bool:
+def is_amount(word: Word, language: WordTable) -> bool:
     """Return whether a word is of a number, or a unit of time."""
     if word.text[:1].isdigit() or word.text in number_words(language.name):
         return True
@@ -174,21 +174,21 @@ def number_words(name: str) -> frozenset[str]:
     forms |= _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
     words = {word.text for form in forms for word in words_of(form) if word.text[:1].isalpha()}
     words |= {word for word in _amounts(name, "scale") if len(word) > 1}
-    light = [*_rules(name, 1, ordinal=False), str(language_named(name).table.get("and", ""))]
+    light = [*_rules(name, 1, ordinal=False), str(table_named(name).table.get("and", ""))]
     return frozenset(words - {word.text for form in light for word in words_of(form)})
 
 
 @functools.cache
 def _amounts(name: str, group: str) -> Mapping[str, Decimal]:
     """Return the entries of a list that end with a number, with these."""
-    pairs = (entry.strip().rpartition(" ") for entry in str(language_named(name).table.get(group, "")).split(","))
+    pairs = (entry.strip().rpartition(" ") for entry in str(table_named(name).table.get(group, "")).split(","))
     return {form: Decimal(number) for words, _, number in pairs for form in entries(words)}
 
 
 @functools.lru_cache(maxsize=1_024)
 def _spelled(name: str, value: int, *, ordinal: bool = False) -> re.Pattern[str] | None:
     """Return a pattern of a number in words: of its cardinals in each gender, and of years; or of its ordinals."""
-    forms, language = _rules(name, value, ordinal=ordinal), language_named(name)
+    forms, language = _rules(name, value, ordinal=ordinal), table_named(name)
     joiner = words_of(str(language.table.get("and", "")))
     between = rf"(?: {joiner[0].text})? " if joiner else " "
     written = [plain_words(form) for form in forms if not any(map(str.isdigit, form))]
@@ -240,7 +240,7 @@ def day_places(
     day: dt.date,
     text: str,
     words: Sequence[Word],
-    language: Language | None,
+    language: WordTable | None,
     *,
     asked: Sequence[Word] = (),
     said_on: dt.date | None = None,
@@ -281,7 +281,7 @@ def day_places(
     return found + [(min(one[0], year[0]), max(one[1], year[1])) for one in named for year in years]
 
 
-def _months(day: dt.date | None, words: Sequence[Word], language: Language) -> list[Found]:
+def _months(day: dt.date | None, words: Sequence[Word], language: WordTable) -> list[Found]:
     """Return where a day's month is named, or any month."""
     months = language.calendar("months")
     named = itertools.chain(*months) if day is None else months[day.month - 1]
@@ -298,7 +298,7 @@ def _part_places(part: int, words: Sequence[Word]) -> list[Found]:
     return [(at, at) for at, text in digits if int(text) == part]
 
 
-def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> Iterator[Found]:
+def _spelled_days(day: dt.date, words: Sequence[Word], language: WordTable) -> Iterator[Found]:
     """Yield where a day of a month is said by its ordinal, or as the last one."""
     found = ordinal_places(day.day, words, language)
     yield from (place for place in found if not _is_counted(place, words, language))
@@ -306,7 +306,7 @@ def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> It
         yield from language.find("last_day", words)
 
 
-def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: Language) -> list[Found]:
+def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], language: WordTable) -> list[Found]:
     """Return where a day in the week after it is said is named by its weekday. "Next Friday" may be one of two."""
     if not dt.timedelta(0) < day - said_on <= _WEEK:
         return []
@@ -315,7 +315,7 @@ def coming_places(day: dt.date, said_on: dt.date, words: Sequence[Word], languag
     return [(first, last) for first, last in named if unclear.isdisjoint((first - 1, last + 1))]
 
 
-def ordinal_places(number: float | Decimal, words: Sequence[Word], language: Language) -> list[Found]:
+def ordinal_places(number: float | Decimal, words: Sequence[Word], language: WordTable) -> list[Found]:
     """Return where the ordinal of a whole number is said."""
     if not 0 <= number <= _LARGEST_SPELLED or number != int(number):
         return []
@@ -324,7 +324,7 @@ def ordinal_places(number: float | Decimal, words: Sequence[Word], language: Lan
     return [place for pattern in (spelled, written) if pattern for place in search(pattern, words)]
 
 
-def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:
+def distances(words: Sequence[Word], language: WordTable) -> Iterator[tuple[Found, int]]:
     """Yield where a day is said by its distance from the one on which it is said ("tomorrow"), with that distance."""
     known = _amounts(language.name, "relative")
     for first, last in search(language.pattern(known), words):
@@ -333,7 +333,7 @@ def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found
             yield (first, last), int(known[said])
 
 
-def _days_of(date: re.Match[str], language: Language | None) -> set[dt.date]:
+def _days_of(date: re.Match[str], language: WordTable | None) -> set[dt.date]:
     """Return the days that three numbers may stand for; both, where month and day can be exchanged in a language."""
     one, two, three = date.groups()
     orders = [(one, two, three)] if len(one) == 4 else [(three, two, one)]
@@ -348,7 +348,7 @@ def _days_of(date: re.Match[str], language: Language | None) -> set[dt.date]:
     return found
 
 
-def time_places(time: dt.time, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
+def time_places(time: dt.time, text: str, words: Sequence[Word], language: WordTable | None) -> list[Found]:
     """Return where a time of day is said: in figures, or in words with the part of the day."""
     found = []
     for match in _WRITTEN_TIME.finditer(text, *_span(words)):
@@ -374,7 +374,7 @@ def _readings(shapes: str, hour: int, name: str) -> Iterator[str]:
         yield from entries(shapes.format(this, following))
 
 
-def length_places(length: dt.timedelta, words: Sequence[Word], language: Language | None) -> list[Found]:
+def length_places(length: dt.timedelta, words: Sequence[Word], language: WordTable | None) -> list[Found]:
     """Return where a length of time is said: a number with its unit."""
     if language is None:
         return []
@@ -392,7 +392,7 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
     return [place for place in found if not behind_place(parts, place[1], words)]
 
 
-def _units(number: Decimal, unit: str, words: Sequence[Word], language: Language) -> list[Found]:
+def _units(number: Decimal, unit: str, words: Sequence[Word], language: WordTable) -> list[Found]:
     """Return where a number of a unit of time is said."""
     pattern = language.pattern(language.group("units")[unit])
     counted = number_places(number, words, language)

@@ -265,7 +265,9 @@ class Exploration:
         self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
         await self._search_for(self.analysis.questions)
         for _ in range(self.settings.exploration_budget):
-            if not self._looks_further() or not await self._look_further():
+            ended = self.failure is not None or self.spent.tokens >= self.settings.token_budget
+            explores = not ended and self.settings.explores(self._confidence(), self.analysis.complexity)
+            if not explores or not await self._look_further():
                 break
 
     async def _analyse(self) -> None:
@@ -306,11 +308,6 @@ class Exploration:
             times = dict.fromkeys([*times_in(asked.text, self.now), *self.times])
             hints += [Hint(time=time) for time in list(times)[:_MOST_TIMES]]
         return [Look(asked.text), *(Look(asked.text, hint) for hint in hints)]
-
-    def _looks_further(self) -> bool:
-        if self.failure is not None or self.spent.tokens >= self.settings.token_budget:
-            return False
-        return self.settings.explores(self._confidence(), self.analysis.complexity)
 
     async def _look_further(self) -> bool:
         """Ask what is missing and search for it; return whether there were new questions."""

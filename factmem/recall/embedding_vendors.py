@@ -38,13 +38,10 @@ class _Words:
         return self.query if query else self.document
 
 
-_SEARCH: Final = "Represent this sentence for searching relevant passages: "
-_PREFIXES: Final = (
-    (lazy_pattern(r"(?<![a-z])e5-(?:small|base|large)(?!.*instruct)"), _Words("passage: ", "query: ")),
-    (lazy_pattern(r"nomic-embed-text"), _Words("search_document: ", "search_query: ")),
-    (lazy_pattern(r"bge-(?:small|base|large)-en|mxbai-embed-large|arctic-embed"), _Words(query=_SEARCH)),
-)
-"""Prefixes that open models were trained with, by the name of the model."""
+_MODELS: Final = table("recall/embedding_models")
+"""The dimensions of OpenAI's models, and the prefixes that open models were trained with."""
+
+_PREFIXES: Final = [(lazy_pattern(of["models"]), _Words(of["document"], of["query"])) for of in _MODELS["prefixes"]]
 
 
 def trained_with(model: str) -> _Words:
@@ -52,8 +49,12 @@ def trained_with(model: str) -> _Words:
     return next((words for pattern, words in _PREFIXES if pattern.search(model.lower())), _Words())
 
 
-def _nothing(model: str) -> _Words:
-    return _Words()
+def _always(document: str, query: str) -> Callable[[str], _Words]:
+    words = _Words(document, query)
+    return lambda model: words
+
+
+_NO_WORDS: Final = _always("", "")
 
 
 @attrs.frozen(kw_only=True)
@@ -102,8 +103,8 @@ class WireForm:
     body: Callable[[_Request], dict[str, Any]]
     read: Callable[[Any], _Read]
     most: Callable[[str], int]
-    field: Callable[[str], _Words] = _nothing
-    prefixes: Callable[[str], _Words] = _nothing
+    field: Callable[[str], _Words] = _NO_WORDS
+    prefixes: Callable[[str], _Words] = _NO_WORDS
     shortens: bool = True
 
     def mark(self, model: str) -> str:
@@ -118,7 +119,7 @@ def _openai_form(
     document: str = "",
     query: str = "",
     models: str = "",
-    prefixes: Callable[[str], _Words] = _nothing,
+    prefixes: Callable[[str], _Words] = _NO_WORDS,
     most: int = 256,
 ) -> WireForm:
     """Return OpenAI's form, which most vendors take, with what differs.
@@ -166,11 +167,6 @@ def _cohere_read(answer: Any) -> _Read:
     billed = (answer.get("meta") or {}).get("billed_units") or {}
     found = answer["embeddings"]
     return found["float"] if isinstance(found, dict) else found, billed.get("input_tokens")
-
-
-def _always(document: str, query: str) -> Callable[[str], _Words]:
-    words = _Words(document, query)
-    return lambda model: words
 
 
 _COHERE: Final = _always("search_document", "search_query")
@@ -370,10 +366,6 @@ class RemoteEmbedder:
         return rows
 
 
-_KNOWN: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
-"""Dimensions of OpenAI's models, so that none of them is asked for it."""
-
-
 class OpenAIEmbedder(RemoteEmbedder):
     """Embeddings of OpenAI, or of any server that takes its form of requests.
 
@@ -412,7 +404,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             base_url=base_url,
             credentials=_OpenAIKey(api_key),
             dimension=dimension,
-            known=_KNOWN.get(model),
+            known=_MODELS["dimensions"].get(model),
             batch=batch,
             timeout=timeout,
             max_retries=max_retries,
@@ -516,7 +508,7 @@ def vendor_embedder(vendor: Vendor, address: str) -> RemoteEmbedder:
         base_url=other_url or vendor.base_url.format(**settings),
         credentials=_credentials(vendor, settings, optional=bool(other_url)),
         dimension=int(dimension) if dimension else None,
-        known=_KNOWN.get(model) if name in ("openai", "azure") else None,
+        known=_MODELS["dimensions"].get(model) if name in ("openai", "azure") else None,
         settings=settings,
     )
 

@@ -30,7 +30,7 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.names_in_query import subject_of_text
+from factmem.recall.index.names_in_query import subject_names, subject_of_text
 from factmem.recall.index.outline_codec import KINDS_FROM, query_term, term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.queries import Query
@@ -124,13 +124,11 @@ class _Phrase:
 
     Attributes:
         words: Their numbers.
-        text: Their text.
         vector: Their embedding.
         closest: Its similarity to the concept that is closest to it.
     """
 
     words: tuple[int, ...]
-    text: str
     vector: Vector | None
     closest: float
 
@@ -268,8 +266,8 @@ def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
 
 def _own(corpus: Corpus, sight: Sight) -> list[_Path]:
     """Begin with the viewer, and with the subject of facts that have none of their own."""
-    mine = f"\0{sight.viewer}"
-    own = [subject_of_text(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
+    texts = corpus.columns.subjects.texts if sight.viewer else ()
+    own = [subject_of_text(text) for text in texts if subject_names(text)[1] == sight.viewer]
     return [_Path(subject=subject, name=()) for subject in (*own, MemorySubject.EVERYTHING)]
 
 
@@ -294,7 +292,7 @@ class _Links:
             return 0.0 if vector is None else max((float(other @ vector) for other in known), default=0.0)
 
         vectors = [self._vectors[text] for text in texts]
-        return list(map(_Phrase, numbers, texts, vectors, map(closest, vectors)))
+        return list(map(_Phrase, numbers, vectors, map(closest, vectors)))
 
     @functools.cached_property
     def _concepts(self) -> list[str]:

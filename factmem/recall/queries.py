@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from factmem.recall import scoring
-from factmem.recall.index.columns import among
+from factmem.recall.index.columns import among, spread
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import date_terms, people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
@@ -404,8 +404,7 @@ class _Asking:
         """Return the rows that hold a name of people whom the query, which names some, does not ask about."""
         columns = self.corpus.columns
         starts, counts = columns["terms_start"][rows], columns["terms_count"][rows].astype(np.int64)
-        places = np.repeat(starts.astype(np.int64) - (counts.cumsum() - counts), counts) + np.arange(counts.sum())
-        terms, inverse = np.unique(columns.terms[places], return_inverse=True)
+        terms, inverse = np.unique(columns.terms[spread(starts, starts + counts)], return_inverse=True)
         others = set((self.seen.people & ~self.about[: len(self.seen.people)]).nonzero()[0].tolist())
         named = [not others.isdisjoint(columns.subject_index.called(term)) for term in terms.tolist()]
         return np.unique(np.repeat(rows, counts)[np.array(named, np.bool_)[inverse]])
@@ -457,10 +456,9 @@ class _Asking:
         """
         told, elsewhere = self.corpus.told_of, None
         if (self.people or strangers) and not self.query.asks_for_own:
-            session, meant = self.corpus.layout.session, np.zeros(len(told), np.bool_)
             said = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads] & ~self.facts
-            meant[session[said | self.holding(self.names.keys() | strangers)]] = True
-            elsewhere = ~(meant[session] | self.facts) & (told == Whom.SPEAKER)
+            meant = self.corpus.around(said | self.holding(self.names.keys() | strangers))
+            elsewhere = ~(meant | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
         return elsewhere
@@ -476,11 +474,9 @@ class _Asking:
         mentions = self.holding(self.names.keys() | strangers)
         if self.people:
             told = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
-            session = self.corpus.layout.session
-            present = np.zeros(len(told), np.bool_)
-            present[session[told & ~self.facts]] = True
+            present = self.corpus.around(told & ~self.facts)
             begins = self.corpus.told_of == Whom.ANOTHER
-            mentions &= begins | ~present[session]  # who is present is addressed
+            mentions &= begins | ~present  # who is present is addressed
             told[self._of_another((told & begins & ~mentions).nonzero()[0])] = False
             mentions |= told
         return mentions | self.facts if self.people or len(self.seen.facts) or not mentions.any() else None

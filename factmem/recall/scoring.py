@@ -238,8 +238,6 @@ CALIBRATIONS: Final[Mapping[str, Calibration]] = {
 }
 """The embedders that were measured, by the name of their identity; others get the defaults of `Calibration`."""
 
-_UNMEASURED: Final = Calibration()
-
 
 @hinted
 @attrs.frozen(kw_only=True)
@@ -276,7 +274,7 @@ class RecallSettings:
         Args:
             embedder: Name of the embedder's identity.
         """
-        own = CALIBRATIONS.get(embedder, _UNMEASURED)
+        own = CALIBRATIONS.get(embedder, Calibration())
         if self.lexical_weight is self.unrelated is None:
             return own
         return Calibration(

@@ -11,7 +11,7 @@ import numpy as np
 from factmem.facts import FactType, microseconds
 from factmem.fold import Current
 from factmem.legal_names import folded_keyword
-from factmem.recall.index.columns import among
+from factmem.recall.index.columns import among, begins
 from factmem.recall.index.corpus import Rows
 from factmem.scopes import MemoryScope
 from factmem.views import View
@@ -96,7 +96,7 @@ def strongest(facts: Contenders) -> Rows:
     united = several & facts.several[kept]
     order = np.lexsort((facts.value[kept[united]], group[united]))
     value, group = facts.value[kept[united]][order], group[united][order]
-    first = np.append(True, (value[1:] != value[:-1]) | (group[1:] != group[:-1]))[: len(order)]
+    first = begins(value) | begins(group)
     return np.sort(np.concatenate([kept[(kept == best) & ~several], kept[united][order[first]]]))
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from factmem import Concept, Memory, MemorySubject, Message, MultipleFacts, SingleFact
-from factmem.recall.index.columns import subject_text
-from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, people_terms
+from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, people_terms, subject_text
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import people_asked

@@ -9,13 +9,13 @@ import numpy as np
 
 from factmem.facts import microseconds
 from factmem.fold import Moment, ends, in_effect
+from factmem.recall.index.columns import Columns, Growing, begins
 from factmem.recall.index.outline_codec import REMOVED, REVISES, STATES, TRUST_FROM, TRUSTED
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.index.columns import Columns, Growing
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
@@ -139,7 +139,7 @@ def _trust(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 
 def _repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     ordered = np.sort(keys)
-    return np.isin(keys, ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.isin(keys, ordered[~begins(ordered)])
 
 
 def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp]) -> CurrentRows:
@@ -149,7 +149,7 @@ def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp])
     track, fold = columns.of_rows("track", rows), columns["fold"][rows]
     order = np.lexsort((columns["seq"][rows], columns["said_at"][rows], track, fold))
     rows, track, fold = rows[order], track[order], fold[order]
-    starts = np.flatnonzero(np.append(True, (fold[1:] != fold[:-1]) | (track[1:] != track[:-1])))
+    (starts,) = (begins(fold) | begins(track)).nonzero()
     sizes = np.diff(np.append(starts, len(rows)))
     in_order = np.arange(len(rows))
     last = rows[np.maximum.reduceat(_trust(columns, rows) * len(rows) + in_order, starts) % len(rows)]
@@ -170,6 +170,5 @@ def _united(columns: Columns, rows: NDArray[np.intp], firsts: NDArray[np.intp]) 
     key = (columns["stands"][rows[doubtful]], columns.of_rows("track", rows[doubtful]))
     trust = _trust(columns, rows[doubtful])
     order = np.lexsort((columns["seq"][first], columns["said_at"][first], -trust, key[1], key[0]))
-    place, track = key[0][order], key[1][order]
-    second = doubtful[order[1:][(place[1:] == place[:-1]) & (track[1:] == track[:-1])]]
-    return np.delete(np.arange(len(rows)), second)
+    first_of_value = begins(key[0][order]) | begins(key[1][order])
+    return np.delete(np.arange(len(rows)), doubtful[order[~first_of_value]])

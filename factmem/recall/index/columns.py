@@ -20,11 +20,10 @@ import numpy as np
 from factmem.details import Origin
 from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
-from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text
+from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, subject_names, subject_text
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
-    MATTER_FIELDS,
     MULTIPLE,
     read_head,
     read_labels,
@@ -42,43 +41,17 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-_TYPES: Final = {
-    "seq": np.int64,
-    "recorded_at": np.int64,
-    "id": np.uint64,
-    "record": np.uint64,
-    "value": np.uint64,
-    "fold": np.uint64,
-    "stands": np.uint64,
-    "said_at": np.int64,
-    "expires_at": np.int64,
-    "importance": np.float64,
-    "position": np.int64,
-    "start": np.int64,
-    "flags": np.uint8,
-    "tells": np.uint8,
-    "signs": np.uint8,
-    "state": np.uint8,
-    **dict(MATTER_FIELDS),
-    "first_state": np.uint8,
-    "head": np.int32,
-    "labels": np.int32,
-    "conversation": np.int32,
-    "talk": np.uint64,
-    "slot": np.int32,
-    "terms_start": np.int64,
-    "terms_count": np.int32,
-}
 _BODY: Final = np.dtype(list(BODY_FIELDS))
+_OF_BODY: Final = {name: kind for name, kind in BODY_FIELDS if name != "tail"}
+_TYPES: Final = {
+    **_OF_BODY,
+    **dict.fromkeys(("seq", "recorded_at", "terms_start"), np.int64),
+    **dict.fromkeys(("id", "record", "fold", "stands", "talk"), np.uint64),
+    **dict.fromkeys(("head", "labels", "conversation", "slot", "terms_count"), np.int32),
+    "first_state": np.uint8,
+}
 _HEAD_TYPES: Final = {
-    "track": np.int32,
-    "place": np.int32,
-    "scope": np.int32,
-    "subject": np.int32,
-    "person": np.int32,
-    "keyword": np.int32,
-    "concept": np.int32,
-    "owner": np.int32,
+    **dict.fromkeys(("track", "place", "scope", "subject", "person", "keyword", "concept", "owner"), np.int32),
     "priority": np.int64,
 }
 _PEOPLE: Final = ("individual", "relative", "capitalized")
@@ -92,9 +65,6 @@ FEW: Final = 64
 
 _MOST_VIEWS: Final = 128
 """Number of views whose scopes are cached."""
-
-_INDIVIDUAL: Final = "\0"
-"""Sign before the name of an individual in the text of a subject. No name holds it."""
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _ONE: Final = np.uint64(1)
@@ -286,7 +256,7 @@ class Columns:
         records = np.array(rows.records, np.uint64)
         self._columns.append(
             rows.ahead,
-            **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
+            **{name: body[name] for name in _OF_BODY},
             first_state=body["state"],
             seq=rows.seqs,
             recorded_at=rows.recorded_at,
@@ -334,10 +304,11 @@ class Columns:
         if new:
             subjects = [self.subjects.number(subject_text(head.subject, head.individual)) for head in new]
             persons = [self.subjects.number(_person_text(head)) for head in new]
+            places = list(map(_place_text, new))
             self._add_people()
             self._of_heads.append(
-                track=[self.tracks.number(_track_text(head)) for head in new],
-                place=[self.places.number(_place_text(head)) for head in new],
+                track=[self.tracks.number(f"{at}\0{head.keyword}") for at, head in zip(places, new, strict=True)],
+                place=self.places.numbers(places),
                 scope=[self.scopes.number(head.scope) for head in new],
                 subject=subjects,
                 person=persons,
@@ -351,7 +322,7 @@ class Columns:
     def _add_people(self) -> None:
         """Note which of the new subjects are people."""
         first = self._people.length
-        named = [text.partition(_INDIVIDUAL)[::2] for text in self.subjects.texts[first:]]
+        named = list(map(subject_names, self.subjects.texts[first:]))
         for number, (_, individual) in enumerate(named, start=first):
             if individual:
                 self._called.setdefault(individual.casefold(), []).append(number)
@@ -421,16 +392,6 @@ def _scope(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def subject_text(name: str, individual: str | None) -> str:
-    """Return the text of a subject in `Columns.subjects`."""
-    return name if individual is None else f"{name}{_INDIVIDUAL}{individual}"
-
-
-def name_in(text: str) -> str:
-    """Return the name of a subject, without its individual, from its text."""
-    return text.partition(_INDIVIDUAL)[0]
-
-
 def _person_text(head: Head) -> str:
     return subject_text(*((Origin.USER.value, head.speaker) if head.speaker else (head.subject, head.individual)))
 
@@ -438,10 +399,6 @@ def _person_text(head: Head) -> str:
 def _place_text(head: Head) -> str:
     # Names hold no NUL and are never empty, so this is unambiguous; a large store has too many heads for JSON.
     return f"{head.scope}\0{head.subject}\0{head.individual or ''}\0{head.owner or ''}"
-
-
-def _track_text(head: Head) -> str:
-    return f"{_place_text(head)}\0{head.keyword}"
 
 
 def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
@@ -624,3 +581,11 @@ def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
     numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
     numbers += np.arange(len(numbers))
     return numbers
+
+
+def begins(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which items differ from the one before; the first one does."""
+    new = np.empty(len(ordered), np.bool_)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new

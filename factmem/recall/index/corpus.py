@@ -623,8 +623,8 @@ class Corpus:
         together = 1 + (self.layout.before >= 0).astype(np.float32) + (self.layout.after >= 0)
         return (1 / together).astype(np.float32)
 
-    def around(self, rows: Rows) -> Mask:
-        """Return a mask of some records and of the conversations that they are in."""
+    def around(self, rows: Rows | Mask) -> Mask:
+        """Return a mask of some records, given as rows or by a mask, and of the conversations that they are in."""
         begin = np.zeros(len(self.layout), np.bool_)
         begin[self.layout.session[rows]] = True
         around: Mask = begin[self.layout.session]

@@ -413,8 +413,7 @@ class Mirror:
         if pulled is None:
             return None, (work(),)
         if pulled.whole:
-            self._log = TenantLog(self._tenant, self._source.library())
-            self._vectors_until = 0
+            self._begin()
             self._bound = self._compared = False
         self._log.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)

@@ -31,13 +31,20 @@ def concept_text(keyword: str, description: str) -> str:
     return "" if keyword == STATEMENT.keyword else f"{keyword}{_SPLIT}{description}"
 
 
-def subject_of_text(text: str) -> MemorySubject:
-    """Return the subject of a text in `factmem.recall.index.columns.Columns.subjects`, without what is declared of it.
+def subject_text(name: str, individual: str | None) -> str:
+    """Return the text that stands for a subject in `factmem.recall.index.columns.Columns.subjects`."""
+    return name if individual is None else f"{name}{_SPLIT}{individual}"
 
-    Args:
-        text: The text; see `factmem.recall.index.columns.subject_text`.
-    """
+
+def subject_names(text: str) -> tuple[str, str]:
+    """Return the names of a subject and of its individual, empty without one, from its `subject_text`."""
     name, _, individual = text.partition(_SPLIT)
+    return name, individual
+
+
+def subject_of_text(text: str) -> MemorySubject:
+    """Return the subject of a `subject_text`, without what is declared of it."""
+    name, individual = subject_names(text)
     return MemorySubject(name).individual(individual) if individual else MemorySubject(name)
 
 
@@ -165,7 +172,7 @@ class SubjectIndex:
         its subject is called by: "my sister" and "meine Schwester" name ``sister:carla``.
 
         Args:
-            subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
+            subjects: All subjects by number; see `subject_text`.
             terms: The numbers of the query's terms.
             people: Those terms that stand for people other than the speaker; see `people_terms`.
             visible: Which subjects the caller sees, by number.
@@ -198,7 +205,7 @@ class SubjectIndex:
     def _learn(self, subjects: Sequence[str]) -> None:
         with self._guard:
             for number in range(self._known, len(subjects)):
-                name, _, individual = subjects[number].partition(_SPLIT)
+                name, individual = subject_names(subjects[number])
                 words = term_numbers(analyse(individual or spaced(name)))
                 if words and (individual or name != MemorySubject.EVERYTHING.name):
                     self._called.setdefault(words[0], []).append((number, frozenset(words)))

@@ -178,17 +178,8 @@ def _body(said: Assertion, tells: int, signs: int, matter: Sequence[int], tail: 
 def _written_head(place: Place, keyword: str, owner: str | None, description: str, speaker: str | None) -> bytes:
     """Return the JSON of a `Head`."""
     subject = place.subject
-    head = [
-        str(place.scope.within(None)),
-        subject.name,
-        subject.individual_name,
-        subject.priority_level,
-        keyword,
-        owner,
-        description,
-        speaker,
-    ]
-    return _written(head).encode(errors=_LONE)
+    about = [str(place.scope.within(None)), subject.name, subject.individual_name, subject.priority_level]
+    return _written([*about, keyword, owner, description, speaker]).encode(errors=_LONE)
 
 
 def _described(said: Assertion) -> tuple[str, str | None]:
@@ -257,7 +248,7 @@ def drop_known_words() -> None:
 
 @functools.lru_cache(maxsize=65_536)
 def _number(term: str) -> int:
-    return _digest(term.encode(errors="surrogatepass"))
+    return _digest(term.encode(errors=_LONE))
 
 
 def value_number(said: Assertion) -> int:

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import numpy as np
 
-from factmem.recall.index.columns import Finder, Growing, among
+from factmem.recall.index.columns import Columns, Finder, Growing, among, begins
 from factmem.recall.index.outline_codec import MATTER_FIELDS, read_matter
 from factmem.recall.text.updates import Matter, overtakes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from factmem.recall.index.columns import Columns
 
     Rows = NDArray[np.intp]
 
@@ -88,7 +86,7 @@ def _groups(keys: NDArray[np.uint64], items: NDArray[np.intp]) -> Iterator[NDArr
     """Yield the items of each key, in their order; an item that stands alone is left out."""
     order = np.argsort(keys[items], kind="stable")
     ordered = keys[items[order]]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    (starts,) = begins(ordered).nonzero()
     counts = np.diff(starts, append=len(ordered))
     for start, count in zip(starts[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
         yield items[order[start : start + count]]

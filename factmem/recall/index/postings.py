@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.recall.index.columns import Columns, spread
+from factmem.recall.index.columns import Columns, begins, spread
 from factmem.recall.text.related_words import Term
 from factmem.short_work import may_wait
 
@@ -60,7 +60,7 @@ class Hits:
             may_wait()
         order = keys.argsort(kind="stable")  # keys in a few ascending runs take a sixth of the time
         keys = keys[order]
-        (starts,) = _new(keys).nonzero()
+        (starts,) = begins(keys).nonzero()
         keys, counts = keys[starts], np.add.reduceat(counts[order], starts) if len(starts) else counts
         return cls(keys, counts, size, keys.searchsorted(np.arange(terms + 1) * size))
 
@@ -123,13 +123,13 @@ class Block:
         bits = max(end - first - 1, 1).bit_length()
         keys, terms = _keys(columns, first, end, bits)
         keys.sort()
-        new = _new(keys)
+        new = begins(keys)
         rows = keys.astype(np.uint32)
         rows &= np.uint32((1 << bits) - 1)
         found: NDArray[np.int32] = rows[new].view(np.int32)
         counts = _lengths_of_runs(new)
         keys >>= bits
-        starts = np.flatnonzero(_new(keys)[new])
+        starts = np.flatnonzero(begins(keys)[new])
         if len(starts) < len(terms):  # the bits of a term that fit are those of another one as well
             starts, found, counts = _posted(columns, first, end)
         found += np.int32(first)
@@ -212,13 +212,5 @@ def _posted(
     rows = np.arange(end - first, dtype=np.int32).repeat(columns["terms_count"][first:end])
     order = np.lexsort((rows, held))
     held, rows = held[order], rows[order]
-    new = _new(held) | _new(rows)
-    return np.flatnonzero(_new(held[new])), rows[new], _lengths_of_runs(new)
-
-
-def _new(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which items differ from the one before."""
-    new = np.empty(len(ordered), np.bool_)
-    new[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    return new
+    new = begins(held) | begins(rows)
+    return np.flatnonzero(begins(held[new])), rows[new], _lengths_of_runs(new)

@@ -18,8 +18,9 @@ from factmem.abc.outlines import number_of_id
 from factmem.facts import microseconds
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import affected, takes_part
-from factmem.recall.index.columns import FEW, Columns, among, name_in, subject_text
+from factmem.recall.index.columns import FEW, Columns, among
 from factmem.recall.index.corpus import Corpus, Mask, Rows
+from factmem.recall.index.names_in_query import subject_names, subject_text
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
@@ -202,7 +203,7 @@ def _contenders(columns: Columns, rows: NDArray[Any], view: View) -> Contenders:
     level = levels(
         concepts.tolist(),
         among(subjects, own).tolist(),
-        [name_in(columns.subjects.texts[subject]) for subject in subjects.tolist()],
+        [subject_names(columns.subjects.texts[subject])[0] for subject in subjects.tolist()],
         priorities.tolist(),
         list(map(columns.scope, scopes.tolist())),
     )

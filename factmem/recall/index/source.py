@@ -9,7 +9,7 @@ import hashlib
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -38,6 +38,9 @@ _PAGE = 4096
 
 _LATELY = 256
 """Number of recently requested places that are read of a provider which cannot enumerate."""
+
+_OF_ROWS: Final = tuple(field.name for field in attrs.fields(Rows) if field.name != "ahead")
+"""The columns of rows."""
 
 
 class LogSource(abc.ABC):
@@ -143,7 +146,7 @@ class _Feed(LogSource):
         """See `LogSource.pull`."""
         version = await self._provider.version(self._tenant)
         if version == self._until:
-            return _nothing
+            return lambda: None
         new = await self._provider.changes(self._tenant, max(self._until - 1, 0))
         known = self._last if new and new[0].seq == self._until else None
         whole = version < self._until or (known is not None and new[0] != known)
@@ -227,15 +230,7 @@ class _OutlineFeed(LogSource):
             log = self._provider.outlined(self._tenant, limit=_PAGE)
         since = 0 if whole else self._until
         first = bisect.bisect_right(log.seqs, since)
-        rows = Rows(
-            seqs=log.seqs[first:],
-            ids=log.ids[first:],
-            records=log.records[first:],
-            recorded_at=log.recorded_at[first:],
-            shared=log.shared[first:],
-            own=log.own[first:],
-            ahead=log.ahead,
-        )
+        rows = Rows(**{name: getattr(log, name)[first:] for name in _OF_ROWS}, ahead=log.ahead)
         missing = [seq for seq in log.missing if seq > since]
         made: dict[int, Outline] = {}
         several = [rows]
@@ -274,10 +269,6 @@ class _OutlineFeed(LogSource):
         return Stored(self._reads)
 
 
-def _nothing() -> None:
-    """Return no new entries."""
-
-
 def _entry_at(log: Outlined, seq: int) -> object:
     """Return the number of the id of the assertion with a sequence number, or the other entry; None if unknown."""
     at = bisect.bisect_left(log.seqs, seq)
@@ -307,7 +298,7 @@ class _Waist(LogSource):
             raise CapabilityError("this provider has the four verbs only: pass subjects= and scopes= to Memory")
         log = {recorded.id: recorded for place in places for recorded in await self._read(place)}
         if log.keys() == self._until:
-            return _nothing
+            return lambda: None
         return lambda: Pulled(list(log.values()), frozenset(log), whole=True)
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
@@ -458,9 +449,9 @@ class Stored(Library):
     def add(self, recorded: Sequence[Recorded]) -> None:
         """See `Library.add`; the store has them already."""
 
-    def without(self, left: NDArray[np.intp]) -> Self:
+    def without(self, left: NDArray[np.intp]) -> Stored:
         """See `Library.without`."""
-        return type(self)(self._reads)
+        return Stored(self._reads)
 
     @property
     def nbytes(self) -> int:
@@ -489,8 +480,7 @@ def rows_in_order(several: Sequence[Rows]) -> Rows:
     """Join rows, ordered by sequence number."""
     if len(several) == 1:
         return several[0]
-    names = [field.name for field in attrs.fields(Rows) if field.name != "ahead"]
-    joined = {name: [item for rows in several for item in getattr(rows, name)] for name in names}
+    joined = {name: [item for rows in several for item in getattr(rows, name)] for name in _OF_ROWS}
     order = sorted(range(len(joined["seqs"])), key=joined["seqs"].__getitem__)
     ahead = max(rows.ahead for rows in several)
     return Rows(**{name: [items[at] for at in order] for name, items in joined.items()}, ahead=ahead)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
@@ -84,26 +84,15 @@ class TenantLog:
             entries: Changes, and assertions in full.
             rows: Assertions as rows of the columns.
         """
-        added: list[Recorded] = []
-        changed: list[StateChange] = []
-        erased: list[str] = []
-        for entry in entries:
-            self.newest = max(self.newest, entry.seq)
-            match entry:
-                case Recorded():
-                    added.append(entry)
-                case StateChange():
-                    changed.append(entry)
-                case Tombstone():
-                    self.erasures.append(entry)
-                    erased.append(entry.assertion_id)
-                case _:
-                    assert_never(entry)
+        new = list(entries)
+        erased = [entry for entry in new if isinstance(entry, Tombstone)]
+        self.newest = max([self.newest, *(entry.seq for entry in new)])
+        self.erasures += erased
         if rows is not None:
             self._add_rows(rows)
-        self._add(added)
-        self._change(changed)
-        self._erase(erased)
+        self._add([entry for entry in new if isinstance(entry, Recorded)])
+        self._change([entry for entry in new if isinstance(entry, StateChange)])
+        self._erase([entry.assertion_id for entry in erased])
 
     def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
         """Return the log, or a part of it, without erased assertions."""

@@ -81,22 +81,20 @@ class StoredVectors:
 
     def __init__(self, dimension: int, store: ScansVectors, tenant: str | None) -> None:
         self.dimension = dimension
-        self._store = store
-        self._tenant = tenant
-        self._seqs = np.array([-1], np.int64)
+        self._view = _StoredView(store=store, tenant=tenant, seqs=np.array([-1], np.int64), dimension=dimension)
 
     def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
         """See `HeldVectors.append`; the rows are in the store already."""
-        start = len(self._seqs)
-        self._seqs = np.append(self._seqs, seqs)
-        return np.arange(start, len(self._seqs), dtype=np.int32)
+        start = len(self._view.seqs)
+        self._view = attrs.evolve(self._view, seqs=np.append(self._view.seqs, seqs))
+        return np.arange(start, len(self._view.seqs), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
         """See `HeldVectors.erase`; the store erases its own."""
 
     def view(self) -> VectorsView:
         """See `HeldVectors.view`."""
-        return _StoredView(store=self._store, tenant=self._tenant, seqs=self._seqs, dimension=self.dimension)
+        return self._view
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -10,7 +10,7 @@ import enum
 import functools
 import re
 from collections.abc import Collection, Mapping
-from typing import Final, assert_never
+from typing import Final
 
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
@@ -106,6 +106,16 @@ class Kind(enum.IntFlag):
     TIME = enum.auto()
     TRUTH = enum.auto()
     """Yes or no."""
+
+
+_KINDS_OF_TYPES: Final = {
+    ScalarKind.TRUTH: Kind.TRUTH,
+    ScalarKind.TIME: Kind.TIME,
+    ScalarKind.NUMBER: Kind.NUMBER,
+    ScalarKind.SUBJECT: Kind.PERSON,
+    ScalarKind.NOTHING: Kind.NONE,
+}
+"""The kind of all values of a type but of texts, which are of any kind."""
 
 
 def asks_for_assistant(query: str) -> bool:
@@ -307,23 +317,10 @@ def kinds_held(said: Assertion) -> Kind:
     union = said.shape.get("union") if isinstance(said.shape, dict) else None
     for shape in union or [said.shape]:
         scalar = scalar_of_shape(shape)
-        kind = ScalarKind.TEXT if scalar is None else scalar.kind
-        match kind:
-            case ScalarKind.TRUTH:
-                kinds |= Kind.TRUTH
-            case ScalarKind.TIME:
-                kinds |= Kind.TIME
-            case ScalarKind.NUMBER:
-                kinds |= Kind.NUMBER
-            case ScalarKind.SUBJECT:
-                kinds |= Kind.PERSON
-            case ScalarKind.NOTHING:
-                pass
-            case ScalarKind.TEXT:
-                holds_number = _holds_number(plain(said.data))
-                kinds |= kinds_of_concept(said.keyword, said.description, holds_number=holds_number)
-            case _:
-                assert_never(kind)
+        if scalar is None or scalar.kind is ScalarKind.TEXT:
+            kinds |= kinds_of_concept(said.keyword, said.description, holds_number=_holds_number(plain(said.data)))
+        else:
+            kinds |= _KINDS_OF_TYPES[scalar.kind]
     return kinds
 
 
