@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
+_MOST_SAID: Final = 64
+"""Number of statements with a name in which the viewer may have given it as their own, the first ones."""
+
 _MOST_VIEWERS: Final = 16
 """Number of viewers for whom `Seen.others` is kept: each takes a byte by head."""
 
@@ -263,19 +266,19 @@ class AskedAbout:
         people, names = corpus.named(terms, query.people, seen)
         asking = _Asking(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
         facts = asking.concepts() if len(seen.facts) or query.asks_for_own else None
-        strangers = asking.strangers()
+        strangers = asking.strangers
         relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
         return cls(
             names=names,
             called=asking.called.take(asking.heads["person"], mode="clip") if people else None,
             facts=None if facts is None else (*facts, asking.others),
             strange=asking.facts & ~asking.holding(strangers) if strangers and facts else None,
-            mentions=asking.mentions(strangers),
+            mentions=asking.mentions(),
             kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
             anybody=query.asks_whose or (query.asks_whom and not people),
             whose=query.asks_whose,
             so=query.asks_whom and not query.negated,
-            elsewhere=asking.elsewhere(strangers),
+            elsewhere=asking.elsewhere(),
         )
 
     def at(
@@ -414,8 +417,9 @@ class _Asking:
         """By row, whether it is a typed fact."""
         return self.typed[self.corpus.heads]
 
+    @functools.cached_property
     def strangers(self) -> set[int]:
-        """Return the terms that stand for people of whom there are no facts, such as "mother" or "Nora"."""
+        """The terms that stand for people of whom there are no facts, such as "mother" or "Nora"."""
         terms = {term.number: term for term in self.query.terms if term.number in self.query.people}
         if not terms:
             return set()
@@ -426,13 +430,19 @@ class _Asking:
     def _names_viewer(self, name: Term) -> bool:
         """Return whether a name is that of the viewer, by a fact such as `first_name` or by "My name is Eva"."""
         rows, columns = self.corpus.occurrences([name], self.seen).levels[0].rows, self.corpus.columns
-        said = rows[self.corpus.told_of[rows] == Whom.SPEAKER].tolist()
+        own = self._own_and_people[0].take(self.heads["person"], mode="clip")[self.corpus.heads[rows]]
+        said = rows[own & (self.corpus.told_of[rows] == Whom.SPEAKER)][:_MOST_SAID].tolist()
         if any(not _calling_terms().isdisjoint(columns.terms_of(row, row + 1).tolist()) for row in said):
             return True
         told = np.unique(self.corpus.heads[rows])
         concepts = np.unique(self.heads["concept"][told[self.typed[told] & ~self.others[told]]]).tolist()
         index = columns.concept_index
         return any(index.is_of(_naming_terms(), concept) for concept in concepts)
+
+    @functools.cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """By row, whether it holds a word for somebody whom the query asks about; see `holding`."""
+        return self.holding(self.names.keys() | self.strangers)
 
     def holding(self, words: Set[int]) -> NDArray[np.bool_]:
         """Return by row whether it holds some words, not counting the name of who says it."""
@@ -445,33 +455,26 @@ class _Asking:
                 held[rows[counts > in_name]] = True
         return held
 
-    def elsewhere(self, strangers: Set[int]) -> NDArray[np.bool_] | None:
+    def elsewhere(self) -> NDArray[np.bool_] | None:
         """Return by row whether it is a statement of others than the query asks about; None if it asks about anybody.
 
         Where the query names somebody, what begins with the first person is, unless they speak, or are mentioned, in
         that conversation. Where the speaker asks for their own, what begins with a relative of theirs is.
-
-        Args:
-            strangers: See `strangers`.
         """
         told, elsewhere = self.corpus.told_of, None
-        if (self.people or strangers) and not self.query.asks_for_own:
+        if (self.people or self.strangers) and not self.query.asks_for_own:
             said = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads] & ~self.facts
-            meant = self.corpus.around(said | self.holding(self.names.keys() | strangers))
+            meant = self.corpus.around(said | self.held)
             elsewhere = ~(meant | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
         return elsewhere
 
-    def mentions(self, strangers: Set[int]) -> NDArray[np.bool_] | None:
-        """Return `AskedAbout.mentions`.
-
-        Args:
-            strangers: See `strangers`.
-        """
-        if not self.people and not any(self.query.people[term] < 0 for term in strangers):
+    def mentions(self) -> NDArray[np.bool_] | None:
+        """Return `AskedAbout.mentions`."""
+        if not self.people and not any(self.query.people[term] < 0 for term in self.strangers):
             return None
-        mentions = self.holding(self.names.keys() | strangers)
+        mentions = self.held.copy()
         if self.people:
             told = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
             present = self.corpus.around(told & ~self.facts)
