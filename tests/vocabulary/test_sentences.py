@@ -20,6 +20,7 @@ from factmem.sentences import (
     content_words,
     folded,
     language_of,
+    languages_of_times,
     own_words,
     sentence_spans,
     stated_spans,
@@ -179,3 +180,8 @@ def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told:
 def test_what_is_to_be_remembered_is_told(text: str) -> None:
     assert tells(text)
     assert not tells("Keep your answers short.")
+
+
+@pytest.mark.parametrize("text", ["am 2. juni", "am 1. september", "oma wird am 2. juni neunzig"])
+def test_a_number_does_not_tell_a_language(text: str) -> None:
+    assert "de" in [language.name for language in languages_of_times(text)]
