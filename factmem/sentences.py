@@ -367,7 +367,8 @@ def _languages_of_words(*, of_times: bool) -> Mapping[str, int]:
     for place, (name, language) in enumerate(_languages().items()):
         named = table("time_words")[name] if of_times else {}
         times = " ".join(named.get(key, "") for key in ("months", "weekdays", "relative"))
-        for word in 2 * WORD.findall(folded(times)) if of_times else language.words:
+        named_times = [word for word in 2 * WORD.findall(folded(times)) if not word.isdigit()]  # without distances
+        for word in named_times if of_times else language.words:
             found[word] += (_A_WORD_COUNTS + len(word)) << 16 * place
     return dict(found)
 

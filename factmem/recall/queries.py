@@ -12,7 +12,7 @@ import numpy as np
 from factmem.recall import scoring
 from factmem.recall.index.columns import among, spread
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
-from factmem.recall.index.names_in_query import date_terms, people_terms, relation_terms
+from factmem.recall.index.names_in_query import people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
@@ -61,7 +61,7 @@ class Query:
         terms: The distinct terms.
         vector: The embedding of length 1, or None to go by words alone.
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
-        dates: Terms for the month and the day of each day among them.
+        days: The terms of the days among them; see `TimeSpan`.
         timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
         content: The terms that say what it is about.
@@ -82,7 +82,7 @@ class Query:
     terms: Sequence[Term] = ()
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
-    dates: Sequence[tuple[Term, Term]] = ()
+    days: Sequence[str] = ()
     timed: float = 0.0
     asks_assistant: bool = False
     content: Set[int] = frozenset()
@@ -115,8 +115,8 @@ class Query:
         terms = [term for term in self.terms if term.number in kept]
         timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
         seconds = (*self.times, *(span.seconds for span in times))
-        dates = (*self.dates, *(date_terms(span.date.month, span.date.day) for span in times if span.date))
-        return attrs.evolve(self, terms=terms, times=seconds, dates=dates, timed=self.timed + (1 - self.timed) * timed)
+        days = (*self.days, *(day for span in times for day in span.days))
+        return attrs.evolve(self, terms=terms, times=seconds, days=days, timed=self.timed + (1 - self.timed) * timed)
 
 
 @forgettable
@@ -496,7 +496,7 @@ class CorpusQuery:
         dots: The inner products of all vectors with the query's, or None if they are not needed.
         error: The largest error of any of them.
         about: What it asks for, and about whom; None if words do not count.
-        dated: By row, whether it names a day that the query names; None for no row.
+        dated: By row, whether it names a day that the query names; None if that names none.
     """
 
     query: Query
@@ -522,6 +522,7 @@ class CorpusQuery:
         held = [number for number, of in enumerate(found.figures) if of.documents[0] > 0] if found else []
         asks = found or (query.asks_for_own and query.lexical_weight)
         about = AskedAbout.of(corpus, query, seen, found) if asks else None
+        naming = corpus.levels([Term.any_of(term_numbers(query.days))], seen.mask)[0] if query.days else None
         dots, error = None, 0.0
         if among is None and query.vector is not None:
             dots, error = corpus.vectors.dots(query.vector)
@@ -532,17 +533,8 @@ class CorpusQuery:
             dots=dots,
             error=error,
             about=about,
-            dated=_naming_date(corpus, query.dates, seen),
+            dated=np.bincount(naming.rows, minlength=len(corpus.heads)) > 0 if naming else None,
         )
-
-
-def _naming_date(corpus: Corpus, dates: Iterable[tuple[Term, Term]], seen: Seen) -> NDArray[np.bool_] | None:
-    """Return by row whether it holds the terms of a date; None if none does."""
-    naming = np.zeros(len(corpus.heads), np.bool_)
-    for terms in dates:
-        own = corpus.levels(terms, seen.mask)[0]
-        naming[np.intersect1d(own.of_term(0)[0], own.of_term(1)[0])] = True
-    return naming if naming.any() else None
 
 
 def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, int]) -> list[Level]:

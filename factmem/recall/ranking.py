@@ -76,8 +76,10 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     if asked.about is not None:
         lead, concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
     dated = scoring.closeness(corpus.said_at[of], corpus.points_back[of], query.times) if query.times else None
+    timed: Any = query.timed
     if dated is not None and asked.dated is not None:
-        np.maximum(dated, asked.dated[of], out=dated)
+        np.maximum(dated, names := asked.dated[of], out=dated)
+        timed = np.where(names, min(timed / scoring.TIMED, 1), timed).astype(weights.context.dtype, copy=False)
     return Evidence(
         own=own,
         exchange=exchange,
@@ -96,7 +98,7 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
         concept=concept,
         named=named,
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
-        timed=query.timed if asked.dated is None else min(query.timed / scoring.TIMED, 1),
+        timed=timed,
         kind=(corpus.kinds[of] & query.kinds) != 0 if query.kinds else None,
         change=weights.change if query.asks_for_present and not query.times else None,
         other=other,

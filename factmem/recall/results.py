@@ -35,7 +35,7 @@ class ScoreParts:
         other: 1 if the record is about others than the query asks about: than it names, or than the viewer. A statement
             is its speaker's, or else of the individual that is its subject, and about whom it mentions, unless they
             take part in the conversation.
-        dated: Closeness to the times that the query names; 0 if it names none.
+        dated: Closeness to the times that the query names, 1 if the record names their day; 0 if it names none.
         cosine: Raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
             neighbours or age: compare it with thresholds for near-duplicates.
         recency: 1 for now, halved with each half-life.

@@ -101,7 +101,7 @@ CHANGED: Final = 0.7
 """``λ`` of a change: what tells of one is newer than what is like it, and tells the present state."""
 
 TIMED: Final = 0.5
-"""The weight of a time in a query, as a share of that of its words; all of it where a record names the same day."""
+"""The weight of a time in a query, as a share of that of its words; all of it for a record that names the same day."""
 
 LAG: Final = 5 * 86_400.0
 """The seconds by which a statement may follow what happened."""
@@ -329,7 +329,7 @@ class Evidence(Generic[Floats]):
         lead: Whether the query names the speaker or the subject; None for no record.
         concept: How far the query asks for the concept, 0 to 1; None for no record.
         named: How far the query names the concept, 0 to 1; None as ``concept``.
-        dated: Closeness to a time in the query; None if the query names none.
+        dated: Closeness to a time in the query, 1 if the record names its day; None if the query names none.
         timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
         change: How clearly the record tells of a change, 0 to 1; None if the query does not ask for the present.
@@ -353,7 +353,7 @@ class Evidence(Generic[Floats]):
     concept: Floats | None = None
     named: Floats | None = None
     dated: Floats | None = None
-    timed: float = 0.0
+    timed: Floats | float = 0.0
     kind: Any = None
     change: Any = None
     other: Any = None

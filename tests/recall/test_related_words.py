@@ -35,6 +35,27 @@ def test_words_of_one_kind_do_not_stand_for_each_other(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        "Liz Elizabeth",
+        "Mike Michael",
+        "Dave David",
+        "Dan Daniel",
+        "Chris Christopher",
+        "Steve Steven",
+        "Jon Jonathan",
+        "Kate Katherine",
+        "Ben Benjamin",
+        "Tom Thomas",
+        "Bob Robert",
+        "Sara Sarah",
+    ],
+)
+def test_a_name_and_its_short_form_stand_for_each_other(names: str) -> None:
+    assert [pair for pair in itertools.permutations(names.split(), 2) if not related(*pair)] == []
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("car", "vehicle"),

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts
+from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MultipleFacts, SingleFact
 from factmem.sentences import points_back
 from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations, questions
@@ -98,6 +98,35 @@ async def test_a_date_finds_what_names_the_same_day_in_any_form(question: str, t
         first = (await memory.recall(question))[0]
         assert (first.record.value, first.parts.dated) == (told, 1.0)
         assert "dated" in first.reasons
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        (
+            "what's on May 14th?",
+            ("The train to Ulm leaves at 14:05.", "In May I bought 14 apples.", "It is 14 km long."),
+        ),
+        ("what was on 14 May 2023?", ("Dentist on 14 May 2019.", "Dentist on 2022-05-14.", "Dentist in May 2023.")),
+        ("what's on August 8th?", ("I stopped smoking 8 years ago.", "Ho smesso di fumare 8 anni fa.")),
+        ("what's on January 3rd?", ("Jan has 3 kids.", "Jan hat 3 Kinder.")),
+        ("what's on November 30th?", ("Stand-up is at 11:30 every Friday.",)),
+    ],
+)
+async def test_a_date_finds_no_loose_numbers_and_no_other_year(question: str, texts: tuple[str, ...]) -> None:
+    async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+        await memory.remember_many(list(texts))
+        assert [match.record.value for match in await memory.recall(question) if "dated" in match.reasons] == []
+
+
+async def test_a_typed_date_is_found_by_its_date_and_a_typed_time_is_not() -> None:
+    visit = Concept.single("visit", "The day of the visit", value_type=dt.date)
+    alarm = Concept.single("alarm", "When the alarm rings", value_type=dt.time)
+    async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+        await memory.save(SingleFact(visit, dt.date(NOW.year, 5, 14)))
+        await memory.save(SingleFact(alarm, dt.time(5, 14)))
+        found = await memory.recall("what's on May 14th?")
+        assert [match.record.value for match in found if "dated" in match.reasons] == [dt.date(NOW.year, 5, 14)]
 
 
 async def test_what_is_on_today_is_what_was_dated_so() -> None:

@@ -21,6 +21,7 @@ from factmem.sentences import (
     content_words,
     folded,
     language_of,
+    languages_of_times,
     own_words,
     sentence_spans,
     stated_spans,
@@ -196,3 +197,8 @@ def test_what_is_to_be_remembered_is_told(text: str) -> None:
 )
 def test_words_in_questions_are_a_share_of_the_authors_own(text: str, share: float) -> None:
     assert asked_share(text) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize("text", ["am 2. juni", "am 1. september", "oma wird am 2. juni neunzig"])
+def test_a_number_does_not_tell_a_language(text: str) -> None:
+    assert "de" in [language.name for language in languages_of_times(text)]

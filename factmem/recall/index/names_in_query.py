@@ -17,7 +17,6 @@ from factmem.recall.text.related_words import Term, topics_of
 from factmem.recall.text.signs import PEOPLE, people_asked, relation, widened
 from factmem.short_work import may_wait
 from factmem.subjects import MemorySubject
-from factmem.toml_tables import table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,15 +75,6 @@ def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     for word, name in PEOPLE.items():
         numbers[name in others].update(term_numbers(analyse(word)[:1]))
     return Term.any_of(numbers[0]), Term.any_of(numbers[1])
-
-
-@functools.cache
-def date_terms(month: int, day: int) -> tuple[Term, Term]:
-    """Return a term for a month, for which its name in any language stands, and one for a day of it."""
-    names = (name for of in table("time_words").values() for name in of["months"].split(", ")[month - 1].split())
-    months = [f"{month:02}", *(terms[0] for terms in map(analyse, names) if len(terms) == 1)]
-    days = [f"{day:02}", *(f"{day}{ending}" for ending in ("", "st", "nd", "rd", "th"))]
-    return Term.any_of(term_numbers(months)), Term.any_of(term_numbers(days))
 
 
 class ConceptIndex:

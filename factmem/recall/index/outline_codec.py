@@ -32,6 +32,7 @@ from factmem.recall.text.signs import (
     tells_something,
     terms_of_relation,
 )
+from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
 from factmem.sentences import asked_share, forget_texts, points_back, tells_of_change
@@ -146,8 +147,8 @@ def _outlines_of(said: Sequence[Assertion]) -> Iterator[Outline]:
     texts, terms = list(map(indexed_text, said)), list(map(indexed_terms, said))
     tails, tells, signs = list(map(_tail, said)), list(map(_tells, said, texts)), list(map(_signs, said, texts))
     bodies = map(_body, said, tells, signs, map(_matter, said, terms), tails)
-    for it, own, body, tail in zip(said, terms, bodies, tails, strict=True):
-        numbers = term_numbers([*own, *_topics(it.keyword, it.description)])
+    for it, text, own, body, tail in zip(said, texts, terms, bodies, tails, strict=True):
+        numbers = term_numbers([*own, *_topics(it.keyword, it.description), *days_in(text)])
         yield Outline(
             shared=_written_head(it.place, it.keyword, it.details.owner, *_described(it)),
             own=body + struct.pack(f"<{len(numbers)}Q", *numbers) + tail,

@@ -475,12 +475,13 @@ class TimeSpan:
     Attributes:
         start: Its first moment, in UTC; None where it has no beginning ("before May").
         end: The first moment after it, in UTC; later than its start.
-        date: The date of a day that the query names in figures, or as today; None for other times.
+        days: Terms of the day that it is, or begins or ends with, if that is named by its date or as today. The first
+            one is as it is named: "#05-14", with its year "#2026-05-14". Others are for the years that may be meant.
     """
 
     start: dt.datetime | None
     end: dt.datetime
-    date: dt.date | None = attrs.field(default=None, eq=False)
+    days: Sequence[str] = attrs.field(default=(), eq=False)
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -500,6 +501,12 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
     return times_and_rest(query, now)[0]
 
 
+def days_in(text: str) -> list[str]:
+    """Return the terms of the days that a text names by their dates in its first 500 characters; see `TimeSpan`."""
+    named = times_in(text, _SOME_DAY) if any(map(str.isdecimal, text := text[:500])) else ()
+    return [day for span in named for day in span.days[:1] if day != f"#{_SOME_DAY.date()}"]
+
+
 def moves_with_its_day(text: str) -> bool:
     """Return whether a text names a time relative to its day, such as "today", "last night" or "on Monday".
 
@@ -517,8 +524,8 @@ def _moves(phrase: str) -> bool:
     return any(span.start and (span.start + 7 * _A_DAY, span.end + 7 * _A_DAY) in later for span in named)
 
 
-_SOME_DAY: Final = dt.datetime(2026, 5, 13, 12, tzinfo=dt.UTC)
-"""A day in the middle of a month."""
+_SOME_DAY: Final = dt.datetime(1904, 5, 18, 12, tzinfo=dt.UTC)
+"""A day in the middle of a month of a leap year, which hardly any text names."""
 
 
 def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
@@ -541,7 +548,7 @@ def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
     try:
         hits = _ranges(lowered, _named(lowered, now))
         read = zip(hits, _spans(lowered, hits, now), strict=True)
-        spans = [_utc(span, dated=_DATED.search(lowered, hit.first, hit.last) is not None) for hit, span in read]
+        spans = [_utc(span, _days_of(hit.span, lowered[hit.first : hit.last])) for hit, span in read]
     except (ValueError, OverflowError):  # where the calendar ends
         return (), query
     ends = [0, *(end for hit in hits for end in (hit.first, hit.last)), len(query)]
@@ -551,6 +558,7 @@ def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
 
 _DATED: Final = lazy_pattern(r"\d|today")
 """Figures, or the word for the present day: names of a day beside a weekday or a distance."""
+_OF_ONE_YEAR: Final = lazy_pattern(r"\d{4}|today")
 _MOST: Final = 16
 _LONGEST: Final = 100_000
 _LOOK_BACK: Final = 40
@@ -677,10 +685,16 @@ def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> tuple[dt.datetime |
     return (begins, tomorrow) if begins < tomorrow else span
 
 
-def _utc(span: tuple[dt.datetime | None, dt.datetime], *, dated: bool) -> TimeSpan | None:
+def _utc(span: tuple[dt.datetime | None, dt.datetime], days: Sequence[str]) -> TimeSpan | None:
     try:
         start, end = span[0] and span[0].astimezone(dt.UTC), span[1].astimezone(dt.UTC)
     except (ValueError, OverflowError):
         return None
-    date = span[0].date() if dated and span[0] and span[1] - span[0] == _A_DAY else None
-    return TimeSpan(start=start, end=end, date=date) if start is None or start < end else None
+    return TimeSpan(start=start, end=end, days=days) if start is None or start < end else None
+
+
+def _days_of(span: Span, named: str) -> tuple[str, ...]:
+    date, day = span[0].date(), f"{span[0]:%m-%d}"
+    if span[1] - span[0] != _A_DAY or not _DATED.search(named):
+        return ()
+    return (f"#{date}", f"#{day}") if _OF_ONE_YEAR.search(named) else (f"#{day}", f"#{date}", f"#{date.year + 1}-{day}")
