@@ -432,12 +432,12 @@ class _Asking:
         rows, columns = self.corpus.occurrences([name], self.seen).levels[0].rows, self.corpus.columns
         own = self._own_and_people[0].take(self.heads["person"], mode="clip")[self.corpus.heads[rows]]
         said = rows[own & (self.corpus.told_of[rows] == Whom.SPEAKER)][:_MOST_SAID].tolist()
-        if any(not _calling_terms().isdisjoint(columns.terms_of(row, row + 1).tolist()) for row in said):
+        if any(not _terms_in(CALLING).isdisjoint(columns.terms_of(row, row + 1).tolist()) for row in said):
             return True
         told = np.unique(self.corpus.heads[rows])
         concepts = np.unique(self.heads["concept"][told[self.typed[told] & ~self.others[told]]]).tolist()
         index = columns.concept_index
-        return any(index.is_of(_naming_terms(), concept) for concept in concepts)
+        return any(index.is_of(_terms_in(NAMING), concept) for concept in concepts)
 
     @functools.cached_property
     def held(self) -> NDArray[np.bool_]:
@@ -558,10 +558,5 @@ def _asking_terms() -> frozenset[int]:
 
 
 @functools.cache
-def _calling_terms() -> frozenset[int]:
-    return frozenset(term_numbers(analyse(CALLING)))
-
-
-@functools.cache
-def _naming_terms() -> frozenset[int]:
-    return frozenset(term_numbers(analyse(NAMING)))
+def _terms_in(words: str) -> frozenset[int]:
+    return frozenset(term_numbers(analyse(words)))
