@@ -108,6 +108,9 @@ _LONGEST_NOUN: Final = 9
 _SHORTEST_NUMBER: Final = 4
 """Minimum length of the number of a thing, such as an order; a shorter one counts things: "book 12 seats"."""
 
+_LONG, _BEGINNING = 4, 3
+"""Minimum length of a word that is not of the commonest, and number of its letters that no ending changes."""
+
 _LONGEST_NAME: Final = 2
 """Maximum number of words of the last line of a letter, a name."""
 
@@ -225,9 +228,12 @@ class Language:
         noun, *behind = words_of(head)[: 1 + _LONGEST_NOUN] or [""]
         nouns = self.lists.get("nouns", ())
         if noun not in nouns:
-            return bool(nouns) and "-" in noun and noun not in self.lists["orders"]  # "check-in"
-        if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER):
+            last = noun.rpartition("-")[2]  # "check-in", not "spell-check"
+            return bool(nouns) and last != noun and self.lists["orders"].count(last) == 0
+        if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER and behind[0][-2:] != "00"):
             return bool(labelled or behind)
+        if self.cues["commands"].match(text, at):
+            return False
         near = behind[0] in self.lists["labels"] or not any(word in self.lists["determiners"] for word in behind)
         if labelled and near and not self.finds("texts", head):
             return True  # "Change in my meds: …", "Plan B: …"
@@ -237,21 +243,27 @@ class Language:
         """Return whether words behind a noun hold its verb, before what would be the object of an order."""
         prepositions, articles = self.lists["prepositions"], self.lists["articles"]
         stops = {*self.lists["determiners"]}.difference(prepositions)
-        last = ""
+        before = last = ""
         for word, following in zip(behind, [*behind[1:], ""], strict=True):
             if last in articles:  # "with the costs"
-                last = word
+                before, last = last, word
                 continue
             past = self.cues["pasts"].search(word) is not None
             alone = not last and (not following or following in prepositions)
             if word in self.lists["finite"] or (past and (alone or following in stops)):
                 return True  # "Help desk closed my ticket", "Work moved to Tuesdays"
-            if last in self.lists["adverbs"] and word not in {*stops, *prepositions, *self.lists["manner"]}:
+            if last in self.lists["adverbs"] and self._is_verb(word, plural=before.endswith("s")):
                 return True  # "Call centre never picks up"
             if word in stops and not (word in articles and last in prepositions):
                 return False
-            last = word
+            before, last = last, word
         return False
+
+    def _is_verb(self, word: str, *, plural: bool) -> bool:
+        """Return whether a word behind an adverb is the verb of a noun, not how an order is to be obeyed."""
+        if word in self.everyday or word in self.lists["manner"] or word in self.lists["numbers"]:
+            return False
+        return word.endswith(("s", "ed")) or (plural and not word.endswith("ly"))
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
@@ -501,6 +513,47 @@ def content_words(text: str, language: Language, most: int | None = None) -> lis
         most: Maximum number of words, the first ones; None for all.
     """
     return list(islice(_content_words(text, language), most))
+
+
+def content_of(text: str) -> frozenset[str]:
+    """Return the words of a text that say something in its language."""
+    lowered = folded(text)
+    return frozenset(content_words(lowered, language_of(lowered)))
+
+
+def contradicts(text: str, said: str) -> bool:
+    """Return whether a text may say otherwise than another.
+
+    It may if it opens like a correction and is incomplete or repeats a longer word ("No, a Mazda.", "No, I drive a
+    Mazda."), if what it names begins with a word of the other ("It's a Mazda." for "a Toyota"), or if it denies one
+    ("I drive a Mazda, not a Toyota.").
+
+    Args:
+        text: The text.
+        said: What may be wrong.
+    """
+    lowered, other = folded(text), folded(said)
+    language, words = language_of(f"{other} {lowered}"), words_of(other)
+    start = language.start_of(lowered)
+    if language.finds("corrects", lowered[:start]):
+        return language.unspaced or not tells(text) or bool(_repeated(lowered, words))
+    if named := language.cues["identifies"].match(lowered, start):
+        first = words_of(lowered[named.end() :])[:1]
+        return any(word.startswith(tuple(first)) for word in words)
+    denied = (lowered[slice(*span)] for span in clause_spans(lowered, (0, len(lowered)))[1:])
+    return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in denied)
+
+
+def in_another_person(text: str, said: str) -> bool:
+    """Return whether a text repeats a longer word of another with another ending: "vivo" for "vives"."""
+    words = words_of(folded(said))
+    return not _repeated(folded(text), words).issubset(words)
+
+
+def _repeated(text: str, words: Iterable[str]) -> frozenset[str]:
+    """Return the longer words of a folded text that begin like one of some words."""
+    beginnings = {word[:_BEGINNING] for word in words if len(word) >= _LONG}
+    return frozenset(word for word in words_of(text) if len(word) >= _LONG and word[:_BEGINNING] in beginnings)
 
 
 def _content_words(text: str, language: Language) -> Iterator[str]:

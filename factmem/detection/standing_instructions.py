@@ -40,6 +40,8 @@ _OF_ADDRESS: Final = 2
 _HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
 _WISHING: Final = ("forbids", "nominal", "requests", "wishes", "named", "please", "conditions", "you")
+_LABELLED: Final = ("lasting", "manner", "forbids", "only")
+"""Lists of words by which what stands behind a label is a wish."""
 _ORDERING: Final = ("orders", *_WISHING)
 """Lists of words of which it holds one too: those by which it is an order or a wish."""
 
@@ -272,7 +274,10 @@ class _Said:
     def _is_noun(self, at: int) -> bool:
         """Return whether what looks like an order at an offset is a noun in its clause."""
         start, end = clause_spans(self.sentence, (at, len(self.sentence)))[0]
-        return self.language.opens_with_noun(self.sentence[start:end], 0)
+        clause = self.sentence[start:end]
+        *_, wish = clause.partition(": ")
+        wished = any(self.language.opens(cue, wish) for cue in _LABELLED)  # "Format: always JSON."
+        return not wished and self.language.opens_with_noun(clause, 0)
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
