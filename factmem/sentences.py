@@ -41,6 +41,8 @@ _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
 _RULE: Final = "-----"
 """Beginning and end of a line that parts a mail from what is above it."""
+_ITEMS: Final = lazy_pattern(r"(?:\n[ \t]*[-*•][^\n]*)++\n(?:[ \t]*\n)++")
+"""Items of a list, and a blank line."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders
 _LETTER: Final = r"\w\u0900-\u0963"
@@ -617,7 +619,7 @@ def own_words(text: str, language: Language) -> int:
         return len(text)
     last, lowered = text.rstrip().rpartition("\n")[2], folded(text)
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
-    mail = _mail_at(lowered)
+    mail = _mail_at(lowered, language)
     spans = sentence_spans(text)
     for (start, end), (following, _) in pairwise([*spans, (len(text), len(text))]):
         if start >= mail:
@@ -626,7 +628,7 @@ def own_words(text: str, language: Language) -> int:
         if (
             "\n" in text[end:following]
             and text[following : following + 1] != ">"
-            and announces(lowered[start:end], language)
+            and (announces(lowered[start:end], language) or _shows(lowered[start:end], language))
         ):
             return end
         orders = language.orders(lowered[start:end]) or language.ends("orders", head)
@@ -638,26 +640,27 @@ def own_words(text: str, language: Language) -> int:
     return mail
 
 
-def _mail_at(lowered: str) -> int:
+def _mail_at(lowered: str, language: Language) -> int:
     """Return the offset of the header of a mail in a folded text; its length if there is none.
 
-    It begins with a line such as "Begin forwarded message:", with one between dashes, with a field of a mail that holds
-    an address, or with two fields: "From: …", "Subject: …". No line without a colon stands between these.
+    It begins with a line such as "Begin forwarded message:" or "Fwd: …", with one between dashes that has a word of
+    these, with a field of a mail that holds an address and does not say whose, or with two fields: "From: …",
+    "Subject: …". No line without a colon stands between these.
     """
     at, start, fields = 0, 0, set[str]()
     for line in lowered.splitlines(keepends=True):
         field, colon, value = line.replace("：", ":").partition(":")
         name = field.strip(" \t\n\r*")
-        if name in _names_in_mails("forwards") and not value.strip():
+        if name in _names_in_mails("prefixes") or (name in _names_in_mails("forwards") and not value.strip()):
             return at
         if not colon:
             fields.clear()
-            if name.startswith(_RULE) and name.endswith(_RULE) and any(map(str.isalnum, name)):
+            if name.startswith(_RULE) and name.endswith(_RULE) and not _words_of_mails().isdisjoint(words_of(name)):
                 return at
         elif name in _names_in_mails("headers"):
             start = start if fields else at
             fields.add(name)
-            if len(fields) > 1 or "@" in value:
+            if len(fields) > 1 or ("@" in value and language.finds("self", value) is None):
                 return start
         at += len(line)
     return len(lowered)
@@ -667,6 +670,19 @@ def _mail_at(lowered: str) -> int:
 def _names_in_mails(cue: str) -> frozenset[str]:
     """Return the names of a list, of all languages."""
     return frozenset(chain.from_iterable(language.lists.get(cue, ()) for language in _languages().values()))
+
+
+@functools.cache
+def _words_of_mails() -> frozenset[str]:
+    """Return the words of the lists that are named in a line before a mail, of all languages."""
+    names = (_names_in_mails(cue) for cue in ("forwards", "headers", "quotes"))
+    words = (word for name in chain.from_iterable(names) for word in words_of(name))
+    return frozenset(word for word in words if len(word) >= _BEGINNING)  # not "a", "de"
+
+
+def _shows(line: str, language: Language) -> bool:
+    """Return whether a folded line without a colon shows a text that came: "I received this message"."""
+    return language.finds("received", line) is not None and language.finds("texts", line) is not None
 
 
 def announces(line: str, language: Language) -> bool:
@@ -685,16 +701,19 @@ def stated_spans(text: str, language: Language) -> Iterator[Span]:
 
     What follows an order in its sentence belongs to it. A sentence is stated as a whole if the order is in its middle,
     or if a clause of its own is joined to the order: by a word such as "and", or because it tells what is so now. Words
-    that are not the author's own are left out; see `own_words`.
+    that are not the author's own are left out; see `own_words`. Behind a list of what somebody said, the author speaks
+    again where a paragraph begins in the first person.
 
     Args:
         text: The text.
         language: Its language.
     """
     own, lowered = own_words(text, language), folded(text)
+    told = _ITEMS.match(text, own)
+    again = told.end() if told and language.cues["self"].match(lowered, told.end()) else len(text)
     for start, end in sentence_spans(text):
-        if start < own:
-            yield from _stated_in(lowered, (start, min(end, own)), language)
+        if start < own or start >= again:
+            yield from _stated_in(lowered, (start, min(end, own) if start < own else end), language)
 
 
 def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
