@@ -546,10 +546,15 @@ def contradicts(text: str, said: str) -> bool:
     return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in denied)
 
 
-def in_another_person(text: str, said: str) -> bool:
-    """Return whether a text repeats a longer word of another with another ending: "vivo" for "vives"."""
-    words = words_of(folded(said))
-    return not _repeated(folded(text), words).issubset(words)
+def is_about_listener(text: str, answer: str) -> bool:
+    """Return whether a text is about who answers it.
+
+    It is if it has a word of the second person, or if the answer repeats a longer word with another ending: "vives",
+    "vivo".
+    """
+    lowered = folded(text)
+    words = words_of(lowered)
+    return language_of(lowered).finds("you", lowered) is not None or not _repeated(folded(answer), words) <= {*words}
 
 
 def _repeated(text: str, words: Iterable[str]) -> frozenset[str]:

@@ -25,12 +25,12 @@ from factmem.sentences import (
     content_of,
     contradicts,
     folded,
-    in_another_person,
+    is_about_listener,
     language_of,
     last_sentence,
-    says_anywhere,
     stated_spans,
     telling,
+    tells,
 )
 
 BEFORE: Final = 10
@@ -53,14 +53,7 @@ class Turn(NamedTuple):
 
 def is_short(text: str) -> bool:
     """Return whether a text may need what was said before it to be understood."""
-    if len(text) > _LONGEST:
-        return False
-    if not telling(text) & ENOUGH:
-        return True
-    lowered = folded(text)
-    if lowered.isascii() and says_anywhere(lowered) > _FEW:
-        return False
-    return len(content_of(text)) <= _FEW
+    return len(text) <= _LONGEST and (not tells(text) or len(content_of(text)) <= _FEW)
 
 
 def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
@@ -95,15 +88,13 @@ def _corrects(text: str, talk: Sequence[Turn]) -> bool:
     *before, said = [turn.text for turn in talk[-2:]]
     if not telling(text) & (ENOUGH | A_WORD) or not contradicts(text, said) or instructions_in(text):
         return False
-    lowered = folded(said)
-    of_user = language_of(lowered).finds("you", lowered) is not None or in_another_person(text, said)
-    return of_user and bool(content_of(said).difference(*map(content_of, before)))
+    return is_about_listener(said, text) and bool(content_of(said).difference(*map(content_of, before)))
 
 
 def _tells(talk: Sequence[Turn]) -> bool:
     """Return whether the last of some messages tells something, by itself or by those before it."""
     *before, (_, speaker, text) = talk
-    return telling(text) & ENOUGH != 0 or meant(Evidence(quote=text, speaker=speaker), before).before is not None
+    return tells(text) or meant(Evidence(quote=text, speaker=speaker), before).before is not None
 
 
 def _answers(text: str, asked: str) -> bool:
