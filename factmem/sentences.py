@@ -527,8 +527,8 @@ def contradicts(text: str, said: str) -> bool:
     """Return whether a text may say otherwise than another.
 
     It may if it opens like a correction and is incomplete or repeats a longer word ("No, a Mazda.", "No, I drive a
-    Mazda."), if what it names begins with a word of the other ("It's a Mazda." for "a Toyota"), or if it denies one
-    ("I drive a Mazda, not a Toyota.").
+    Mazda."), if it is a name or a number, first of all or behind a word of the other ("It's a Mazda." for "a Toyota"),
+    or if it denies one ("I drive a Mazda, not a Toyota.").
 
     Args:
         text: The text.
@@ -540,10 +540,15 @@ def contradicts(text: str, said: str) -> bool:
     if language.finds("corrects", lowered[:start]):
         return language.unspaced or not tells(text) or bool(_repeated(lowered, words))
     if named := language.cues["identifies"].match(lowered, start):
-        first = words_of(lowered[named.end() :])[:1]
-        return any(word.startswith(tuple(first)) for word in words)
+        first, *_ = behind = WORD.findall(text[named.end() :]) or [""]
+        same = any(word.startswith(folded(first)) for word in words)  # "eine", "einen"
+        return language.unspaced or any(map(_is_proper, behind if same else behind[:1]))
     denied = (lowered[slice(*span)] for span in clause_spans(lowered, (0, len(lowered)))[1:])
     return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in denied)
+
+
+def _is_proper(word: str) -> bool:
+    return word[:1].isupper() or word[:1].isdigit()
 
 
 def is_about_listener(text: str, answer: str) -> bool:
@@ -649,7 +654,7 @@ def _mail_at(lowered: str, language: Language) -> int:
     """Return the offset of the header of a mail in a folded text; its length if there is none.
 
     It begins with a line such as "Begin forwarded message:" or "Fwd: …", with one between dashes that has a word of
-    these, with a field of a mail that holds an address and does not say whose, or with two fields: "From: …",
+    these, with a field of a mail that holds an address and states nothing of it, or with two fields: "From: …",
     "Subject: …". No line without a colon stands between these.
     """
     at, start, fields = 0, 0, set[str]()
@@ -665,7 +670,7 @@ def _mail_at(lowered: str, language: Language) -> int:
         elif name in _names_in_mails("headers"):
             start = start if fields else at
             fields.add(name)
-            if len(fields) > 1 or ("@" in value and language.finds("self", value) is None):
+            if len(fields) > 1 or ("@" in value and language.finds("copula", value) is None):
                 return start
         at += len(line)
     return len(lowered)
