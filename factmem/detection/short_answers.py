@@ -37,7 +37,7 @@ BEFORE: Final = 10
 """Number of messages before a short one that may say what it means."""
 
 _FEW: Final = 3
-"""Maximum number of words with content of a text that may need what was said before it to be understood."""
+"""Maximum number of different words with content of a text that may need what was said before it to be understood."""
 
 _LONGEST: Final = 200
 """Maximum length of such a text, and of what is kept of the words before it, in characters."""
