@@ -2,8 +2,8 @@
 
 "Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
 not show that. So every reply to a question about somebody tells something, unless it is a question itself. "No, it's a
-Mazda." corrects the assistant if that just told the user of a Toyota, else what the user said before. A correction that
-opens a conversation tells something too: the words that it corrects are of an earlier one.
+Mazda." corrects the assistant if that just spoke of the user's Toyota, else what the user said before. A correction
+that opens a conversation tells something too: the words that it corrects are of an earlier one.
 """
 
 from __future__ import annotations

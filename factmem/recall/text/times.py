@@ -550,7 +550,7 @@ def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
 
 
 _DATED: Final = lazy_pattern(r"\d|today")
-"""What a day is named by beside a weekday or a distance."""
+"""A part of the words that name a day beside a weekday or a distance."""
 _MOST: Final = 16
 _LONGEST: Final = 100_000
 _LOOK_BACK: Final = 40
