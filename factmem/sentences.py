@@ -41,6 +41,8 @@ _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
 _RULE: Final = "-----"
 """Beginning and end of a line that parts a mail from what is above it."""
+_ITEMS: Final = lazy_pattern(r"(?:\n[ \t]*[-*•][^\n]*)++\n(?:[ \t]*\n)++")
+"""Items of a list, and a blank line."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders
 _LETTER: Final = r"\w\u0900-\u0963"
@@ -107,6 +109,9 @@ _LONGEST_NOUN: Final = 9
 
 _SHORTEST_NUMBER: Final = 4
 """Minimum length of the number of a thing, such as an order; a shorter one counts things: "book 12 seats"."""
+
+_LONG, _BEGINNING = 4, 3
+"""Minimum length of a word that is not of the commonest, and number of its letters that no ending changes."""
 
 _LONGEST_NAME: Final = 2
 """Maximum number of words of the last line of a letter, a name."""
@@ -225,9 +230,12 @@ class Language:
         noun, *behind = words_of(head)[: 1 + _LONGEST_NOUN] or [""]
         nouns = self.lists.get("nouns", ())
         if noun not in nouns:
-            return bool(nouns) and "-" in noun and noun not in self.lists["orders"]  # "check-in"
-        if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER):
+            last = noun.rpartition("-")[2]  # "check-in", not "spell-check"
+            return bool(nouns) and last != noun and self.lists["orders"].count(last) == 0
+        if not behind or (behind[0][0].isdigit() and len(behind[0]) >= _SHORTEST_NUMBER and behind[0][-2:] != "00"):
             return bool(labelled or behind)
+        if self.cues["commands"].match(text, at):
+            return False
         near = behind[0] in self.lists["labels"] or not any(word in self.lists["determiners"] for word in behind)
         if labelled and near and not self.finds("texts", head):
             return True  # "Change in my meds: …", "Plan B: …"
@@ -237,21 +245,27 @@ class Language:
         """Return whether words behind a noun hold its verb, before what would be the object of an order."""
         prepositions, articles = self.lists["prepositions"], self.lists["articles"]
         stops = {*self.lists["determiners"]}.difference(prepositions)
-        last = ""
+        before = last = ""
         for word, following in zip(behind, [*behind[1:], ""], strict=True):
             if last in articles:  # "with the costs"
-                last = word
+                before, last = last, word
                 continue
             past = self.cues["pasts"].search(word) is not None
             alone = not last and (not following or following in prepositions)
             if word in self.lists["finite"] or (past and (alone or following in stops)):
                 return True  # "Help desk closed my ticket", "Work moved to Tuesdays"
-            if last in self.lists["adverbs"] and word not in {*stops, *prepositions, *self.lists["manner"]}:
+            if last in self.lists["adverbs"] and self._is_verb(word, plural=before.endswith("s")):
                 return True  # "Call centre never picks up"
             if word in stops and not (word in articles and last in prepositions):
                 return False
-            last = word
+            before, last = last, word
         return False
+
+    def _is_verb(self, word: str, *, plural: bool) -> bool:
+        """Return whether a word behind an adverb is the verb of a noun, not how an order is to be obeyed."""
+        if word in self.everyday or word in self.lists["manner"] or word in self.lists["numbers"]:
+            return False
+        return word.endswith(("s", "ed")) or (plural and not word.endswith("ly"))
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
@@ -504,6 +518,57 @@ def content_words(text: str, language: Language, most: int | None = None) -> lis
     return list(islice(_content_words(text, language), most))
 
 
+def content_of(text: str) -> frozenset[str]:
+    """Return the words of a text that say something in its language."""
+    lowered = folded(text)
+    return frozenset(content_words(lowered, language_of(lowered)))
+
+
+def contradicts(text: str, said: str) -> bool:
+    """Return whether a text may say otherwise than another.
+
+    It may if it opens like a correction and is incomplete or repeats a longer word ("No, a Mazda.", "No, I drive a
+    Mazda."), if it is a name or a number, first of all or behind a word of the other ("It's a Mazda." for "a Toyota"),
+    or if it denies one ("I drive a Mazda, not a Toyota.").
+
+    Args:
+        text: The text.
+        said: What may be wrong.
+    """
+    lowered, other = folded(text), folded(said)
+    language, words = language_of(f"{other} {lowered}"), words_of(other)
+    start = language.start_of(lowered)
+    if language.finds("corrects", lowered[:start]):
+        return language.unspaced or not tells(text) or bool(_repeated(lowered, words))
+    if named := language.cues["identifies"].match(lowered, start):
+        first, *_ = behind = WORD.findall(text[named.end() :]) or [""]
+        same = any(word.startswith(folded(first)) for word in words)  # "eine", "einen"
+        return language.unspaced or any(map(_is_proper, behind if same else behind[:1]))
+    denied = (lowered[slice(*span)] for span in clause_spans(lowered, (0, len(lowered)))[1:])
+    return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in denied)
+
+
+def _is_proper(word: str) -> bool:
+    return word[:1].isupper() or word[:1].isdigit()
+
+
+def is_about_listener(text: str, answer: str) -> bool:
+    """Return whether a text is about who answers it.
+
+    It is if it has a word of the second person, or if the answer repeats a longer word with another ending: "vives",
+    "vivo".
+    """
+    lowered = folded(text)
+    words = words_of(lowered)
+    return language_of(lowered).finds("you", lowered) is not None or not _repeated(folded(answer), words) <= {*words}
+
+
+def _repeated(text: str, words: Iterable[str]) -> frozenset[str]:
+    """Return the longer words of a folded text that begin like one of some words."""
+    beginnings = {word[:_BEGINNING] for word in words if len(word) >= _LONG}
+    return frozenset(word for word in words_of(text) if len(word) >= _LONG and word[:_BEGINNING] in beginnings)
+
+
 def _content_words(text: str, language: Language) -> Iterator[str]:
     if language.unspaced:
         for run in _RUN.findall(language.cues["everyday"].sub(" ", text)):
@@ -565,7 +630,7 @@ def own_words(text: str, language: Language) -> int:
         return len(text)
     last, lowered = text.rstrip().rpartition("\n")[2], folded(text)
     signed = last[-1:].isalnum() and len(last.split()) <= _LONGEST_NAME
-    mail = _mail_at(lowered)
+    mail = _mail_at(lowered, language)
     spans = sentence_spans(text)
     for (start, end), (following, _) in pairwise([*spans, (len(text), len(text))]):
         if start >= mail:
@@ -574,7 +639,7 @@ def own_words(text: str, language: Language) -> int:
         if (
             "\n" in text[end:following]
             and text[following : following + 1] != ">"
-            and announces(lowered[start:end], language)
+            and (announces(lowered[start:end], language) or _shows(lowered[start:end], language))
         ):
             return end
         orders = language.orders(lowered[start:end]) or language.ends("orders", head)
@@ -586,26 +651,27 @@ def own_words(text: str, language: Language) -> int:
     return mail
 
 
-def _mail_at(lowered: str) -> int:
+def _mail_at(lowered: str, language: Language) -> int:
     """Return the offset of the header of a mail in a folded text; its length if there is none.
 
-    It begins with a line such as "Begin forwarded message:", with one between dashes, with a field of a mail that holds
-    an address, or with two fields: "From: …", "Subject: …". No line without a colon stands between these.
+    It begins with a line such as "Begin forwarded message:" or "Fwd: …", with one between dashes that has a word of
+    these, with a field of a mail that holds an address and states nothing of it, or with two fields: "From: …",
+    "Subject: …". No line without a colon stands between these.
     """
     at, start, fields = 0, 0, set[str]()
     for line in lowered.splitlines(keepends=True):
         field, colon, value = line.replace("：", ":").partition(":")
         name = field.strip(" \t\n\r*")
-        if name in _names_in_mails("forwards") and not value.strip():
+        if name in _names_in_mails("prefixes") or (name in _names_in_mails("forwards") and not value.strip()):
             return at
         if not colon:
             fields.clear()
-            if name.startswith(_RULE) and name.endswith(_RULE) and any(map(str.isalnum, name)):
+            if name.startswith(_RULE) and name.endswith(_RULE) and not _words_of_mails().isdisjoint(words_of(name)):
                 return at
         elif name in _names_in_mails("headers"):
             start = start if fields else at
             fields.add(name)
-            if len(fields) > 1 or "@" in value:
+            if len(fields) > 1 or ("@" in value and language.finds("copula", value) is None):
                 return start
         at += len(line)
     return len(lowered)
@@ -615,6 +681,19 @@ def _mail_at(lowered: str) -> int:
 def _names_in_mails(cue: str) -> frozenset[str]:
     """Return the names of a list, of all languages."""
     return frozenset(chain.from_iterable(language.lists.get(cue, ()) for language in _languages().values()))
+
+
+@functools.cache
+def _words_of_mails() -> frozenset[str]:
+    """Return the words of the lists that are named in a line before a mail, of all languages."""
+    names = (_names_in_mails(cue) for cue in ("forwards", "headers", "quotes"))
+    words = (word for name in chain.from_iterable(names) for word in words_of(name))
+    return frozenset(word for word in words if len(word) >= _BEGINNING)  # not "a", "de"
+
+
+def _shows(line: str, language: Language) -> bool:
+    """Return whether a folded line without a colon shows a text that came: "I received this message"."""
+    return language.finds("received", line) is not None and language.finds("texts", line) is not None
 
 
 def announces(line: str, language: Language) -> bool:
@@ -633,16 +712,19 @@ def stated_spans(text: str, language: Language) -> Iterator[Span]:
 
     What follows an order in its sentence belongs to it. A sentence is stated as a whole if the order is in its middle,
     or if a clause of its own is joined to the order: by a word such as "and", or because it tells what is so now. Words
-    that are not the author's own are left out; see `own_words`.
+    that are not the author's own are left out; see `own_words`. Behind a list of what somebody said, the author speaks
+    again where a paragraph begins in the first person.
 
     Args:
         text: The text.
         language: Its language.
     """
     own, lowered = own_words(text, language), folded(text)
+    told = _ITEMS.match(text, own)
+    again = told.end() if told and language.cues["self"].match(lowered, told.end()) else len(text)
     for start, end in sentence_spans(text):
-        if start < own:
-            yield from _stated_in(lowered, (start, min(end, own)), language)
+        if start < own or start >= again:
+            yield from _stated_in(lowered, (start, min(end, own) if start < own else end), language)
 
 
 def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:

@@ -134,6 +134,7 @@ def rendered_block(found: Found, loading: Loading, query: str) -> MemoryBlock:
     statements = [*parts[_Part.STATEMENT], *(it for it in parts[_Part.INSTRUCTION] if not means_more(it))]
     facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
     lost = filling.take_instructions(wishes, shared=False)
+    filling.coverage.add_corrections(found.records)
     filling.coverage.add_former(found.former)
     filling.coverage.add_changes(() if loading.overtaken else statements)
     for id, record in found.newer.items():

@@ -388,7 +388,7 @@ class Coverage:
         self._turns: dict[_Whose, list[tuple[dt.datetime, frozenset[str]]]] = defaultdict(list)
         self._newer: dict[str, list[frozenset[str]]] = {}
         self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
-        self._corrected: dict[str | None, list[str]] = defaultdict(list)
+        self._corrected: dict[str | None, list[str]] = defaultdict(list)  # by conversation
 
     def add_fact(self, record: FactRecord[Any], earlier: Iterable[FactRecord[Any]]) -> None:
         """Take in a typed fact.
@@ -419,11 +419,15 @@ class Coverage:
         for clause in excerpt.clauses:
             self._said[_manner(clause, record)].add(clause.terms)
         for quote in record.evidence:
-            if quote.corrects:
-                self._corrected[quote.conversation_id].append(quote.corrects)
             if quote.quote != record.value:
                 value = _Value(None, frozenset(), excerpt.terms, excerpt.text, False, record.timestamp, former=False)
                 self._found[quote.message].append((value, quote))
+
+    def add_corrections(self, records: Iterable[FactRecord[Any]]) -> None:
+        """Take in what records correct in their conversation, whether they are in the block yet or not."""
+        for quote in (quote for record in records for quote in record.evidence):
+            if quote.corrects and quote.conversation_id is not None:
+                self._corrected[quote.conversation_id].append(quote.corrects)
 
     def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
         """Take in the changes that statements report, whether they are in the block yet or not."""

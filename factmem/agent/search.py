@@ -21,7 +21,7 @@ from factmem.memory.filters import Filters
 from factmem.recall.results import RecallMatch
 from factmem.recall.text.signs import asks_for_assistant
 from factmem.records import FactRecord
-from factmem.sentences import content_words, folded, is_question, language_of, sentence_spans
+from factmem.sentences import content_of, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
 
 SAVE_MEMORY: Final = "save_memory"
@@ -188,7 +188,7 @@ class BlockSearch:
         """
         if not self.query or record.details.source == SAVE_MEMORY or asks_for_assistant(self.query):
             return True
-        return bool(_content(self.query) & _content(str(record.value)))
+        return bool(content_of(self.query) & content_of(str(record.value)))
 
 
 def _before(revision: int, said: Sequence[FactRecord[Any]]) -> Sequence[FactRecord[Any]]:
@@ -244,11 +244,6 @@ def _asks(query: str) -> bool:
     lowered = folded(query)
     language = language_of(lowered)
     said = [lowered[slice(*span)] for span in sentence_spans(query)]
-    return bool(content_words(lowered, language)) or any(
+    return bool(content_of(query)) or any(
         is_question(it, language) or language.opens("orders", it) or language.ends("orders", it) for it in said
     )
-
-
-def _content(text: str) -> frozenset[str]:
-    lowered = folded(text)
-    return frozenset(content_words(lowered, language_of(lowered)))

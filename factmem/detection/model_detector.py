@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -166,13 +166,9 @@ class InstructorDetector:
             detection = checked(reading.task, found, quarantined=reading.quarantined)
             candidates += detection.candidates
             dropped.update(detection.dropped)
-        kept = (*merged(candidates), *self._statements(said))
-        return Detection(candidates=sorted(kept, key=place_of), dropped=dict(dropped))
-
-    def _statements(self, said: Iterable[Utterance]) -> Iterator[Candidate]:
-        for utterance in said:
-            if self.origins.treatment(utterance) is Treatment.STATEMENTS:
-                yield from (quoted.candidate() for quoted in quoted_in(utterance, _STATEMENT_CHARS))
+        stated = (it for it in said if self.origins.treatment(it) is Treatment.STATEMENTS)
+        statements = (quoted.candidate() for it in stated for quoted in quoted_in(it, _STATEMENT_CHARS))
+        return Detection(candidates=sorted([*merged(candidates), *statements], key=place_of), dropped=dict(dropped))
 
 
 def _parts_of(answered: _Answered, whole: bool) -> list[list[Window]]:

@@ -290,10 +290,8 @@ def _hits(text: str) -> list[_Hit]:
 
 def _announced(found: Iterable[tuple[str, list[_Hit]]]) -> dict[str, int]:
     """Return the secrets that only their surroundings reveal, with their rules: repetitions must be searched for."""
-    phrases = (
-        (text[hit.start : hit.end], hit.rank) for text, hits in found for hit in hits if RULES[hit.rank].announced
-    )
-    telling = ((secret, rank) for secret, rank in phrases if _REPEATABLE.match(secret))
+    announced = ((text[it.start : it.end], it.rank) for text, hits in found for it in hits if RULES[it.rank].announced)
+    telling = ((secret, rank) for secret, rank in announced if _REPEATABLE.match(secret))
     return dict(itertools.islice(telling, _MOST_REPEATED))
 
 

@@ -2,8 +2,8 @@
 
 "Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
 not show that. So every reply to a question about somebody tells something, unless it is a question itself. "No, it's a
-Mazda." corrects the assistant if that just spoke of a Toyota, else what the user said before. A correction that
-opens a conversation tells something too: the words that it corrects are of an earlier one.
+Mazda." corrects the assistant if that just spoke of the user's Toyota, else what the user said before. A correction
+that opens a conversation tells something too: the words that it corrects are of an earlier one.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from factmem.sentences import (
     ASKS_SOMEBODY,
     CORRECTS,
     ENOUGH,
-    content_words,
+    content_of,
+    contradicts,
     folded,
+    is_about_listener,
     language_of,
     last_sentence,
-    says_anywhere,
     stated_spans,
     telling,
+    tells,
 )
 
 BEFORE: Final = 10
 """Number of messages before a short one that may say what it means."""
 
 _FEW: Final = 3
-"""Maximum number of words with content of a text that may need what was said before it to be understood."""
+"""Maximum number of different words with content of a text that may need what was said before it to be understood."""
 
 _LONGEST: Final = 200
 """Maximum length of such a text, and of what is kept of the words before it, in characters."""
@@ -51,14 +53,7 @@ class Turn(NamedTuple):
 
 def is_short(text: str) -> bool:
     """Return whether a text may need what was said before it to be understood."""
-    if len(text) > _LONGEST:
-        return False
-    if not telling(text) & ENOUGH:
-        return True
-    lowered = folded(text)
-    if lowered.isascii() and says_anywhere(lowered) > _FEW:
-        return False
-    return len(content_words(lowered, language_of(lowered), _FEW + 1)) <= _FEW
+    return len(text) <= _LONGEST and (not tells(text) or len(content_of(text)) <= _FEW)
 
 
 def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
@@ -74,7 +69,7 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
     if talk and talk[-1].origin is Origin.ASSISTANT:
         if _answers(text, talk[-1].text):
             return attrs.evolve(words, answers=_kept(talk[-1].text, whole=False))
-        if _denies(text, talk[-1].text) and _claims(talk):
+        if _corrects(text, talk):
             return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True))
         talk = talk[:-1]
     if not telling(text) & CORRECTS:
@@ -85,34 +80,21 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
     return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
 
 
-def _denies(text: str, said: str) -> bool:
-    """Return whether a text may correct what somebody else said: "No, it's a Mazda.", "It's a Mazda."."""
-    told, lowered = telling(text), folded(text)
-    language = language_of(lowered)
-    if not told & (ENOUGH | A_WORD) or instructions_in(text):  # "No emojis please."
+def _corrects(text: str, talk: Sequence[Turn]) -> bool:
+    """Return whether a text corrects the last of some messages, the assistant's: "No, it's a Mazda.".
+
+    That must tell the user more of them than they just said. "No emojis please." corrects nothing.
+    """
+    *before, said = [turn.text for turn in talk[-2:]]
+    if not telling(text) & (ENOUGH | A_WORD) or not contradicts(text, said) or instructions_in(text):
         return False
-    if language.finds("corrects", lowered[: language.start_of(lowered)]):
-        return True
-    alone = not told & ENOUGH or _content(text) & _content(said)  # "It's a Mazda, not a Toyota."
-    return bool(alone) and language.opens("identifies", lowered)
-
-
-def _claims(talk: Sequence[Turn]) -> bool:
-    """Return whether the last of some messages, the assistant's, tells the user more of them than they just said."""
-    *before, said = map(_content, [turn.text for turn in talk[-2:]])
-    lowered = folded(talk[-1].text)
-    return language_of(lowered).finds("you", lowered) is not None and bool(said.difference(*before))
-
-
-def _content(text: str) -> set[str]:
-    lowered = folded(text)
-    return set(content_words(lowered, language_of(lowered)))
+    return is_about_listener(said, text) and bool(content_of(said).difference(*map(content_of, before)))
 
 
 def _tells(talk: Sequence[Turn]) -> bool:
     """Return whether the last of some messages tells something, by itself or by those before it."""
     *before, (_, speaker, text) = talk
-    return telling(text) & ENOUGH != 0 or meant(Evidence(quote=text, speaker=speaker), before).before is not None
+    return tells(text) or meant(Evidence(quote=text, speaker=speaker), before).before is not None
 
 
 def _answers(text: str, asked: str) -> bool:
@@ -127,7 +109,7 @@ def _answers(text: str, asked: str) -> bool:
         return True
     question = folded(last_sentence(asked))
     language = language_of(question)
-    about = content_words(question, language) and not language.finds("objects", question)
+    about = content_of(question) and not language.finds("objects", question)
     return bool(about) and any(True for _ in stated_spans(text, language_of(folded(text))))
 
 

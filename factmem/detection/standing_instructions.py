@@ -40,6 +40,8 @@ _OF_ADDRESS: Final = 2
 _HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "only", "forbids")
 """Lists of words of which a standing instruction holds one."""
 _WISHING: Final = ("forbids", "nominal", "requests", "wishes", "named", "please", "conditions", "you")
+_LABELLED: Final = ("lasting", "manner", "forbids", "only")
+"""Lists of words by which what stands behind a label is a wish."""
 _ORDERING: Final = ("orders", *_WISHING)
 """Lists of words of which it holds one too: those by which it is an order or a wish."""
 
@@ -266,13 +268,15 @@ class _Said:
             return False  # what somebody wants to do
         if lead.holds("wishes") and (lead.holds("lasting") or self.language.ends("lasting", self.sentence)):
             return True
-        forbids = lead.holds("forbids") and not self.language.finds("self", self._clause(lead))
+        forbids = lead.holds("forbids") and not self.language.finds("self", self._clause(lead.at))
         return (lead.ordered or forbids or lead.holds("nominal", "requests", "wishes")) and self._bare
 
     def _is_noun(self, at: int) -> bool:
         """Return whether what looks like an order at an offset is a noun in its clause."""
-        start, end = clause_spans(self.sentence, (at, len(self.sentence)))[0]
-        return self.language.opens_with_noun(self.sentence[start:end], 0)
+        clause = self._clause(at)
+        *_, wish = clause.partition(": ")
+        wished = any(self.language.opens(cue, wish) for cue in _LABELLED)  # "Format: always JSON."
+        return not wished and self.language.opens_with_noun(clause, 0)
 
     def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
@@ -281,7 +285,7 @@ class _Said:
 
     def _leaves_out(self, lead: _Lead) -> bool:
         """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
-        rest = self._clause(lead)
+        rest = self._clause(lead.at)
         kind = self._is_of_a_kind(rest) and (self.language.unspaced or len(words_of(rest)) > 1)
         left_out = kind and lead.ordered and (lead.holds("forbids") or self._has("only"))
         return not self._has("once") and (left_out or self._hushes(lead))
@@ -289,9 +293,9 @@ class _Said:
     def _is_of_a_kind(self, words: str) -> bool:
         return bool(content_words(words, self.language)) and not self.language.finds("definite", words)
 
-    def _clause(self, lead: _Lead) -> str:
-        """Return the rest of the clause behind a lead."""
-        clauses = clause_spans(self.sentence, (lead.at, len(self.sentence)))
+    def _clause(self, at: int) -> str:
+        """Return the rest of a clause from an offset."""
+        clauses = clause_spans(self.sentence, (at, len(self.sentence)))
         return self.sentence[slice(*clauses[0])] if clauses else ""
 
     def _hushes(self, lead: _Lead) -> bool:

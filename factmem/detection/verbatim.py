@@ -11,7 +11,7 @@ import attrs
 
 from factmem.abc import Candidate, Detection, DetectionRequest, system_clock
 from factmem.abc.clock import Clock
-from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.details import FactDetails, Origin, Treatment
 from factmem.detection.redaction import redact_conversation
@@ -89,35 +89,22 @@ class VerbatimDetector:
             given: Details that the statements get besides their evidence, origin and topics.
         """
         now = self.clock()
-        spoken = [utterances(conversation, now) for conversation in conversations]
-        found = [
-            [
-                quoted
-                for utterance in said
-                if utterance.treatment not in _DROPPED
-                for quoted in quoted_in(utterance, self.max_chars, given)
-            ]
-            for said in spoken
-        ]
+        spoken = (utterances(conversation, now) for conversation in conversations)
+        kept = ([it for it in said if it.treatment not in _DROPPED] for said in spoken)
+        found = [[quoted for it in said for quoted in quoted_in(it, self.max_chars, given)] for said in kept]
         return list(zip(found, map(_secrets_in, conversations, found), strict=True))
 
 
 def _secrets_in(conversation: Conversation, found: Sequence[Quoted]) -> Mapping[DropReason, int]:
     """Return the number of messages without a statement that are nothing but secrets."""
     kept, messages = {quoted.details.evidence[0].position for quoted in found}, conversation.messages
-    if len(kept) == len(messages):
-        return {}
-    lost = [at for at, message in enumerate(messages) if at not in kept and _is_kept(message)]
+    lost = [at for at, it in enumerate(messages) if at not in kept and it.detectable and it.treatment not in _DROPPED]
     clean = redact_conversation(conversation).messages if lost else ()
     secrets = sum([messages[at].content != clean[at].content for at in lost])
     return {DropReason.ONLY_SECRETS: secrets} if secrets else {}
 
 
 _DROPPED: Final = (Treatment.CONTEXT, Treatment.IGNORE)
-
-
-def _is_kept(message: Message) -> bool:
-    return message.detectable and message.treatment not in _DROPPED
 
 
 def quoted_in(utterance: Utterance, max_chars: int, given: FactDetails = _NOTHING_GIVEN) -> Iterator[Quoted]:

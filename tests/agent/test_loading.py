@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,8 @@ from factmem.agent import Loading
 from factmem.agent.chat_history import MessageFormat, spoken
 from factmem.agent.config import USER
 from factmem.agent.plugin import AgentMemory
-from factmem.agent.rendering import rendered
+from factmem.agent.rendering import Found, rendered, rendered_block
+from factmem.details import Evidence, Origin
 from factmem.errors import OutOfViewError
 from factmem.facts import STATEMENT, Fact
 from factmem.records import FactRecord
@@ -294,6 +296,26 @@ def test_no_value_closes_the_block(values: list[str]) -> None:
     tree = ElementTree.fromstring(block.text)
     assert (tree.tag, len(tree)) == ("memory", len(values))
     assert [len(line) for line in tree] == [0] * len(values)
+
+
+@pytest.mark.parametrize(
+    ("of_claim", "of_correction", "shown"), [("a", "a", False), ("a", "b", True), (None, None, True)]
+)
+def test_a_correction_reaches_the_assistants_words_of_a_known_conversation_alone(
+    of_claim: str | None, of_correction: str | None, shown: bool
+) -> None:
+    said = "You drive a Toyota."
+    claim = Evidence(quote=said, conversation_id=of_claim)
+    correction = Evidence(quote="No, a Mazda.", conversation_id=of_correction, corrects=said)
+    records = [
+        attrs.evolve(
+            record(item.quote, "statement"), id=item.quote, details=FactDetails(evidence=[item], origin=origin)
+        )
+        for item, origin in ((claim, Origin.ASSISTANT), (correction, Origin.USER))
+    ]
+    block = rendered_block(Found(records=tuple(records)), Loading(), "What did you say?")
+    assert (f">{said}<" in block.text) is shown
+    assert f'after="{said}">No, a Mazda.<' in block.text
 
 
 def test_messages_of_ones_own_are_a_history_too() -> None:

@@ -292,7 +292,7 @@ TOLD = tuple[str | None, str | None, str | None]
 """The question before a statement, the statement that it corrects, and the statement itself."""
 
 
-async def told_later(memory: Memory, *turns: str) -> set[TOLD]:
+async def told_later(memory: Memory, *turns: str, asked: str = "What do you know about me?") -> set[TOLD]:
     """Return the statements of a block in a session after one in which a user and the assistant spoke by turns."""
     agent = plugin(memory, concepts=())
     with agent.run("alice", "monday"):
@@ -300,7 +300,7 @@ async def told_later(memory: Memory, *turns: str) -> set[TOLD]:
         saved = not_none(await agent.save_facts_from_history(history))
         await saved.wait()
     with agent.run("alice", "tuesday"):
-        loaded = await agent.load_all_facts_to_agent([user("What do you know about me?")])
+        loaded = await agent.load_all_facts_to_agent([user(asked)])
     found = [ElementTree.fromstring(text) for text in texts(loaded) if text.startswith("<memory>")]
     return {(item.get("asked"), item.get("after"), item.text) for block in found for item in block}
 
@@ -361,25 +361,23 @@ async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, 
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}
 
 
-@pytest.mark.parametrize(
-    ("claim", "right"),
-    [
-        ("You drive a Toyota, I think.", "No, it's a Mazda."),
-        ("You drive a Toyota, I think.", "Wrong, it's a Mazda."),
-        ("You drive a Toyota, I think.", "It's a Mazda."),
-        ("You drive a Toyota, I think.", "It's a Mazda, not a Toyota."),
-        ("You drive a Toyota, I think.", "No, I drive a Mazda."),
-        ("Du fährst einen Toyota.", "Nein, einen Mazda."),
-        ("Vous conduisez une Toyota.", "Non, c'est une Mazda."),
-    ],
-)
-@pytest.mark.parametrize("before", ["Can you tell me which car I drive?", "I need new tyres."])
+@pytest.mark.parametrize(("claim", "right"), CASES["what the user corrects of the assistants words"])
+@pytest.mark.parametrize("before", ["Can you tell me about my day?", "I need new tyres."])
+@pytest.mark.parametrize("asked", ["What do you know about me?", "What did you say about me?"])
 async def test_a_correction_of_the_assistant_is_rendered_with_its_claim_and_not_beside_it(
-    before: str, claim: str, right: str
+    asked: str, before: str, claim: str, right: str
 ) -> None:
     async with memory_over(concepts=()) as memory:
-        told = await told_later(memory, before, claim, right)
+        told = await told_later(memory, before, claim, right, asked=asked)
         assert {item for item in told if item[2] != before} == {(None, claim, right)}
+
+
+@pytest.mark.parametrize(("said", "reply"), CASES["what the user adds to the assistants words"])
+async def test_what_corrects_nothing_leaves_the_assistants_words(said: str, reply: str) -> None:
+    async with memory_over(concepts=()) as memory:
+        told = await told_later(memory, "Hello!", said, reply, asked="What did you say to me?")
+        assert (None, None, said) in told
+        assert all(after is None for _, after, _ in told)
 
 
 async def test_quoted_lines_of_a_mail_stay_lines() -> None:

@@ -18,7 +18,7 @@ from factmem.records import Assertion
 from factmem.sentences import (
     QUESTION_MARKS,
     clause_spans,
-    content_words,
+    content_of,
     fluent,
     folded,
     forgettable,
@@ -300,9 +300,7 @@ def asked_terms(query: str) -> list[str]:
 
 def content_terms(query: str) -> Collection[str]:
     """Return the terms of the words of a query that say what it is about, and do not belong to the asking."""
-    lowered = folded(query[:_LONGEST_LOOK])
-    content = content_words(lowered, language_of(lowered))
-    return frozenset(analyse(" ".join(content))) - asking_words()
+    return frozenset(analyse(" ".join(content_of(query[:_LONGEST_LOOK])))) - asking_words()
 
 
 def kinds_held(said: Assertion) -> Kind:

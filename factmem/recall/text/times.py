@@ -557,7 +557,7 @@ def _english(query: str, now: dt.datetime) -> tuple[Sequence[TimeSpan], str]:
 
 
 _DATED: Final = lazy_pattern(r"\d|today")
-"""Figures, or the word for the present day: names of a day beside a weekday or a distance."""
+"""A part of the words that name a day beside a weekday or a distance."""
 _OF_ONE_YEAR: Final = lazy_pattern(r"\d{4}|today")
 _MOST: Final = 16
 _LONGEST: Final = 100_000
