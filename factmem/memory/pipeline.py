@@ -19,6 +19,7 @@ from factmem.changes import Change, ChangeKind, changed_states, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
+from factmem.consolidation.policy import Approve, Proposal
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.utterances import covers
@@ -35,6 +36,7 @@ from factmem.errors import (
 from factmem.facts import Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import metered
+from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import (
     Job,
@@ -712,6 +714,8 @@ class Pipeline(WritingPart):
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
+        if policy.approve is not None:
+            policy = attrs.evolve(policy, approve=functools.partial(self._approved, policy.approve))
         if job.consolidate:
             candidates = await to_thread.run_sync(without_duplicates, candidates, policy)
         consolidator = self._backend.consolidator if job.consolidate else None
@@ -731,6 +735,11 @@ class Pipeline(WritingPart):
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
         return planned
+
+    async def _approved(self, approve: Approve, proposal: Proposal) -> bool:
+        """Return whether a proposal is approved; other readings go on, for a human may take hours to decide."""
+        self._backend.worker.end_turns()
+        return bool(await called(approve, proposal))
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """Return the visible log of some places."""

@@ -11,7 +11,11 @@ import attrs
 import pytest
 
 from factmem import Concept, Memory, Message, Policies
+from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, DropReason
+from factmem.consolidation.policy import ConsolidationPolicy, Proposal
+from factmem.details import FactDetails
+from factmem.detection.utterances import utterances
 from factmem.testing import ScriptedModel
 from tests.memory.telling import until
 
@@ -115,6 +119,74 @@ async def test_a_wish_does_not_wait_for_the_words_of_another_user() -> None:
         assert {record.value for record in await memory.for_user("bo").list_records()} == {"0171 5550199", TOLD}
 
 
+@attrs.define
+class Forgetful:
+    """A detector that finds a wish in each message, and remembers another one meanwhile if it is told "outer"."""
+
+    memory: Memory | None = None
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        if self.memory is not None and "outer" in str(conversation.messages[-1].content):
+            await self.memory.remember(said(WISH, 0))
+        return Detection(
+            candidates=[
+                Candidate(
+                    fact=PHONES[0].fact(["0171 5550199"], timestamp=words.timestamp),
+                    details=FactDetails(evidence=(words.cite(0, len(words.text)),), origin=words.origin),
+                    removed=True,
+                )
+                for words in utterances(conversation, NOON)
+            ]
+        )
+
+
+async def test_a_wish_that_a_detector_remembers_does_not_wait_for_its_own_reading() -> None:
+    detector = Forgetful()
+    async with Memory("memory:", detector=detector, concepts=PHONES[:1], clock=lambda: NOON) as memory:
+        await memory.save(PHONES[0].fact(["0171 5550199"], timestamp=NOON - dt.timedelta(days=1)))
+        detector.memory = memory
+        with anyio.fail_after(30):
+            await memory.remember(attrs.evolve(said("outer words", 1), id="outer"))
+        assert list(await memory.list_records()) == []
+
+
+@pytest.mark.parametrize("within", [True, False], ids=["by the approval", "by another task"])
+async def test_a_wish_does_not_wait_for_an_approval(within: bool) -> None:
+    def tea(prompt: Any, answer: Any) -> dict[str, Any]:
+        if "known" in answer.model_fields:
+            return {"known": [{"number": number, "action": "delete"} for number in range(5)]}
+        wishes = found(prompt, answer)
+        told = [(int(number), text) for number, text in _MESSAGE.findall(prompt.content) if "about tea" in text]
+        if told:
+            wishes["forget"] = [{"quote": text, "message": number, "keyword": None} for number, text in told]
+        return wishes
+
+    asked, decided = anyio.Event(), anyio.Event()
+
+    async def approve(proposal: Proposal) -> bool:
+        if asked.is_set():
+            return False
+        asked.set()
+        if within:
+            await memory.remember(said(WISH, 4))
+        else:
+            await decided.wait()
+        return True
+
+    policies = Policies(consolidation=ConsolidationPolicy(approve=approve))
+    async with opened(model=ScriptedModel(tea), policies=policies) as memory:
+        for number in range(5):
+            await memory.remember(attrs.evolve(said(f"I like tea number {number}.", number - 9), id=f"tea{number}"))
+        with anyio.fail_after(30):
+            wish = await memory.remember_many([attrs.evolve(said("Forget all about tea.", 3), id="wish")])
+            await asked.wait()
+            if not within:
+                await memory.remember(said(WISH, 4))
+                decided.set()
+            await wish.wait()
+        assert [record.value for record in await memory.list_records()] == [WISH]  # that one was not approved
+
+
 @pytest.mark.parametrize("subject", ["desk", None])
 async def test_a_wish_takes_nothing_that_only_another_speaker_said(subject: str | None) -> None:
     async with opened() as memory:
@@ -160,3 +232,13 @@ async def test_a_wish_that_was_met_does_not_wait_when_it_is_said_again() -> None
         await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
         outcome = await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
         assert (outcome.dropped, outcome.waiting, list(await memory.list_records())) == ({}, (), [])
+
+
+@pytest.mark.parametrize("updated", [False, True], ids=["saved", "updated"])
+async def test_a_speaker_with_a_name_may_forget_what_nobody_said(updated: bool) -> None:
+    async with opened() as memory:
+        (record,) = await memory.save(PHONES[0].fact(["0171 5550199"], timestamp=NOON - dt.timedelta(days=1)))
+        if updated:
+            await memory.update(record.id, value="0172")
+        outcome = await memory.remember(said(WISH, 0, name="Ann"))
+        assert (list(await memory.list_records()), outcome.dropped) == ([], {})
