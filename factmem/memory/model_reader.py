@@ -297,13 +297,13 @@ class ModelReader(WritingPart):
                 yield item
                 continue
             track = _track_of(item, heard.unit)
-            told = [it for it in heard.read if _ends_before(it, item) and _track_of(it, heard.unit) == track]
-            told += [
+            told = [
                 it
                 for earlier in before
                 for it in earlier.read
                 if it.fact.timestamp <= item.fact.timestamp and _track_of(it, earlier.unit) == track
             ]
+            told += [it for it in heard.read if _ends_before(it, item) and _track_of(it, heard.unit) == track]
             known = self._known(item, heard.unit, here)
             known += [it.fact for it in told if not (it.ended or it.removed or _is_of_another(item, it.details))]
             ends = ends_of(item, known)

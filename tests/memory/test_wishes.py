@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import attrs
@@ -16,6 +16,7 @@ from factmem.abc.detector import Conversation, DropReason
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.details import FactDetails
 from factmem.detection.utterances import utterances
+from factmem.facts import STATEMENT
 from factmem.testing import ScriptedModel
 from tests.memory.telling import until
 
@@ -242,3 +243,56 @@ async def test_a_speaker_with_a_name_may_forget_what_nobody_said(updated: bool) 
             await memory.update(record.id, value="0172")
         outcome = await memory.remember(said(WISH, 0, name="Ann"))
         assert (list(await memory.list_records()), outcome.dropped) == ([], {})
+
+
+class Plain:
+    """A detector that finds "set X", "end", "end X", "wish" and "wish X"."""
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        candidates = []
+        for words in utterances(conversation, NOON):
+            for match in re.finditer(r"(set|end|wish)(?: (\w+))?\.", words.text):
+                concept = PHONES[0] if match[2] else STATEMENT
+                candidates.append(
+                    Candidate(
+                        fact=concept.fact([match[2] or match[0]], timestamp=words.timestamp),
+                        details=FactDetails(evidence=(words.cite(*match.span()),), origin=words.origin),
+                        cleared=None if match[2] else PHONES[0],
+                        ended=match[1] == "end",
+                        removed=match[1] == "wish",
+                    )
+                )
+        return Detection(candidates=candidates)
+
+
+@pytest.mark.parametrize("read", ["together", "in a batch", "one by one"])
+@pytest.mark.parametrize(
+    ("turns", "left", "vain"),
+    [
+        (("set a.", "set b.", "wish a."), ["b"], 1),
+        (("set a.", "set b.", "end a."), ["b"], 1),
+        (("set a.", "set b.", "wish b."), [], 0),
+        (("set a.", "set b.", "wish."), [], 0),
+        (("set a.", "set b. end."), [], 0),
+        (("set a.", "set b. end b."), [], 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+async def test_of_one_value_at_a_time_a_wish_and_an_end_mean_only_the_last(
+    turns: tuple[str, ...], left: list[str], vain: int, read: Literal["together", "in a batch", "one by one"]
+) -> None:
+    talks = [said(turn, number - 9) for number, turn in enumerate(turns)]
+    apart = [attrs.evolve(talk, id=f"talk{number}") for number, talk in enumerate(talks)]
+    async with Memory("memory:", detector=Plain(), concepts=PHONES[:1], clock=lambda: NOON) as memory:
+        match read:
+            case "together":
+                dropped = (await memory.remember(together(*talks))).dropped
+            case "in a batch":
+                submission = await memory.remember_many(apart)
+                await submission.wait()
+                dropped = submission.dropped
+            case "one by one":
+                for talk in apart:
+                    dropped = (await memory.remember(talk)).dropped
+        values = [record.value for record in await memory.list_records() if not record.is_statement]
+        assert (values, sum(dropped.values())) == (left, vain)
