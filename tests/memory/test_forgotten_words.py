@@ -209,8 +209,10 @@ async def test_a_fact_with_an_empty_quote_does_not_go_with_the_words_of_its_mess
 async def test_a_value_that_ended_more_than_once_goes_with_the_words_of_its_last_end(clock: FakeClock) -> None:
     detector = LastWord(removed=False)
     async with Memory("memory:", concepts=[detector.liked], detector=detector, clock=clock) as memory:
-        for days, text in [(4, "I like jazz"), (2, "I like jazz"), (1, "No more jazz"), (3, "No more jazz")]:
-            await memory.remember(Message(content=text, id=f"m{days}", timestamp=clock() - days * DAY))
+        told = [(4, "I like jazz"), (2, "I like jazz"), (1, "No more jazz"), (3, "No more jazz")]
+        messages = [Message(content=text, id=f"m{days}", timestamp=clock() - days * DAY) for days, text in told]
+        submission = await memory.remember_many([Conversation(messages=[said], id=said.id) for said in messages])
+        await submission.wait()
         await memory.forget(pattern="No more")
         assert list(await memory.list_records(concepts=[detector.liked])) == []
 
