@@ -214,6 +214,19 @@ async def test_a_vain_wish_is_counted_and_waits_for_a_decision(keep_words: bool)
         assert [record.value for record in await ann.list_records()] == [WISH]
 
 
+async def test_without_words_only_the_quotes_of_vain_wishes_wait() -> None:
+    async with opened(policies=Policies(keep_words=False)) as memory:
+        outcome = await memory.remember(
+            together(said(f"The door is open. {WISH} The key is here.", -2), said(f"Hello. {WISH}", -1))
+        )
+        reason = DropReason.NOT_CURRENT.value
+        assert [
+            (it.value, it.evidence[0].message_id, len(it.evidence), it.quarantine_reason) for it in outcome.waiting
+        ] == [(WISH, "m-2", 1, reason), (WISH, "m-1", 1, reason)]
+        await memory.inbox.quarantine.accept(outcome.waiting[0].id)
+        assert [record.value for record in await memory.list_records()] == [WISH]
+
+
 async def test_words_with_a_wish_that_was_met_do_not_wait_for_another_one() -> None:
     def both(prompt: Any, answer: Any) -> dict[str, Any]:
         wishes = found(prompt, answer)
