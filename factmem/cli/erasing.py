@@ -194,8 +194,8 @@ def _print_some(out: Console, doomed: Erasure) -> None:
 
 
 def _counted(doomed: Erasure) -> str:
-    facts = sum(not record.is_statement for record in doomed.words)
-    words = len(doomed.words) - facts
+    facts = len({record.id for record in doomed.words if not record.is_statement})  # each with all its revisions
+    words = len({record.id for record in doomed.words if record.is_statement})
     beside = f" and the words of {counted(words, 'message')}" if words else ""
     beside += f" and {counted(facts, 'fact')} found in words" if facts else ""
     return f"{counted(len(doomed), 'record')}{beside}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
@@ -445,7 +446,10 @@ class _Drafter:
 
     def vain(self, decisions: Mapping[int, Decision]) -> frozenset[tuple[Evidence, ...]]:
         """Return the evidence of the wishes to forget that take nothing back, with none of their candidates."""
-        said = {(item.assertion.track, item.assertion.slot) for item in self.candidates if not item.removal}
+        said = defaultdict[object, list[Assertion]](list)
+        for item in self.candidates:
+            if not item.removal:
+                said[item.assertion.key].append(item.assertion)
         met: dict[tuple[Evidence, ...], bool] = {}
         for number, item in enumerate(self.candidates):
             wish, decision = item.assertion, decisions.get(number, Decision())
@@ -453,7 +457,9 @@ class _Drafter:
             if item.removal and wish.is_statement:
                 taken = any((decision.deletes, decision.updates, decision.fellows))
             elif item.removal:
-                taken = self.survey.equal_to(item) is not None or (wish.track, wish.slot) in said
+                equal = self.survey.equal_to(item)
+                meant = [*said.get(wish.key, ()), *([] if equal is None else [equal.said])]
+                taken = any(item.may_change(one) and one.timestamp <= wish.timestamp for one in meant)
             if item.counts:
                 met[wish.details.evidence] = met.get(wish.details.evidence, False) or taken
         return frozenset(evidence for evidence, taken in met.items() if not taken)

@@ -760,7 +760,7 @@ _LONGEST_LABEL: Final = 500
 def read_memory_folder(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield each list item and paragraph as a statement of the assistant: headings are categories, folders are scopes.
 
-    Each text of a JSON file is a statement, and so is each object without other ones in a list ("note: …; date: …").
+    Each text of a JSON file is a statement, and so is each object of several texts in a list ("note: …; date: …").
     The notes are those of folders such as ``/memories`` of Anthropic's memory tool or of Deep Agents.
 
     Raises:
@@ -805,8 +805,10 @@ def _texts(value: Any, keys: tuple[str, ...] = (), depth: int = 32) -> Iterator[
             yield text, keys
         case list() as items:
             for item in items:
-                row = isinstance(item, Mapping) and not any(isinstance(cell, list | Mapping) for cell in item.values())
-                said = "; ".join(f"{name}: {cell}" for name, cell in item.items() if cell is not None) if row else item
+                fields = item.items() if isinstance(item, Mapping) else ()
+                cells = [(name, cell) for name, cell in fields if cell is not None]
+                row = len(cells) > 1 and not any(isinstance(cell, list | Mapping) for _, cell in cells)
+                said = "; ".join(f"{name}: {cell}" for name, cell in cells) if row else item
                 yield from _texts(said, keys, depth - 1)
         case Mapping() as items:
             for name, item in items.items():
@@ -861,13 +863,11 @@ def _check_columns(columns: Collection[str], source: Source, options: ImportOpti
 
 
 def _json_rows(source: Source, options: ImportOptions) -> Iterator[Row | Problem | Skipped]:
-    columns: dict[str, None] = {}
-    for row in source.rows(source.path, "rows"):
-        if isinstance(row, Row):
-            columns.update(dict.fromkeys(row.data))
-        yield row
-    if columns:
+    rows = (row for row in source.rows(source.path, "rows") if isinstance(row, Row))
+    columns = dict.fromkeys(column for row in rows for column in row.data)
+    if columns:  # before a row is yielded: one without its owner would be public
         _check_columns(columns, source, options)
+    yield from source.rows(source.path, "rows")
 
 
 def _csv_rows(source: Source, options: ImportOptions) -> Iterator[Row | Problem]:

@@ -9,7 +9,9 @@ import logging
 import os
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from contextvars import ContextVar
 from functools import partial
+from itertools import takewhile
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias
 from weakref import WeakValueDictionary
@@ -29,6 +31,9 @@ from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.validators import positive
 
 _log = logging.getLogger("factmem")
+
+_OWN_TURNS: Final[ContextVar[tuple[anyio.Event, ...]]] = ContextVar("_OWN_TURNS", default=())
+"""Turns of the readings that the present task is part of, the outermost first; see `in_turn`."""
 
 
 class Unrepresented(enum.Enum):
@@ -457,9 +462,17 @@ class Worker:
 
     @contextlib.contextmanager
     def in_turn(self, places: Set[object]) -> Iterator[Callable[[], Awaitable[None]]]:
-        """Begin to read words of some places; yield a function that waits until those begun before are read."""
-        before, over = [done for done, others in self._begun.items() if others & places], anyio.Event()
+        """Begin to read words of some places; yield a function that waits until those begun before are read.
+
+        These are attempts in this process: one that fails is over, also if another one follows. A reading inside of
+        another one waits only for what that one could wait for: neither for it, nor for readings that may be waiting
+        for it.
+        """
+        own = _OWN_TURNS.get()
+        begun = takewhile(lambda item: item[0] not in own, self._begun.items())
+        before, over = [done for done, others in begun if others & places], anyio.Event()
         self._begun[over] = places
+        inside = _OWN_TURNS.set((*own, over))
 
         async def earlier() -> None:
             for done in before:
@@ -468,7 +481,16 @@ class Worker:
         try:
             yield earlier
         finally:
-            del self._begun[over]
+            _OWN_TURNS.reset(inside)
+            self._end_turn(over)
+
+    def end_turns(self) -> None:
+        """End the turns of the calling reading early, so that no other one waits for what it waits for."""
+        for over in _OWN_TURNS.get():
+            self._end_turn(over)
+
+    def _end_turn(self, over: anyio.Event) -> None:
+        if self._begun.pop(over, None) is not None:
             over.set()
 
     def reading(self, id: str) -> list[Submission]:

@@ -24,7 +24,7 @@ from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import FactRecord, LogEntry, Recorded, as_kept_apart, record_of
+from factmem.records import FactRecord, LogEntry, Recorded, as_kept_apart, record_of, shown_record
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance, listed
 
@@ -119,7 +119,9 @@ class Eraser(ReadingPart):
         words = await to_thread.run_sync(going_along, log, ids, {entry.id for entry in entries})
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(
-            record_of(entry, state=states[entry.id]) for entry in words if entry.record_id not in ids
+            shown_record(entry, self._context.concepts, state=states[entry.id])
+            for entry in words
+            if entry.record_id not in ids
         )
         apart = (as_kept_apart(entry, entry.assertion.state, self._context.concepts) for entry in entries)
         erasure = Erasure(records=(*records, *apart), words=beside, dry_run=dry_run)

@@ -475,9 +475,12 @@ def _quoting(recorded: Sequence[Recorded], words: Iterable[Assertion]) -> set[st
         entry
         for entry in recorded
         for item in entry.assertion.details.evidence
-        if any(item.quote in text for text in texts.get((entry.assertion.details.owner, *item.message), ()))
+        if item.quote
+        and any(item.quote in text for text in texts.get((entry.assertion.details.owner, *item.message), ()))
     ]
-    ends = {entry.assertion.key: entry.assertion.timestamp for entry in found if entry.assertion.removed}
+    ends: dict[tuple[object, ...], dt.datetime] = {}
+    for said in (entry.assertion for entry in found if entry.assertion.removed):
+        ends[said.key] = max(said.timestamp, ends.get(said.key, said.timestamp))
     ended = (entry for entry in recorded if (end := ends.get(entry.assertion.key)) and entry.assertion.timestamp <= end)
     return {entry.id for entry in (*found, *ended)}
 

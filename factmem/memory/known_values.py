@@ -28,19 +28,22 @@ def means(wish: Candidate, fact: Fact[Any]) -> bool:
 def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
     """Return an end of each known value that a candidate means.
 
-    If it names no value, it means all of them; only the last one of a SINGLE. It names the values that are equal, have
-    the same text, or a field with it, whatever the case. One that names items of a collection stays as it is; see
-    `ItemChanges`. A value that is known in other words is meant with a doubt. One that is not known may be stated by
-    other words, which are read at the same time or later. A wish to forget it goes by its words as well, and by these
-    alone where a SINGLE has another value, or where it names no value and none is known.
+    If it names no value, it means all of them. Of a SINGLE, only the last value that is said before it is known. It
+    names the values that are equal, have the same text, or a field with it, whatever the case. One that names items of
+    a collection stays as it is; see `ItemChanges`. A value that is known in other words is meant with a doubt. One that
+    is not known may be stated by other words, which are read at the same time or later. A wish to forget it goes by its
+    words as well, and by these alone where a SINGLE has another value, or where it names no value and none is known.
     """
-    values = [(fact.concept, value) for fact in known for value in fact.values]
+    at = end.fact.timestamp
+    in_order = sorted(known, key=lambda fact: (fact.timestamp <= at, fact.timestamp))  # what is said later first
+    values = [(fact.concept, value) for fact in in_order for value in fact.values]
+    current = [it for it in values[:-1] if it[0].fact_type is FactType.MULTIPLE] + values[-1:]
     if end.cleared is not None and end.fact.concept == STATEMENT:
-        meant, doubt = values if end.cleared.fact_type is FactType.MULTIPLE else values[-1:], end.doubt
+        meant, doubt = current, end.doubt
     else:
         named = end.fact.values[0]
         text, wanted = folded(str(named)), _terms(named)
-        meant = [it for it in values if it[1] == named or text in map(folded, _texts(it[1]))]
+        meant = [it for it in current if it[1] == named or text in map(folded, _texts(it[1]))]
         doubt = end.doubt
         if not meant and any(
             _without(value, named) is not None for of, value in values if of.fact_type is FactType.SINGLE
@@ -50,7 +53,7 @@ def ends_of(end: Candidate, known: Sequence[Fact[Any]]) -> list[Candidate]:
             typed = end.cleared is None and not (values and end.fact.concept.fact_type is FactType.SINGLE)
             return [*([end] if typed else []), _in_words(end)]
         if not meant:
-            single = (it for it in values if not isinstance(it[1], _COLLECTIONS))  # an item is no whole
+            single = (it for it in current if not isinstance(it[1], _COLLECTIONS))  # an item is no whole
             meant = [it for it in single if (held := _terms(it[1])) and wanted and (held <= wanted or wanted <= held)]
             doubt = doubt or _IN_OTHER_WORDS
     if not meant:

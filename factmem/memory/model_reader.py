@@ -106,7 +106,8 @@ class ModelReader(WritingPart):
 
         Args:
             units: The units, in the order submitted.
-            earlier: Waits for the readings that began before this one: a wish to forget means what they find, too.
+            earlier: Waits for the attempts of this process that began before this one: a wish to forget means what they
+                find, too.
         """
         in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
         found = await self._each(units, lambda unit: self._read(unit, in_use))
@@ -296,13 +297,13 @@ class ModelReader(WritingPart):
                 yield item
                 continue
             track = _track_of(item, heard.unit)
-            told = [it for it in heard.read if _ends_before(it, item) and _track_of(it, heard.unit) == track]
-            told += [
+            told = [
                 it
                 for earlier in before
                 for it in earlier.read
                 if it.fact.timestamp <= item.fact.timestamp and _track_of(it, earlier.unit) == track
             ]
+            told += [it for it in heard.read if _ends_before(it, item) and _track_of(it, heard.unit) == track]
             known = self._known(item, heard.unit, here)
             known += [it.fact for it in told if not (it.ended or it.removed or _is_of_another(item, it.details))]
             ends = ends_of(item, known)
@@ -412,7 +413,8 @@ def _is_of_another(item: Candidate, details: FactDetails) -> bool:
     """Return whether a candidate is a wish to forget what only speakers of another name said."""
     speaker = item.details.evidence[0].speaker
     named = item.removed and speaker is not None
-    return named and {speaker, None}.isdisjoint(it.speaker for it in details.evidence)
+    speakers = {it.speaker for it in details.evidence}
+    return named and bool(speakers) and {speaker, None}.isdisjoint(speakers)
 
 
 def _ends_before(one: Candidate, other: Candidate) -> bool:

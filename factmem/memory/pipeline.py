@@ -19,6 +19,7 @@ from factmem.changes import Change, ChangeKind, changed_states, changes_between
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
+from factmem.consolidation.policy import Approve, Proposal
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.utterances import covers
@@ -35,6 +36,7 @@ from factmem.errors import (
 from factmem.facts import Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm.asking import metered
+from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import (
     Job,
@@ -303,24 +305,33 @@ def _vain_in(read: ReadUnit, planned: Plan) -> set[tuple[Evidence, ...]]:
     return set() if read.rejected else wishes & planned.vain
 
 
-def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan) -> Iterator[Append]:
-    """Yield words whose wishes to forget take nothing back, to wait for a decision: they are kept nowhere else."""
+def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: bool) -> Iterator[Append]:
+    """Yield words whose wishes to forget take nothing back, to wait for a decision: they are kept nowhere else.
+
+    Where no words are kept, only the quotes of the wishes wait.
+    """
     for read in found:
         vain = _vain_in(read, planned)
         wishes = [item.assertion.details for item in read.candidates if item.removal and item.counts]
+        quotes = list(dict.fromkeys(wish.evidence[0] for wish in wishes))
         met = {message_of(wish) for wish in wishes if wish.evidence not in vain}
         for recorded in read.unit.words if read.unit.waiting else ():
             said = recorded.assertion
             message = message_of(said.details)
-            if message in {message_of(wish) for wish in wishes} - met and not is_read_again(recorded):
-                doubted = attrs.evolve(said.details, doubt=DropReason.NOT_CURRENT.value)
+            if message not in {quote.message for quote in quotes} - met or is_read_again(recorded):
+                continue
+            whole = said.details.evidence[0]
+            within = (it for it in quotes if it.message == message and covers([whole], it))
+            for quote in [whole] if keep_words else within:
+                own = quote.quote == whole.quote
                 yield Append(
                     assertion=attrs.evolve(
                         said,
-                        details=doubted,
+                        data=said.data if own else quote.quote,
+                        details=attrs.evolve(said.details, evidence=(quote,), doubt=DropReason.NOT_CURRENT.value),
                         state=AssertionState.QUARANTINED,
                         job=None,
-                        revises=recorded.record_id,
+                        revises=recorded.record_id if own else None,
                         revised=recorded.seq,
                     )
                 )
@@ -626,7 +637,7 @@ class Pipeline(WritingPart):
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
-            *_waiting_wishes(found, planned),
+            *_waiting_wishes(found, planned, keep_words=self._context.policies.keep_words),
             *rejections,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
@@ -712,6 +723,8 @@ class Pipeline(WritingPart):
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
+        if policy.approve is not None:
+            policy = attrs.evolve(policy, approve=functools.partial(self._approved, policy.approve))
         if job.consolidate:
             candidates = await to_thread.run_sync(without_duplicates, candidates, policy)
         consolidator = self._backend.consolidator if job.consolidate else None
@@ -731,6 +744,11 @@ class Pipeline(WritingPart):
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
         return planned
+
+    async def _approved(self, approve: Approve, proposal: Proposal) -> bool:
+        """Return whether a proposal is approved; other readings go on, for a human may take hours to decide."""
+        self._backend.worker.end_turns()
+        return bool(await called(approve, proposal))
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """Return the visible log of some places."""

@@ -521,7 +521,9 @@ class Writer(ReadingPart):
         said = stored = await self._stored(previous)
         if "value" in given:
             said = self._said_now(said, previous, given["value"])
-            details = attrs.evolve(details, evidence=_meaning_of(previous, given["value"]), flags=(), doubt=None)
+            details = attrs.evolve(
+                details, evidence=_meaning_of(previous, given["value"], origin), flags=(), doubt=None
+            )
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         if "value" in given:
@@ -866,14 +868,21 @@ def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> 
     )
 
 
-def _meaning_of(previous: FactRecord[Any], value: Any) -> tuple[Evidence, ...]:
+def _meaning_of(previous: FactRecord[Any], value: Any, origin: Origin | None) -> tuple[Evidence, ...]:
     """Return the evidence of the new value of a record: none, unless the words before it give a statement its meaning.
 
-    The value is not what was said; what it answers or corrects is.
+    The value is not what was said; what it answers or corrects is. One of another origin than the user has no speaker.
     """
+    own = origin in (None, Origin.USER)
     said = [item for item in previous.evidence[:1] if previous.is_statement and item.before]
     return tuple(
-        Evidence(quote=str(value), speaker=item.speaker, answers=item.answers, corrects=item.corrects) for item in said
+        Evidence(
+            quote=str(value),
+            speaker=item.speaker if own else None,
+            answers=item.answers,
+            corrects=item.corrects,
+        )
+        for item in said
     )
 
 

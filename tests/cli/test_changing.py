@@ -315,6 +315,8 @@ def test_a_dry_run_of_words_shows_the_facts_that_were_found_in_them(cli: Command
     with BlockingMemory(Memory(str(cli.store), model=model, concepts=[plan], embedder=HashEmbedder())) as memory:
         memory.remember(Message(content="Hello, I'm on Basic 50."))
         (words,) = (record.id for record in memory.list_records() if record.is_statement)
+        (fact,) = (record.id for record in memory.list_records() if not record.is_statement)
+        memory.update(fact, importance=0.9)  # a revision is not another fact
     shown = cli.run("forget", words, "--dry-run").out
     assert "Basic 50" in shown
     assert "Would erase 1 record and 1 fact found in words; erase without --dry-run." in shown

@@ -539,7 +539,7 @@ async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
     (folder / "user.md").write_text(NOTE, "utf-8")
     document(
         folder / "customer" / "acme" / "facts.json",
-        {"plan": ["gold", {"since": "May", "until": 2027, "by": None}], "seats": 5},
+        {"plan": ["gold", {"since": "May", "until": 2027, "by": None}, {"text": "silver", "by": None}], "seats": 5},
     )
     (folder / "photo.png").write_bytes(b"\x89PNG")
     (folder / "link.md").symlink_to(folder / "user.md")
@@ -551,6 +551,7 @@ async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
         "first": "everything in /cross-product",
         "gold": "everything in /customer/acme",
         "since: May; until: 2027": "everything in /customer/acme",
+        "silver": "everything in /customer/acme",
     }
     assert (report.errors, report.problems[0].where, sum(report.skipped.values())) == (1, "link.md", 1)
     headings = {record.value: record.details.categories for record in await mover.memory.list_records()}
@@ -583,6 +584,17 @@ def test_a_mapped_column_that_no_row_has_is_an_error(tmp_path: Path, name: str, 
     path.write_text(written[path.suffix], "utf-8")
     with pytest.raises(FileFormatError, match=f"no column {column} among its 2.*: note, date; map one with.*{field}="):
         found_in("table", path, columns={"value": "note", field: column})
+
+
+@pytest.mark.parametrize("name", ["notes.csv", "notes.json", "notes.jsonl"])
+async def test_no_row_of_a_table_that_lacks_a_mapped_column_is_kept(mover: Mover, tmp_path: Path, name: str) -> None:
+    """A row without its owner would be public."""
+    path, row = tmp_path / name, {"value": "Has asthma", "user_id": "ann"}
+    written = {".csv": "value,user_id\nHas asthma,ann\n", ".json": json.dumps([row]), ".jsonl": json.dumps(row)}
+    path.write_text(written[path.suffix], "utf-8")
+    with pytest.raises(FileFormatError, match="no column userid"):
+        await mover.move("table", path, columns={"owner": "userid"})
+    assert list(await mover.memory.list_records()) == []
 
 
 def test_a_table_without_a_header_is_not_quoted_in_the_error(tmp_path: Path) -> None:

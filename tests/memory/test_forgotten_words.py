@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from factmem import (
@@ -174,6 +175,46 @@ async def test_facts_that_quote_forgotten_words_go_along(
     kept = await memory.list_records()
     assert {record.value for record in kept} == left
     assert all(texts[named] not in item.quote for record in kept for item in record.evidence)
+
+
+async def test_facts_that_go_along_are_shown_as_their_concept(clock: FakeClock) -> None:
+    @attrs.frozen
+    class Genre:
+        name: str
+
+    class Genres:
+        async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+            (said,) = utterances(conversation, clock())
+            fact = genre.fact([Genre("jazz")], timestamp=said.timestamp)
+            details = FactDetails(evidence=(said.cite(0, len(said.text)),), origin=said.origin)
+            return Detection(candidates=[Candidate(fact=fact, details=details)])
+
+    genre = Concept.multiple("genre", "what is liked", value_type=Genre)
+    async with Memory("memory:", concepts=[genre], detector=Genres(), clock=clock) as memory:
+        records = await memory.remember(Message(content="I like jazz", timestamp=clock()))
+        (words,) = [record for record in records if record.is_statement]
+        assert [found.value for found in (await memory.forget(words.id, dry_run=True)).words] == [Genre("jazz")]
+
+
+async def test_a_fact_with_an_empty_quote_does_not_go_with_the_words_of_its_message(
+    memory: Memory, clock: FakeClock
+) -> None:
+    (words,) = await memory.remember(talk(clock, "I like tea."))
+    empty = attrs.evolve(words.evidence[0], quote="")
+    await memory.save(SingleFact(SEATS, 40, timestamp=clock()), details=FactDetails(evidence=(empty,)))
+    await memory.forget(words.id)
+    assert [record.value for record in await memory.list_records()] == [40]
+
+
+async def test_a_value_that_ended_more_than_once_goes_with_the_words_of_its_last_end(clock: FakeClock) -> None:
+    detector = LastWord(removed=False)
+    async with Memory("memory:", concepts=[detector.liked], detector=detector, clock=clock) as memory:
+        told = [(4, "I like jazz"), (2, "I like jazz"), (1, "No more jazz"), (3, "No more jazz")]
+        messages = [Message(content=text, id=f"m{days}", timestamp=clock() - days * DAY) for days, text in told]
+        submission = await memory.remember_many([Conversation(messages=[said], id=said.id) for said in messages])
+        await submission.wait()
+        await memory.forget(pattern="No more")
+        assert list(await memory.list_records(concepts=[detector.liked])) == []
 
 
 async def test_what_was_to_be_forgotten_does_not_return_with_the_words_of_the_wish(

@@ -25,12 +25,13 @@ from factmem import (
     SingleFact,
 )
 from factmem.abc.capabilities import KeepsFiles
-from factmem.details import MetadataMerge
+from factmem.details import MetadataMerge, Origin
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import FactType
 from factmem.fold import Moment, fold
 from factmem.memory.context import Policies
 from factmem.memory.ttl import TtlOperation, TtlPolicy, after, expires_at, outlived
+from factmem.memory.writer import Updates
 from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.records import Assertion, LogEntry, Place, Recorded
 from factmem.records import AssertionState as State
@@ -379,6 +380,24 @@ async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: M
     (record,) = await memory.save(fact, subject=USER)
     change = await memory.update(record.id, value="Faro")
     assert (change.record.value, await city(memory)) == ("Faro", "Faro")
+
+
+@pytest.mark.parametrize(
+    ("given", "speaker"), [({}, "Ann"), ({"origin": Origin.USER}, "Ann"), ({"origin": Origin.ASSISTANT}, None)]
+)
+async def test_an_updated_answer_has_the_speaker_unless_somebody_else_gives_it(
+    clock: FakeClock, given: Updates, speaker: str | None
+) -> None:
+    said = [
+        Message(role="assistant", content="Which plan do you have?", id="question", timestamp=clock()),
+        Message(content="Fibre 250.", id="answer", name="Ann", timestamp=clock()),
+    ]
+    async with Memory("memory:", clock=clock) as memory:
+        records = await memory.remember(Conversation(id="chat", messages=said))
+        (plan,) = [record for record in records if record.value == "Fibre 250."]
+        new: Updates = {"value": "Fibre 500.", **given}
+        (evidence,) = (await memory.update(plan.id, **new)).record.evidence
+        assert (evidence.speaker, evidence.answers) == (speaker, "Which plan do you have?")
 
 
 async def test_an_updated_answer_keeps_its_question(clock: FakeClock) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import attrs
 import pytest
 
 from factmem import Concept, Memory, Message, Policies
+from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, DropReason
+from factmem.consolidation.policy import ConsolidationPolicy, Proposal
+from factmem.details import FactDetails
+from factmem.detection.utterances import utterances
+from factmem.facts import STATEMENT
 from factmem.testing import ScriptedModel
 from tests.memory.telling import until
 
@@ -115,6 +120,74 @@ async def test_a_wish_does_not_wait_for_the_words_of_another_user() -> None:
         assert {record.value for record in await memory.for_user("bo").list_records()} == {"0171 5550199", TOLD}
 
 
+@attrs.define
+class Forgetful:
+    """A detector that finds a wish in each message, and remembers another one meanwhile if it is told "outer"."""
+
+    memory: Memory | None = None
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        if self.memory is not None and "outer" in str(conversation.messages[-1].content):
+            await self.memory.remember(said(WISH, 0))
+        return Detection(
+            candidates=[
+                Candidate(
+                    fact=PHONES[0].fact(["0171 5550199"], timestamp=words.timestamp),
+                    details=FactDetails(evidence=(words.cite(0, len(words.text)),), origin=words.origin),
+                    removed=True,
+                )
+                for words in utterances(conversation, NOON)
+            ]
+        )
+
+
+async def test_a_wish_that_a_detector_remembers_does_not_wait_for_its_own_reading() -> None:
+    detector = Forgetful()
+    async with Memory("memory:", detector=detector, concepts=PHONES[:1], clock=lambda: NOON) as memory:
+        await memory.save(PHONES[0].fact(["0171 5550199"], timestamp=NOON - dt.timedelta(days=1)))
+        detector.memory = memory
+        with anyio.fail_after(30):
+            await memory.remember(attrs.evolve(said("outer words", 1), id="outer"))
+        assert list(await memory.list_records()) == []
+
+
+@pytest.mark.parametrize("within", [True, False], ids=["by the approval", "by another task"])
+async def test_a_wish_does_not_wait_for_an_approval(within: bool) -> None:
+    def tea(prompt: Any, answer: Any) -> dict[str, Any]:
+        if "known" in answer.model_fields:
+            return {"known": [{"number": number, "action": "delete"} for number in range(5)]}
+        wishes = found(prompt, answer)
+        told = [(int(number), text) for number, text in _MESSAGE.findall(prompt.content) if "about tea" in text]
+        if told:
+            wishes["forget"] = [{"quote": text, "message": number, "keyword": None} for number, text in told]
+        return wishes
+
+    asked, decided = anyio.Event(), anyio.Event()
+
+    async def approve(proposal: Proposal) -> bool:
+        if asked.is_set():
+            return False
+        asked.set()
+        if within:
+            await memory.remember(said(WISH, 4))
+        else:
+            await decided.wait()
+        return True
+
+    policies = Policies(consolidation=ConsolidationPolicy(approve=approve))
+    async with opened(model=ScriptedModel(tea), policies=policies) as memory:
+        for number in range(5):
+            await memory.remember(attrs.evolve(said(f"I like tea number {number}.", number - 9), id=f"tea{number}"))
+        with anyio.fail_after(30):
+            wish = await memory.remember_many([attrs.evolve(said("Forget all about tea.", 3), id="wish")])
+            await asked.wait()
+            if not within:
+                await memory.remember(said(WISH, 4))
+                decided.set()
+            await wish.wait()
+        assert [record.value for record in await memory.list_records()] == [WISH]  # that one was not approved
+
+
 @pytest.mark.parametrize("subject", ["desk", None])
 async def test_a_wish_takes_nothing_that_only_another_speaker_said(subject: str | None) -> None:
     async with opened() as memory:
@@ -141,6 +214,19 @@ async def test_a_vain_wish_is_counted_and_waits_for_a_decision(keep_words: bool)
         assert [record.value for record in await ann.list_records()] == [WISH]
 
 
+async def test_without_words_only_the_quotes_of_vain_wishes_wait() -> None:
+    async with opened(policies=Policies(keep_words=False)) as memory:
+        outcome = await memory.remember(
+            together(said(f"The door is open. {WISH} The key is here.", -2), said(f"Hello. {WISH}", -1))
+        )
+        reason = DropReason.NOT_CURRENT.value
+        assert [
+            (it.value, it.evidence[0].message_id, len(it.evidence), it.quarantine_reason) for it in outcome.waiting
+        ] == [(WISH, "m-2", 1, reason), (WISH, "m-1", 1, reason)]
+        await memory.inbox.quarantine.accept(outcome.waiting[0].id)
+        assert [record.value for record in await memory.list_records()] == [WISH]
+
+
 async def test_words_with_a_wish_that_was_met_do_not_wait_for_another_one() -> None:
     def both(prompt: Any, answer: Any) -> dict[str, Any]:
         wishes = found(prompt, answer)
@@ -160,3 +246,67 @@ async def test_a_wish_that_was_met_does_not_wait_when_it_is_said_again() -> None
         await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
         outcome = await memory.remember(together(said(TOLD, 0), said(WISH, 1)))
         assert (outcome.dropped, outcome.waiting, list(await memory.list_records())) == ({}, (), [])
+
+
+@pytest.mark.parametrize("updated", [False, True], ids=["saved", "updated"])
+async def test_a_speaker_with_a_name_may_forget_what_nobody_said(updated: bool) -> None:
+    async with opened() as memory:
+        (record,) = await memory.save(PHONES[0].fact(["0171 5550199"], timestamp=NOON - dt.timedelta(days=1)))
+        if updated:
+            await memory.update(record.id, value="0172")
+        outcome = await memory.remember(said(WISH, 0, name="Ann"))
+        assert (list(await memory.list_records()), outcome.dropped) == ([], {})
+
+
+class Plain:
+    """A detector that finds "set X", "end", "end X", "wish" and "wish X"."""
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        candidates = []
+        for words in utterances(conversation, NOON):
+            for match in re.finditer(r"(set|end|wish)(?: (\w+))?\.", words.text):
+                concept = PHONES[0] if match[2] else STATEMENT
+                candidates.append(
+                    Candidate(
+                        fact=concept.fact([match[2] or match[0]], timestamp=words.timestamp),
+                        details=FactDetails(evidence=(words.cite(*match.span()),), origin=words.origin),
+                        cleared=None if match[2] else PHONES[0],
+                        ended=match[1] == "end",
+                        removed=match[1] == "wish",
+                    )
+                )
+        return Detection(candidates=candidates)
+
+
+@pytest.mark.parametrize("read", ["together", "in a batch", "one by one"])
+@pytest.mark.parametrize(
+    ("turns", "left", "vain"),
+    [
+        (("set a.", "set b.", "wish a."), ["b"], 1),
+        (("set a.", "set b.", "end a."), ["b"], 1),
+        (("set a.", "set b.", "wish b."), [], 0),
+        (("set a.", "set b.", "wish."), [], 0),
+        (("wish a.", "set a."), ["a"], 1),
+        (("set a.", "wish a.", "set a."), ["a"], 0),
+        (("set a.", "set b. end."), [], 0),
+        (("set a.", "set b. end b."), [], 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+async def test_a_wish_and_an_end_mean_only_the_value_that_is_known_when_they_are_said(
+    turns: tuple[str, ...], left: list[str], vain: int, read: Literal["together", "in a batch", "one by one"]
+) -> None:
+    talks = [said(turn, number - 9) for number, turn in enumerate(turns)]
+    apart = [attrs.evolve(talk, id=f"talk{number}") for number, talk in enumerate(talks)]
+    async with Memory("memory:", detector=Plain(), concepts=PHONES[:1], clock=lambda: NOON) as memory:
+        match read:
+            case "together":
+                dropped = [(await memory.remember(together(*talks))).dropped]
+            case "in a batch":
+                submission = await memory.remember_many(apart)
+                await submission.wait()
+                dropped = [submission.dropped]
+            case "one by one":
+                dropped = [(await memory.remember(talk)).dropped for talk in apart]
+        values = [record.value for record in await memory.list_records() if not record.is_statement]
+        assert (values, sum(counts.get(DropReason.NOT_CURRENT, 0) for counts in dropped)) == (left, vain)
