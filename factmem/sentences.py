@@ -41,7 +41,7 @@ _COLON: Final = lazy_pattern(r":(?=\s|\Z)|[：\n]")
 """A colon or the end of a line, where another text may begin."""
 _RULE: Final = "-----"
 """Beginning and end of a line that parts a mail from what is above it."""
-_ITEMS: Final = lazy_pattern(r"(?:\n[ \t]*[-*•][^\n]*)++\n(?:[ \t]*\n)++")
+_ITEMS: Final = lazy_pattern(r"(?:\n[ \t]*[-*•][^\n]*)+\n(?:[ \t]*\n)+")
 """Items of a list, and a blank line."""
 _CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
 _COMMA: Final = lazy_pattern(r"[,;]\s+")  # many times faster, for a text without other borders

@@ -122,7 +122,7 @@ async def test_a_wish_does_not_wait_for_the_words_of_another_user() -> None:
 
 @attrs.define
 class Forgetful:
-    """A detector that finds a wish in each message, and remembers another one meanwhile if it is told "outer"."""
+    """A detector that finds a wish in each message, and remembers another one while it reads "outer"."""
 
     memory: Memory | None = None
 
