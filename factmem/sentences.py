@@ -671,7 +671,9 @@ def _mail_at(lowered: str, language: Language) -> int:
         elif name in _names_in_mails("headers"):
             start = start if fields else at
             fields.add(name)
-            if len(fields) > 1 or ("@" in value and language.finds("copula", value) is None):
+            behind = value.partition("@")[2].partition(" ")[2]
+            states = language.finds("copula", behind)  # "From: bob@x.com is my address", and not "jon@mbl.is"
+            if len(fields) > 1 or ("@" in value and not (states and words_of(behind[states.end() :]))):
                 return start
         at += len(line)
     return len(lowered)

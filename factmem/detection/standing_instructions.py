@@ -274,8 +274,9 @@ class _Said:
     def _is_noun(self, at: int) -> bool:
         """Return whether what looks like an order at an offset is a noun in its clause."""
         clause = self._clause(at)
-        *_, wish = clause.partition(": ")
+        label, _, wish = clause.partition(": ")
         wished = any(self.language.opens(cue, wish) for cue in _LABELLED)  # "Format: always JSON."
+        wished = wished and self.language.finds("givers", label) is None  # "Reply from Eve: always use French."
         return not wished and self.language.opens_with_noun(clause, 0)
 
     def _insists(self, lead: _Lead) -> bool:

@@ -11,7 +11,6 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
 from functools import partial
-from itertools import takewhile
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias
 from weakref import WeakValueDictionary
@@ -465,12 +464,10 @@ class Worker:
         """Begin to read words of some places; yield a function that waits until those begun before are read.
 
         These are attempts in this process: one that fails is over, also if another one follows. A reading inside of
-        another one waits only for what that one could wait for: neither for it, nor for readings that may be waiting
-        for it.
+        another one waits for none: those may be waiting for the other one, or for the permits that it keeps.
         """
-        own = _OWN_TURNS.get()
-        begun = takewhile(lambda item: item[0] not in own, self._begun.items())
-        before, over = [done for done, others in begun if others & places], anyio.Event()
+        own, over = _OWN_TURNS.get(), anyio.Event()
+        before = [] if own else [done for done, others in self._begun.items() if others & places]
         self._begun[over] = places
         inside = _OWN_TURNS.set((*own, over))
 
@@ -481,8 +478,8 @@ class Worker:
         try:
             yield earlier
         finally:
-            _OWN_TURNS.reset(inside)
             self._end_turn(over)
+            _OWN_TURNS.reset(inside)
 
     def end_turns(self) -> None:
         """End the turns of the calling reading early, so that no other one waits for what it waits for."""

@@ -13,6 +13,7 @@ import enum
 import functools
 import json
 import typing
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
@@ -445,7 +446,7 @@ def going_along(log: Iterable[LogEntry], record_ids: Collection[str], ids: Colle
     recorded = list({entry.id: entry for entry in entries if isinstance(entry, Recorded)}.values())
     doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids or entry.id in ids]
     quoted = [said for said in doomed if is_words(said)]
-    facts = _quoting(recorded, quoted)
+    facts = _quoting(recorded, quoted, states)
     messages = {
         AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
         # Statements of words go with the facts found in them, and not with other words.
@@ -465,7 +466,9 @@ def going_along(log: Iterable[LogEntry], record_ids: Collection[str], ids: Colle
     ]
 
 
-def _quoting(recorded: Sequence[Recorded], words: Iterable[Assertion]) -> set[str]:
+def _quoting(
+    recorded: Sequence[Recorded], words: Iterable[Assertion], states: Mapping[str, AssertionState]
+) -> set[str]:
     """Return the ids of assertions that quote some words, and of those that a removal among them ended."""
     texts: dict[tuple[str | None, str | None, str | None], list[str]] = {}
     for said in words:
@@ -478,10 +481,16 @@ def _quoting(recorded: Sequence[Recorded], words: Iterable[Assertion]) -> set[st
         if item.quote
         and any(item.quote in text for text in texts.get((entry.assertion.details.owner, *item.message), ()))
     ]
-    ends: dict[tuple[object, ...], dt.datetime] = {}
-    for said in (entry.assertion for entry in found if entry.assertion.removed):
-        ends[said.key] = max(said.timestamp, ends.get(said.key, said.timestamp))
-    ended = (entry for entry in recorded if (end := ends.get(entry.assertion.key)) and entry.assertion.timestamp <= end)
+    ends: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for entry in found:
+        if entry.assertion.removed and states.get(entry.id) is AssertionState.ACTIVE:
+            ends[entry.assertion.key].append(entry.assertion)
+    ended = (
+        entry
+        for entry in recorded
+        for end in ends.get(entry.assertion.key, ())
+        if entry.assertion.timestamp <= end.timestamp and entry.assertion.trust <= end.trust
+    )
     return {entry.id for entry in (*found, *ended)}
 
 

@@ -217,6 +217,16 @@ async def test_a_value_that_ended_more_than_once_goes_with_the_words_of_its_last
         assert list(await memory.list_records(concepts=[detector.liked])) == []
 
 
+async def test_the_words_of_an_end_that_was_undone_take_no_value_along(clock: FakeClock) -> None:
+    detector = LastWord(removed=False)
+    async with Memory("memory:", concepts=[detector.liked], detector=detector, clock=clock) as memory:
+        await memory.remember(Message(content="I like jazz", id="liked", timestamp=clock() - 2 * DAY))
+        end = await memory.remember(Message(content="No more jazz", id="ended", timestamp=clock() - DAY))
+        await memory.undo(end.changes)
+        await memory.forget(pattern="No more")
+        assert [record.value for record in await memory.list_records(concepts=[detector.liked])] == ["jazz"]
+
+
 async def test_what_was_to_be_forgotten_does_not_return_with_the_words_of_the_wish(
     memory: Memory, clock: FakeClock
 ) -> None:

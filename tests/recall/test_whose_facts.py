@@ -459,6 +459,7 @@ async def test_what_stands_beside_a_question_is_told(memory: Memory) -> None:
         ("Mon frère habite à Lyon.", Whom.RELATIVE),
         ("My mother was born in 1950, I was born in 1980.", Whom.SPEAKER),
         ("My parents named me Maximilian.", Whom.SPEAKER),
+        ("My dad works for a company in Graz.", Whom.RELATIVE),
         ("My mother tongue is Polish.", Whom.SPEAKER),
         ("My landlord raised the rent.", Whom.ANYBODY),
         ("My dog is called Rex.", Whom.ANYBODY),

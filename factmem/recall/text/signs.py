@@ -344,8 +344,9 @@ def tells_of_whom(text: str) -> Whom:
     if not _FIRST_PERSON.isdisjoint(words[:1]):
         told = {found[0].lower() for found in _WORD.finditer(text)}
         theirs = words[0] in _MINE and told & _FIRST_PERSON == {words[0]}
-        related = {relation(word) for word in words[1 : 2 + _BEFORE_RELATION]} if theirs else set()
-        if not any(related) or told & _THINGS:
+        beside = zip(words[1 : 2 + _BEFORE_RELATION], [*words[2:], ""], strict=False) if theirs else ()
+        related = {relation(word) for word, behind in beside if behind not in _THINGS}
+        if not any(related):
             return Whom.ANYBODY if words[0] in _SEVERAL_OF_US else Whom.SPEAKER
         return Whom.ANYBODY if related & _MATTERS else Whom.RELATIVE
     return Whom.ANOTHER if tells_of_another(text) else Whom.ANYBODY
