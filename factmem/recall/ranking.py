@@ -79,7 +79,7 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     timed: Any = query.timed
     if dated is not None and asked.dated is not None:
         np.maximum(dated, names := asked.dated[of], out=dated)
-        timed = np.where(names, min(timed / scoring.TIMED, 1), timed).astype(weights.context.dtype, copy=False)
+        timed = np.where(names, min(timed / (scoring.TIMED or 1), 1), timed).astype(weights.context.dtype, copy=False)
     return Evidence(
         own=own,
         exchange=exchange,
