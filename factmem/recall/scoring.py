@@ -97,7 +97,7 @@ CONTEXT_WORDS: Final = 20.0
 SIGN: Final = 0.5
 """``λ``: the gain by a sign, as a share of ``v · (1 - v)``."""
 
-CHANGED: Final = 0.7
+CHANGED: Final = 0.35
 """``λ`` of a change: what tells of one is newer than what is like it, and tells the present state."""
 
 TIMED: Final = 0.5

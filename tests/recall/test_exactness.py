@@ -165,7 +165,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         for sign in (lead and not other, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
         if said.changes and asks_for_present(query):
-            alike += 0.7 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
+            alike += 0.35 * alike * (1 - alike) * 20 / (20 + len(terms[seq]))
         alike *= 0.75 if said.assistant else 1
         if len(terms[seq]) < 16:
             alike *= 0.25 if said.asks and not said.typed else 1 if said.tells else 0.75
