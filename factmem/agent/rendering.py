@@ -140,7 +140,7 @@ def rendered_block(found: Found, loading: Loading, query: str) -> MemoryBlock:
     for id, record in found.newer.items():
         filling.coverage.add_newer(id, record)
     of_assistant = parts[_Part.ASSISTANT]
-    if asks_for_assistant(query):
+    if filling.asks_assistant:
         filling.take_statements(of_assistant, _Part.ASSISTANT)
     filling.take_statements(statements, _Part.STATEMENT, spare=loading.assistant_share if of_assistant else 0)
     for record in facts:
@@ -202,6 +202,7 @@ class _Filling:
     def __init__(self, found: Found, loading: Loading, heading: str, query: str) -> None:
         self._loading = loading
         self._asked = Excerpt.of(query).terms
+        self.asks_assistant = asks_for_assistant(query)
         self._zone = found.zone
         self._earlier = found.earlier
         self._left = loading.budget - loading.count_tokens(_block((), heading))
@@ -209,11 +210,10 @@ class _Filling:
         self._shares = {
             _Part.INSTRUCTION: loading.instruction_share * loading.budget,
             _Part.FACT: loading.fact_share * loading.budget,
-            _Part.ASSISTANT: max(loading.assistant_share, _ASKED_FOR * asks_for_assistant(query)) * loading.budget,
+            _Part.ASSISTANT: max(loading.assistant_share, _ASKED_FOR * self.asks_assistant) * loading.budget,
         }
         self._lines: dict[_Part, list[tuple[FactRecord[Any], str]]] = {part: [] for part in _Part}
         self._taken: dict[str, FactRecord[Any]] = {}
-        self._stated: set[str] = set()
         self.coverage = Coverage()
 
     def take_instructions(
@@ -259,13 +259,13 @@ class _Filling:
             part: Whose they are.
             spare: The share of the budget and of the limit that must stay free.
         """
+        added = {record.id for record, _ in self._lines[part]}
         for record in sorted(statements, key=_is_verbatim):
-            left = None if record.id in self._stated else self.coverage.left(record)
+            left = None if record.id in added else self.coverage.left(record)
             if left is None:
                 continue
             if self._takes(record, part, self._shortened(record, "statement", left), spare=spare):
                 self.coverage.add_statement(record, left)
-                self._stated.add(record.id)
 
     def block(self, candidates: Sequence[FactRecord[Any]], lost: Sequence[FactRecord[Any]]) -> MemoryBlock:
         """Return the finished block.

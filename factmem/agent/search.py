@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -75,7 +76,7 @@ class BlockSearch:
         if statements and asks:
             wanted["own"] = said, loading.limit + spare
             if loading.assistant_share:  # advice is given as an order: "Try the stretch"
-                advice = Filters(concepts=[STATEMENT], assistant=True, telling=not asks_for_assistant(self.query))
+                advice = Filters(concepts=[STATEMENT], assistant=True, telling=not self._asks_assistant)
                 wanted["replies"] = advice, _MOST_OF_ASSISTANT
         best = dict(zip(wanted, await self._best(list(wanted.values())), strict=True))
         facts, own, replies = (best.get(name, Found()) for name in ("facts", "own", "replies"))
@@ -181,12 +182,16 @@ class BlockSearch:
                 former += [it for it in said if it.value != record.value]
         return attrs.evolve(facts, records=tuple(shown.values()), earlier=earlier, former=tuple(former))
 
+    @functools.cached_property
+    def _asks_assistant(self) -> bool:
+        return asks_for_assistant(self.query)
+
     def _is_answered_by(self, record: FactRecord[Any]) -> bool:
         """Return whether a statement of the assistant may answer the query.
 
         It does if the query asks for the assistant's words, if both share a word, or if it was saved by its tool.
         """
-        if not self.query or record.details.source == SAVE_MEMORY or asks_for_assistant(self.query):
+        if not self.query or record.details.source == SAVE_MEMORY or self._asks_assistant:
             return True
         return bool(content_of(self.query) & content_of(str(record.value)))
 

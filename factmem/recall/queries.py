@@ -412,7 +412,12 @@ class _Asking:
         named = [not others.isdisjoint(columns.subject_index.called(term)) for term in terms.tolist()]
         return np.unique(np.repeat(rows, counts)[np.array(named, np.bool_)[inverse]])
 
-    @property
+    @functools.cached_property
+    def of_asked(self) -> NDArray[np.bool_]:
+        """By row, whether it is of somebody whom the query, which names some, asks about."""
+        return self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
+
+    @functools.cached_property
     def facts(self) -> NDArray[np.bool_]:
         """By row, whether it is a typed fact."""
         return self.typed[self.corpus.heads]
@@ -463,8 +468,7 @@ class _Asking:
         """
         told, elsewhere = self.corpus.told_of, None
         if (self.people or self.strangers) and not self.query.asks_for_own:
-            said = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads] & ~self.facts
-            meant = self.corpus.around(said | self.held)
+            meant = self.corpus.around((self.of_asked & ~self.facts) | self.held)
             elsewhere = ~(meant | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
@@ -476,7 +480,7 @@ class _Asking:
             return None
         mentions = self.held.copy()
         if self.people:
-            told = self.about.take(self.heads["person"], mode="clip")[self.corpus.heads]
+            told = self.of_asked.copy()
             present = self.corpus.around(told & ~self.facts)
             begins = self.corpus.told_of == Whom.ANOTHER
             mentions &= begins | ~present  # who is present is addressed

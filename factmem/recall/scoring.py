@@ -274,7 +274,7 @@ class RecallSettings:
         Args:
             embedder: Name of the embedder's identity.
         """
-        own = CALIBRATIONS.get(embedder, Calibration())
+        own = CALIBRATIONS.get(embedder) or Calibration()
         if self.lexical_weight is self.unrelated is None:
             return own
         return Calibration(

@@ -556,8 +556,7 @@ class Corpus:
     def _little(self) -> NDArray[np.float32] | None:
         """The share by which each row counts less because it says hardly anything; None if none does."""
         tells = self._column("tells")
-        little = says_little(self.lengths.own, tells & TELLS != 0, (tells >> ASKED_FROM & ALL_ASKED) / ALL_ASKED)
-        return little if little.any() else None
+        return _some(says_little(self.lengths.own, tells & TELLS != 0, (tells >> ASKED_FROM & ALL_ASKED) / ALL_ASKED))
 
     @functools.cached_property
     def _changes(self) -> Mask | None:
@@ -656,6 +655,6 @@ class Corpus:
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 
 
-def _some(mask: Mask) -> Mask | None:
-    """Return a mask, or None if no row has it."""
-    return mask if mask.any() else None
+def _some(of_rows: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the values of all rows, or None if no row has one."""
+    return of_rows if of_rows.any() else None
