@@ -34,27 +34,27 @@ class Calls:
     """A count of the calls of Python functions in all threads that are started after it."""
 
     def __init__(self) -> None:
-        self.functions: Counter[str] = Counter()
+        self._functions: Counter[str] = Counter()
         self._counting = False
         threading.setprofile(self._called)
         sys.setprofile(self._called)
 
-    async def of(self, work: Awaitable[Any]) -> int:
-        """Await something, and return the number of calls meanwhile."""
-        before, self._counting = self.functions.total(), True
+    async def of(self, work: Awaitable[Any]) -> Counter[str]:
+        """Await something, and return the number of calls of each function meanwhile."""
+        self._functions, self._counting = Counter(), True
         try:
             await work
         finally:
             self._counting = False
-        return self.functions.total() - before
+        return self._functions
 
     def _called(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and self._counting:
-            self.functions[f"{Path(frame.f_code.co_filename).name}: {frame.f_code.co_qualname}"] += 1
+            self._functions[f"{Path(frame.f_code.co_filename).name}: {frame.f_code.co_qualname}"] += 1
 
 
 async def measure(facts: int, rounds: int, functions: int) -> dict[str, Any]:
-    """Return the median numbers of calls, and the most frequent functions of each operation with their shares."""
+    """Return the median numbers of calls, and the median calls of the most frequent functions of each operation."""
     centres = unit(np.random.default_rng(0).standard_normal((TOPICS, DIMENSION), dtype=np.float32))
     vectors, words = near(centres, 2 * rounds, np.random.default_rng(2)), Words(2)
     queries = [f"{words.sentence(5)} q{number}" for number in range(2 * rounds)]
@@ -76,9 +76,10 @@ async def measure(facts: int, rounds: int, functions: int) -> dict[str, Any]:
                 "save": lambda query: memory.save(LIKES.fact([f"tea of {query}"], timestamp=NOW), scope=ONE),
             }
             for name, work in works.items():
-                calls.functions.clear()
-                counts[name] = [await calls.of(work(query)) for query in queries[:rounds]]
-                found[name] = {it: number / rounds for it, number in calls.functions.most_common(functions)}
+                called = [await calls.of(work(query)) for query in queries[:rounds]]
+                counts[name] = [of.total() for of in called]
+                usual = Counter({it: statistics.median(of[it] for of in called) for it in set().union(*called)})
+                found[name] = dict(usual.most_common(functions))
         sys.setprofile(None)
         threading.setprofile(None)
     return {"calls": {name: statistics.median(numbers) for name, numbers in counts.items()}, "functions": found}

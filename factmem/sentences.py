@@ -817,6 +817,12 @@ def tells_of_change(text: str) -> bool:
     return any(language.finds(cue, lowered) for cue in ("changes", "onwards"))
 
 
+def tells_of_news(text: str) -> bool:
+    """Return whether a text tells of a change, or of what is so now: "my new boss", "she is at Acme now"."""
+    lowered = folded(text[:_LONGEST])
+    return tells_of_change(text) or language_of(lowered).finds("lately", lowered) is not None
+
+
 def day_phrases(text: str) -> Iterator[str]:
     """Yield the places of a text that may name a time relative to its day: "today", "last night", "on Monday".
 

@@ -24,7 +24,7 @@ from factmem.recall.index.column_fold import of_one_record, takes_part
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import REMOVED
-from factmem.recall.index.overtaking import Overtaken
+from factmem.recall.index.overtaking import Updated
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.records import FactRecord, Recorded
 from factmem.views import Sight
@@ -125,7 +125,7 @@ class _Marks:
     wanted: RecallFilter
 
     @functools.cached_property
-    def overtaken(self) -> Overtaken:
+    def overtaken(self) -> Updated:
         """The statements that others overtake, of those that the caller sees."""
         return self.corpus.seen(self.sight).overtaken
 
@@ -161,7 +161,7 @@ class _Marks:
         """Return the newest statement that overtakes each of some rows, by rows; only for those that have one."""
         overtaken = self.overtaken
         found = among(overtaken.older, np.array(rows, np.intp))
-        return dict(zip(overtaken.older[found].tolist(), overtaken.newest[found].tolist(), strict=True))
+        return dict(zip(overtaken.older[found].tolist(), overtaken.newer[found].tolist(), strict=True))
 
     def drawn(self, said: Mapping[int, Sequence[Evidence]]) -> dict[int, tuple[int | None, bool]]:
         """Return the fate of the facts found in the messages of statements, by their rows.

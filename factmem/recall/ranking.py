@@ -26,7 +26,7 @@ from factmem.recall import scoring
 from factmem.recall.conditions import RecallFilter
 from factmem.recall.index.columns import among
 from factmem.recall.index.corpus import Corpus, Rows, RowWeights, Seen
-from factmem.recall.index.overtaking import Overtaken, united
+from factmem.recall.index.overtaking import NONE_UPDATED, Updated, united
 from factmem.recall.index.selection import kept_rows
 from factmem.recall.queries import CorpusQuery, Level, Query
 from factmem.recall.results import RecallMatch, ScoreParts, hydrated
@@ -167,7 +167,7 @@ class Scored:
         rows: The assertions, as rows of the columns.
         said_at: When each was said, in seconds since 1970.
         score: The composite; see `Ranker.search`.
-        newest: Whether a statement that this one overtakes answers better, and raises its score.
+        newest: Whether a statement that this one overtakes or follows answers better, and raises its score.
         similarity: See `ScoreParts`, as the others.
     """
 
@@ -255,17 +255,13 @@ def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidenc
     return other
 
 
-def _newest_first(scored: Scored, overtaken: Overtaken, kept: Rows) -> Scored:
-    """Return the kept rows, the newest statement of each matter scored like the best one; see `scoring.outranked`."""
-    there = among(overtaken.older, scored.rows)
-    if not there.any():
-        return scored
-    older, newest = (scored.rows.searchsorted(rows[there]) for rows in (overtaken.older, overtaken.newest))
+def _lifted(scored: Scored, pairs: Updated) -> tuple[Scored, Rows, Rows]:
+    """Score each later statement at least like the earlier ones; return the places of both as well."""
+    there = among(pairs.older, scored.rows) & among(pairs.newer, scored.rows)
+    older, newer = (scored.rows.searchsorted(rows[there]) for rows in (pairs.older, pairs.newer))
     score = scored.score.copy()
-    np.maximum.at(score, newest, scored.score[older])
-    raised = score > scored.score
-    score[older] = scoring.outranked(score[older], score[newest])
-    return attrs.evolve(scored, score=score, newest=raised).at(among(scored.rows, kept).nonzero()[0])
+    np.maximum.at(score, newer, scored.score[older])
+    return attrs.evolve(scored, score=score, newest=scored.newest | (score > scored.score)), older, newer
 
 
 def _candidates(scores: NDArray[np.float32], limit: int, slack: float) -> tuple[float, Rows]:
@@ -451,8 +447,9 @@ class Ranker:
     def search(self, keep: Rows | None, limit: int) -> Scored | None:
         """Return the best rows and all that equal the last of them, in no order; None if there are none.
 
-        A statement that overtakes others scores like the best of them, and they score just below it, whatever the
-        filter. If the query names a time, what was said then is asked for, and every statement keeps its own score.
+        A statement scores at least like those that it follows, if the query asks for the present. One that overtakes
+        others scores like the best of them, and they score just below it. Both hold whatever the filter; if the query
+        names a time, what was said then is asked for, and every statement keeps its own score.
 
         Args:
             keep: The rows that a filter keeps, ascending; None for all that the caller sees.
@@ -460,27 +457,36 @@ class Ranker:
         """
         corpus, query, seen = self.corpus, self.query, self.seen
         keep = seen.few if keep is None else keep
-        groups = seen.overtaken if not query.times else seen.overtaken.at(slice(0, 0))
+        overtaken = NONE_UPDATED if query.times else seen.overtaken
+        followed = seen.followed if query.asks_for_present and not query.times else NONE_UPDATED
         if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
-            chosen, scored = keep, groups.whole(keep)
+            chosen, scored = keep, followed.whole(overtaken.whole(keep))
             asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))
         else:
             asked = self._weighed
             (scores, error), mask = self._approximate, seen.mask
-            best = scores[groups.older]
+            lifted = scores.copy() if len(followed) or len(overtaken) else scores
+            for pairs in (followed, overtaken):
+                np.maximum.at(lifted, pairs.newer, lifted[pairs.older])
             if keep is not None:
                 mask = np.zeros(len(scores), np.bool_)
                 mask[keep] = True
             if mask is not None:
                 scores = np.where(mask, scores, np.float32(_HIDDEN))
             cut, chosen = _candidates(scores, limit, 2 * error)
-            raised = groups.newest[best >= cut]
+            newer = np.concatenate([followed.newer, overtaken.newer])
+            raised = newer[lifted[newer] >= cut]
             chosen = united(chosen, raised if mask is None else raised[mask[raised]])
-            scored = groups.whole(chosen)
+            scored = followed.whole(overtaken.whole(chosen))
         if not len(scored):
             return None
         found = _second_pass(corpus, asked, scored)
-        return _newest_first(found, groups, chosen) if len(groups) else found
+        if len(followed):
+            found, _, _ = _lifted(found, followed)
+        if len(overtaken):
+            found, older, newer = _lifted(found, overtaken)
+            found.score[older] = scoring.outranked(found.score[older], found.score[newer])
+        return found if scored is chosen else found.at(among(found.rows, chosen).nonzero()[0])
 
 
 def _top(scored: Scored, limit: int, min_score: float) -> Rows:

@@ -73,7 +73,7 @@ class RecallMatch:
             one that shares words.
         parts: Parts of the score.
         reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``,
-            ``newest`` (it overtakes a statement that answers better, and scores like it), ``linked``.
+            ``newest`` (it overtakes or follows a statement that answers better, and scores like it), ``linked``.
         path: Records whose values are subjects, which led from the subject that the question names to that of this
             record, in order; empty without ``linked``. Their fit raises the score.
         newer: The newest record that overtakes this statement, if there is one: a later statement of the same matter

@@ -98,7 +98,12 @@ class Said:
 
     @property
     def changes(self) -> bool:
-        return not self.typed and ("moved" in self.text or "cancelled" in self.text)
+        return not self.typed and any(word in self.text for word in ("moved", "cancelled", "left"))
+
+    @property
+    def news(self) -> bool:
+        """Return whether it tells of a change or of what is so now."""
+        return self.changes or (not self.typed and "now" in self.text)
 
     @property
     def indexed(self) -> str:
@@ -114,6 +119,8 @@ UPDATES = [
     "The trip takes 5 hours.",
     "We cancelled the trip to the grove with the doctor.",
     "I like the trip to the grove.",
+    "The doctor of the harbor is Grove now.",
+    "Amber left the harbor, so the trip is with Delta.",
 ]
 texts = st.one_of(
     st.builds(

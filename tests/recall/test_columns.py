@@ -197,4 +197,4 @@ def test_the_log_of_a_tenant_that_nobody_asks_takes_little_memory() -> None:
         used, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert used / len(logs) < 9_000
+    assert used / len(logs) < 10_000

@@ -179,10 +179,50 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
             alike *= 0.5 if tells_of_whom(said.text) is Whom.SPEAKER else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
+    if asks_for_present(query):
+        scores = lifted(seen, scores)
     return {
         f"{said.owner} {said.scope} {said.text}": score
         for (_, said), score in zip(seen, newest_first(seen, scores).values(), strict=True)
     }
+
+
+def together(old: Said, new: Said) -> bool:
+    """Return whether a statement may stand for another one."""
+    alike = placed(old) == placed(new)
+    one_message = old.conversation is not None and all(
+        getattr(old, name) == getattr(new, name) for name in ("conversation", "age_days", "position")
+    )
+    return alike and not one_message and not any(said.typed or said.assistant for said in (old, new))
+
+
+def in_order_said(said: Mapping[int, Said]) -> list[int]:
+    return sorted(said, key=lambda seq: (-said[seq].age_days, seq))
+
+
+def lifted(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) -> dict[int, float]:
+    """Return the scores with those of statements that follow others, by the written rule."""
+    said = {seq: it for seq, it in seen if it.tells and not it.typed and not it.assistant}
+    words = {seq: set(analyse(it.text)) for seq, it in said.items()}
+
+    def is_followed(older: int, newer: int) -> bool:
+        if not (said[newer].news and together(said[older], said[newer])):
+            return False
+        rare = 0
+        for word in words[older] & words[newer]:
+            holders = [seq for seq in said if word in words[seq] and placed(said[seq]) == placed(said[older])]
+            rare += max(map(holders.index, (older, newer))) <= 3
+        return rare >= len(analyse(said[older].text)) / 4
+
+    order = in_order_said(said)
+    found = dict(scores)
+    for place, newer in enumerate(order):
+        found[newer] = max(scores[newer], *[scores[older] for older in order[:place] if is_followed(older, newer)], 0)
+    return found
+
+
+def placed(said: Said) -> tuple[str | None, ...]:
+    return said.owner, said.scope, said.subject, said.speaker
 
 
 def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) -> dict[int, float]:
@@ -190,16 +230,12 @@ def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) 
     said = dict(seen)
 
     def is_overtaken(older: int, newer: int) -> bool:
-        old, new = said[older], said[newer]
-        alike = all(getattr(old, name) == getattr(new, name) for name in ("owner", "scope", "subject", "speaker"))
-        alike = alike and not any(said.typed or said.assistant for said in (old, new))
-        one_message = old.conversation is not None and all(
-            getattr(old, name) == getattr(new, name) for name in ("conversation", "age_days", "position")
-        )
-        before, after = matter_of(old.text), matter_of(new.text)
-        return alike and not one_message and before is not None and after is not None and overtakes(after, before)
+        before, after = matter_of(said[older].text), matter_of(said[newer].text)
+        if before is None or after is None or not together(said[older], said[newer]):
+            return False
+        return overtakes(after, before)
 
-    in_order = sorted(said, key=lambda seq: (-said[seq].age_days, seq))
+    in_order = in_order_said(said)
     newest: dict[int, int] = {}
     for place, older in reversed(list(enumerate(in_order))):
         by = [newer for newer in in_order[place + 1 :] if is_overtaken(older, newer)]

@@ -37,7 +37,7 @@ from factmem.recall.index.outline_codec import (
     UNREVIEWED,
     WHOM_FROM,
 )
-from factmem.recall.index.overtaking import NO_PAIRS, Overtaken, Pairs
+from factmem.recall.index.overtaking import NO_UPDATES, Updated, Updates
 from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
@@ -210,6 +210,7 @@ class Seen:
         concepts: Whether any visible fact is of each concept, by its number.
         facts: The heads of visible facts; see `Columns.of_heads`.
         overtaken: The statements that others overtake.
+        followed: Those that others follow.
         others: A cache of which heads are about others than a query asks about that names nobody, by the viewer's name
             and by whether it asks for what is the speaker's own.
     """
@@ -223,7 +224,8 @@ class Seen:
     people: Mask
     concepts: Mask
     facts: NDArray[np.integer[Any]]
-    overtaken: Overtaken
+    overtaken: Updated
+    followed: Updated
     others: dict[tuple[str | None, bool], Mask] = attrs.field(factory=dict, init=False)
 
     @property
@@ -310,7 +312,7 @@ class Corpus:
         layout: The records.
         postings: The rows that hold each term, whether they are current or not.
         slots: By row, the slot of its vector; 0 for none, -1 for one that is not embedded yet.
-        pairs: The statements that others overtake, whether they are current or not; see `Updates`.
+        updates: The statements that others overtake or follow, whether they are current or not.
         vectors: The embeddings known so far; recall by meaning needs a corpus that is `embedded`.
         documents: The assertions in full.
     """
@@ -323,7 +325,7 @@ class Corpus:
     slots: NDArray[np.int32]
     vectors: VectorsView
     documents: Library
-    pairs: Pairs = NO_PAIRS
+    updates: Updates = NO_UPDATES
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
     _known: _Known = attrs.field(factory=_Known, init=False)
     _recencies: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
@@ -354,9 +356,14 @@ class Corpus:
         return rows
 
     @functools.cached_property
-    def overtaken(self) -> Overtaken:
-        """The current statements that others overtake."""
-        return Overtaken.of(self.columns, self.pairs, self.layout.current)
+    def overtaken(self) -> Updated:
+        """The current statements that others overtake, each with the newest of these."""
+        return Updated.of(self.updates.overtaken, self.layout.current).by_newest(self.columns)
+
+    @functools.cached_property
+    def followed(self) -> Updated:
+        """The current statements that others follow, each with all of these."""
+        return Updated.of(self.updates.followed, self.layout.current)
 
     def shown(self, sight: Sight) -> Corpus:
         """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""
@@ -410,6 +417,7 @@ class Corpus:
             concepts=concepts,
             facts=shown[concepts[columns.of_heads("concept")[shown]]],
             overtaken=self.overtaken.at(mask[self.overtaken.older]),
+            followed=self.followed.at(mask[self.followed.older]),
         )
 
     def named(

@@ -22,7 +22,7 @@ import attrs
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType, microseconds
-from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
+from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced, terms_of
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
     ends_with_question,
@@ -33,11 +33,11 @@ from factmem.recall.text.signs import (
     terms_of_relation,
 )
 from factmem.recall.text.times import days_in
-from factmem.recall.text.updates import Matter, matter_of
+from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
-from factmem.sentences import asked_share, forget_texts, points_back, tells_of_change
+from factmem.sentences import asked_share, forget_texts, points_back, tells_of_change, tells_of_news
 
-OUTLINE_VERSION: Final = 24
+OUTLINE_VERSION: Final = 25
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -78,6 +78,9 @@ STATES: Final = (
 )
 """States by number."""
 
+TELLS_NEWS: Final = 1 << 7
+"""Highest bit of ``begins``: the statement tells of a change, or of what is so now; see `factmem.sentences`."""
+
 MATTER_TERMS: Final = 32
 """Number of terms of a statement that its matter refers to, by one bit each."""
 
@@ -89,8 +92,13 @@ MATTER_FIELDS: Final = (
     ("circumstance", "<u4"),
     ("held_value", "u1"),
     ("mine", "u1"),
+    ("begins", "u1"),
 )
-"""Fields of a statement's matter; see `factmem.recall.text.updates.Matter`."""
+"""Fields of a statement's matter; see `factmem.recall.text.updates.Matter`.
+
+``begins`` is the place of its first own word among its terms, behind those of its speaker, with TELLS_NEWS; 0 for what
+neither follows a statement nor is followed by one.
+"""
 
 _NO_WORD, _OTHER_WORD = 255, 254
 """Values of ``held_value`` for no word, and for one that is not among the terms."""
@@ -111,7 +119,7 @@ BODY_FIELDS: Final = (
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBI")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBBI")
 
 _AT_ONCE: Final = 256
 """Number of assertions that a step takes, fewer than texts are kept as they were read."""
@@ -146,7 +154,7 @@ def outlines_of(said: Sequence[Assertion]) -> list[Outline]:
 def _outlines_of(said: Sequence[Assertion]) -> Iterator[Outline]:
     texts, terms = list(map(indexed_text, said)), list(map(indexed_terms, said))
     tails, tells, signs = list(map(_tail, said)), list(map(_tells, said, texts)), list(map(_signs, said, texts))
-    bodies = map(_body, said, tells, signs, map(_matter, said, terms), tails)
+    bodies = map(_body, said, tells, signs, map(_matter, said, texts, terms), tails)
     for it, text, own, body, tail in zip(said, texts, terms, bodies, tails, strict=True):
         numbers = term_numbers([*own, *_topics(it.keyword, it.description), *days_in(text)])
         yield Outline(
@@ -304,17 +312,19 @@ def _signs(said: Assertion, text: str) -> int:
     )
 
 
-def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
+def _matter(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, ...]:
     """Return the `MATTER_FIELDS` of an assertion; only what a user says has a matter.
 
     Args:
         said: The assertion.
+        text: Its text.
         terms: Its terms, with those of its speaker.
     """
     own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
+    begins = _begins(said, text, terms) if own else 0
     if matter is None:
-        return 0, 0, 0, 0, 0, _NO_WORD, 0
+        return 0, 0, 0, 0, 0, _NO_WORD, 0, begins
     speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
     places: dict[str, int] = {}
     for place, term in enumerate(terms[:MATTER_TERMS]):
@@ -327,7 +337,17 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
         0 if matter.circumstance is None else _digest(matter.circumstance.encode(errors=_LONE)) & 0xFFFFFFFF,
         _NO_WORD if matter.value is None else places.get(matter.value, _OTHER_WORD),
         matter.mine,
+        begins,
     )
+
+
+def _begins(said: Assertion, text: str, terms: Sequence[str]) -> int:
+    """Return the field ``begins`` of what a user says."""
+    own = len(terms_of(text))
+    begins = len(terms) - own
+    if not (0 < own <= MOST_TERMS and begins < TELLS_NEWS and tells_something(said)):
+        return 0
+    return begins | (TELLS_NEWS if tells_of_news(text) else 0)
 
 
 @functools.lru_cache(maxsize=1024)

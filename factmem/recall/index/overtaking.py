@@ -1,21 +1,23 @@
-"""Pairs of statements of which one overtakes the other, found once when they enter the log.
+"""Pairs of statements of which the later one stands for the earlier one, found once when they enter the log.
 
-The matter of a statement is a part of its outline, as numbers of words. A pair says that a statement overtakes an
-earlier one of the same speaker, place and owner, from another message. It counts at any moment, for any caller, where
-both are current and visible; so nothing that is hidden shows.
+A statement may *overtake* an earlier one of the same place, owner and speaker, from another message, by the matter of
+both; see `factmem.recall.text.updates`. Or it may *follow* it: it tells of a change or of what is so now, and holds a
+quarter of the earlier one's words, each of which hardly any statement before it holds. "Giulia has a baby, so I'm with
+Matteo now." follows "My teacher is Giulia.". It need not replace that one, and so hides and marks nothing.
+
+A pair counts at any moment, for any caller, where both are current and visible; so nothing that is hidden shows.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
 
-from factmem.recall.index.columns import Columns, Finder, Growing, among, begins
-from factmem.recall.index.outline_codec import MATTER_FIELDS, read_matter
+from factmem.recall.index.columns import Columns, Finder, Growing, among, begins, spread
+from factmem.recall.index.outline_codec import MATTER_FIELDS, TELLS_NEWS, read_matter
 from factmem.recall.text.updates import Matter, overtakes
 
 if TYPE_CHECKING:
@@ -26,70 +28,126 @@ if TYPE_CHECKING:
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""
 
+_RARE: Final = 3
+"""Maximum number of statements that held a word before, where a statement that holds it may follow them."""
+
+_SHARE: Final = 0.25
+"""Least share of a statement's words that one that follows it holds."""
+
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
-Pairs: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
-"""Rows of older statements, and of those that overtake them."""
 
-NO_PAIRS: Final[Pairs] = (np.empty(0, np.int32), np.empty(0, np.int32))
+class Pairs(NamedTuple):
+    """Rows of earlier statements, and of the later ones that overtake or follow them."""
+
+    older: NDArray[Any]
+    newer: NDArray[Any]
 
 
-class Updates:
-    """The pairs of a log; derived from its columns alone."""
+class Updates(NamedTuple):
+    """The pairs of a log."""
+
+    overtaken: Pairs
+    followed: Pairs
+
+
+NO_UPDATES: Final = Updates(*[Pairs(np.empty(0, np.int32), np.empty(0, np.int32))] * 2)
+
+
+class UpdateFinder:
+    """Finds the pairs of a log, from its columns alone."""
 
     def __init__(self) -> None:
         self._done = 0
-        self._pairs = Growing({"older": np.int32, "newer": np.int32})
+        self._overtaken, self._followed = (Growing({"older": np.int32, "newer": np.int32}) for _ in range(2))
         self._keys = Growing({"key": np.uint64, "row": np.int32})
         self._finder = Finder()
 
-    def of(self, columns: Columns) -> Pairs:
+    def of(self, columns: Columns) -> Updates:
         """Return the pairs among all rows; only new rows take work."""
         first, self._done = self._done, len(columns)
-        if first < self._done and (near := set(self._near(columns, first))):
-            self._add(columns, near)
-        older, newer = self._pairs.together("older", "newer")
-        return older, newer
+        if first < self._done:
+            self._find_overtaken(columns, first)
+            self._find_followed(columns, first)
+        found = (pairs.together("older", "newer") for pairs in (self._overtaken, self._followed))
+        return Updates(*[Pairs(*pairs) for pairs in found])
 
-    def _near(self, columns: Columns, first: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of statements with the same key, of which one is new."""
-        known = self._keys.length
+    def _find_overtaken(self, columns: Columns, first: int) -> None:
+        found = []
         for name in ("held", "counted"):
             rows = np.flatnonzero(columns[name][first:]) + first
-            if len(rows):
-                self._keys.append(key=columns[name][rows] ^ _said_by(columns, rows), row=rows)
-        keys, rows = self._keys.together("key", "row")
-        for group in _groups(keys, self._finder.find(keys, keys[known:])):
-            yield from _new_pairs(rows[group].tolist(), first)
-
-    def _add(self, columns: Columns, near: set[tuple[int, int]]) -> None:
-        one, other = np.array(sorted(near), np.intp).T
-        apart = ~_of_one_message(columns, one, other)
-        one, other = one[apart], other[apart]
-        said_at, seq = columns["said_at"], columns["seq"]
-        later = (said_at[one] > said_at[other]) | ((said_at[one] == said_at[other]) & (seq[one] > seq[other]))
-        older, newer = np.where(later, other, one), np.where(later, one, other)
+            keys, of = self._all_with(columns[name][rows] ^ _said_by(columns, rows), rows)
+            found.append(_neighbours(keys, of, first, _MOST_ALIKE))
+        (older, newer), _ = _distinct(_in_order(columns, *np.concatenate(found, axis=1)))
         matter = functools.cache(functools.partial(_matter, columns))
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
         held = np.array([overtakes(matter(new), matter(old)) for old, new in pairs], np.bool_)
-        self._pairs.append(older=older[held], newer=newer[held])
+        self._overtaken.append(older=older[held], newer=newer[held])
+
+    def _find_followed(self, columns: Columns, first: int) -> None:
+        rows = np.flatnonzero(columns["begins"][first:]) + first
+        counts, ends = _own_words(columns, rows), columns["terms_start"][rows] + columns["terms_count"][rows]
+        of = rows.repeat(counts)
+        placed = (columns["head"][of].astype(np.uint64) + np.uint64(1)) * _ODD
+        keys, of = self._all_with(columns.terms[spread(ends - counts, ends)] ^ placed, of)
+        (starts,) = begins(keys).nonzero()
+        rare = np.arange(len(keys)) - starts.repeat(np.diff(starts, append=len(keys))) <= _RARE
+        older, newer = _in_order(columns, *_neighbours(keys[rare], of[rare], first, _RARE))
+        news = columns["begins"][newer] & TELLS_NEWS != 0
+        (older, newer), shared = _distinct(Pairs(older[news], newer[news]))
+        held = shared >= _SHARE * _own_words(columns, older)
+        self._followed.append(older=older[held], newer=newer[held])
+
+    def _all_with(self, keys: NDArray[np.uint64], rows: Rows) -> tuple[NDArray[np.uint64], Rows]:
+        """Add rows by keys, and return all rows with any of these: the keys in order, the rows of each ascending."""
+        known = self._keys.length
+        self._keys.append(key=keys, row=rows)
+        all_keys, all_rows = self._keys.together("key", "row")
+        found = self._finder.find(all_keys, all_keys[known:])
+        keys, rows = all_keys[found], all_rows[found].astype(np.intp)
+        order = np.lexsort((rows, keys))
+        keys, rows = keys[order], rows[order]
+        once = begins(keys) | begins(rows)
+        return keys[once], rows[once]
 
 
-def _new_pairs(rows: list[int], first: int) -> Iterator[tuple[int, int]]:
-    """Yield each new row with the last ones before it."""
-    for place, row in enumerate(rows):
-        if row >= first:
-            yield from ((before, row) for before in rows[max(place - _MOST_ALIKE, 0) : place])
+def _neighbours(keys: NDArray[np.uint64], rows: Rows, first: int, most: int) -> NDArray[np.intp]:
+    """Return pairs of rows of the same key, in two rows: each new one and the last ones before it, up to a number.
+
+    Args:
+        keys: The keys, in order.
+        rows: The rows, ascending for each key.
+        first: The first new row.
+        most: The number.
+    """
+    found: list[NDArray[np.intp]] = [np.empty((2, 0), np.intp)]
+    for apart in range(1, min(most, len(keys) - 1) + 1):
+        pairs = (keys[apart:] == keys[:-apart]) & (rows[apart:] >= first)
+        if not pairs.any():
+            break
+        found.append(np.stack([rows[:-apart][pairs], rows[apart:][pairs]]))
+    return np.concatenate(found, axis=1)
 
 
-def _groups(keys: NDArray[np.uint64], items: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """Yield the items of each key, in their order; an item that stands alone is left out."""
-    order = np.argsort(keys[items], kind="stable")
-    ordered = keys[items[order]]
-    (starts,) = begins(ordered).nonzero()
-    counts = np.diff(starts, append=len(ordered))
-    for start, count in zip(starts[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
-        yield items[order[start : start + count]]
+def _in_order(columns: Columns, one: Rows, other: Rows) -> Pairs:
+    """Return the statements of pairs by the time when they were said, without those of one message."""
+    apart = ~_of_one_message(columns, one, other)
+    one, other = one[apart], other[apart]
+    said_at, seq = columns["said_at"], columns["seq"]
+    later = (said_at[one] > said_at[other]) | ((said_at[one] == said_at[other]) & (seq[one] > seq[other]))
+    return Pairs(np.where(later, other, one), np.where(later, one, other))
+
+
+def _distinct(pairs: Pairs) -> tuple[Pairs, NDArray[np.intp]]:
+    """Return pairs without repetitions, and how often each occurred."""
+    both, counts = np.unique(pairs.older << np.intp(32) | pairs.newer, return_counts=True)
+    return Pairs(both >> np.intp(32), both & np.intp(0xFFFFFFFF)), counts
+
+
+def _own_words(columns: Columns, rows: Rows) -> NDArray[Any]:
+    """Return the number of each statement's terms behind those of its speaker."""
+    number: NDArray[Any] = columns["terms_count"][rows] - (columns["begins"][rows] & ~np.uint8(TELLS_NEWS))
+    return number
 
 
 def _said_by(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
@@ -111,33 +169,29 @@ def _matter(columns: Columns, row: int) -> Matter[int]:
 
 
 @attrs.frozen(eq=False)
-class Overtaken:
-    """Statements that others overtake: rows of the columns.
-
-    A statement is scored with its group: those that the same one overtakes, and that one.
+class Updated:
+    """Statements with later ones that stand for them: rows of the columns.
 
     Attributes:
-        older: The statements, ascending.
-        newest: The statement that overtakes each, and that none overtakes.
+        older: The earlier statement of each pair, ascending.
+        newer: The later one.
     """
 
     older: Rows
-    newest: Rows
+    newer: Rows
 
     @classmethod
-    def of(cls, columns: Columns, pairs: Pairs, current: NDArray[np.bool_]) -> Overtaken:
-        """Return the overtaken ones among the rows of a corpus.
-
-        Args:
-            columns: The assertions.
-            pairs: All pairs.
-            current: Which rows are current.
-        """
+    def of(cls, pairs: Pairs, current: NDArray[np.bool_]) -> Updated:
+        """Return the pairs whose statements are both current, by row."""
         older, newer = (rows.astype(np.intp) for rows in pairs)
-        there = current[older] & current[newer]
-        older, newer = older[there], newer[there]
-        order = np.lexsort((columns["seq"][newer], columns["said_at"][newer], older))
-        older, newer = older[order], newer[order]
+        there = np.flatnonzero(current[older] & current[newer])
+        there = there[older[there].argsort(kind="stable")]
+        return cls(older[there], newer[there])
+
+    def by_newest(self, columns: Columns) -> Updated:
+        """Return each earlier statement once, with the newest one that stands for it and for which none stands."""
+        order = np.lexsort((columns["seq"][self.newer], columns["said_at"][self.newer], self.older))
+        older, newer = self.older[order], self.newer[order]
         last = np.append(older[1:] != older[:-1], True)[: len(older)]
         older, newer = older[last], newer[last]
         while len(older):
@@ -146,22 +200,25 @@ class Overtaken:
             if not further.any():
                 break
             newer = np.where(further, newer[at], newer)
-        return cls(older, newer)
+        return Updated(older, newer)
 
     def __len__(self) -> int:
         return len(self.older)
 
-    def at(self, which: NDArray[np.bool_] | slice) -> Overtaken:
+    def at(self, which: NDArray[np.bool_]) -> Updated:
         """Return some of them."""
-        return Overtaken(self.older[which], self.newest[which])
+        return Updated(self.older[which], self.newer[which])
 
     def whole(self, chosen: Rows) -> Rows:
-        """Return chosen rows with all of their groups."""
-        touched = among(self.older, chosen) | among(self.newest, chosen)
-        if not touched.any():
+        """Return chosen rows, those that stand for them, and all for which these and the chosen ones stand."""
+        touched = among(self.older, chosen) | among(self.newer, chosen) if len(self) else None
+        if touched is None or not touched.any():
             return chosen
-        touched = among(self.newest, self.newest[touched])
-        return united(chosen, np.concatenate([self.older[touched], self.newest[touched]]))
+        touched = among(self.newer, self.newer[touched])
+        return united(chosen, np.concatenate([self.older[touched], self.newer[touched]]))
+
+
+NONE_UPDATED: Final = Updated(*[np.empty(0, np.intp)] * 2)
 
 
 def united(rows: Rows, others: Rows) -> Rows:

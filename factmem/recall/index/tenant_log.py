@@ -18,7 +18,7 @@ from factmem.recall.index.column_fold import CurrentRows, affected, counting, cu
 from factmem.recall.index.columns import Columns, Growing, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
 from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, outlines_of
-from factmem.recall.index.overtaking import Updates
+from factmem.recall.index.overtaking import UpdateFinder
 from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.sizes import nbytes
@@ -71,7 +71,7 @@ class TenantLog:
         self._touched: list[NDArray[np.intp]] = []
         self._vectors: HeldVectors | StoredVectors | None = None
         self._now: Corpus | None = None
-        self._updates = Updates()
+        self._updates = UpdateFinder()
         self._postings: tuple[Block, ...] = ()
         self._expires = NEVER
         self._nbytes = self._measured_at = self._reused = 0
@@ -227,7 +227,7 @@ class TenantLog:
             layout=layout.changed(columns, len(columns), rows, current),
             postings=self._postings,
             slots=columns["slot"].copy(),
-            pairs=self._updates.of(columns),
+            updates=self._updates.of(columns),
             vectors=self._view(),
             documents=self.documents,
         )
@@ -352,7 +352,7 @@ class TenantLog:
         self._changes = [*itertools.compress(self._changes, kept)]
         arrays = {name: changed[name][kept] for name in _CHANGED}
         self._changed.append(**arrays | {"row": left.searchsorted(arrays["row"])})
-        self._now, self._touched, self._updates, self._postings = None, [], Updates(), ()
+        self._now, self._touched, self._updates, self._postings = None, [], UpdateFinder(), ()
         drop_known_words()
 
     def _place(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int32]:
