@@ -28,6 +28,7 @@ from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.event_loops import is_async
 from factmem.facts import Concept, MultipleFacts
+from factmem.languages import Span
 from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.llm.messages import document, element
@@ -35,7 +36,6 @@ from factmem.memory.facade import Memory
 from factmem.memory.taint import Heard, Listener
 from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope
-from factmem.sentences import Span
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole
 

@@ -23,8 +23,8 @@ from typing import Final
 import attrs
 
 from factmem.abc.detector import Conversation
+from factmem.languages import Span, content_words, folded, language_of
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
-from factmem.sentences import Span, content_words, folded, language_of
 from factmem.toml_tables import filled, table
 
 _SHORTEST_TOKEN: Final = 16

@@ -17,17 +17,14 @@ from factmem.details import Evidence, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.redaction import redact
 from factmem.detection.standing_instructions import instructions_in
+from factmem.languages import content_of, folded, language_of, last_sentence
 from factmem.sentences import (
     A_WORD,
     ASKS_SOMEBODY,
     CORRECTS,
     ENOUGH,
-    content_of,
     contradicts,
-    folded,
     is_about_listener,
-    language_of,
-    last_sentence,
     stated_spans,
     telling,
     tells,

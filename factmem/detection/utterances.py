@@ -21,7 +21,7 @@ from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import says_something
 from factmem.detection.words import ReadableText
 from factmem.hidden_characters import CONTROL, HIDDEN
-from factmem.sentences import Span, sentence_spans
+from factmem.languages import Span, sentence_spans
 from factmem.toml_tables import table
 
 _SAME: Final = str.maketrans(

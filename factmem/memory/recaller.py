@@ -19,6 +19,7 @@ from factmem.abc.question_analyst import QuestionRequest
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
+from factmem.languages import language_code
 from factmem.legal_names import folded_keyword
 from factmem.llm.asking import bounded_gather
 from factmem.memory.filters import Filters
@@ -39,7 +40,6 @@ from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
-from factmem.sentences import language_code
 from factmem.short_work import SHORT, may_wait
 from factmem.validators import check_fraction, check_instance, check_text, check_whole
 from factmem.views import Sight

@@ -10,25 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.sentences import (
-    A_WORD,
-    ASKS_SOMEBODY,
-    CORRECTS,
-    ENOUGH,
+from factmem.languages import (
     LINE_END,
     SENTENCE_END,
-    asked_share,
     content_words,
     folded,
     language_of,
     languages_of_times,
-    own_words,
     sentence_spans,
-    stated_spans,
-    telling,
-    tells,
     words_anywhere,
 )
+from factmem.own_words import own_words
+from factmem.sentences import A_WORD, ASKS_SOMEBODY, CORRECTS, ENOUGH, asked_share, stated_spans, telling, tells
 from factmem.toml_tables import table
 from tests.tables import cases, sections
 
@@ -98,7 +91,7 @@ def test_an_ordinal_does_not_end_a_sentence_and_another_number_does(sentences: l
 
 def test_languages_have_the_same_lists() -> None:
     """A misspelt name of a list would silently leave it empty."""
-    data = tomllib.loads(resources.files("factmem").joinpath("sentences.toml").read_text("utf-8"))
+    data = tomllib.loads(resources.files("factmem").joinpath("languages.toml").read_text("utf-8"))
     known = {*data["en"], "asks_last", "objects", "of_self", "unspaced", "orders_last", "capitals"}
     assert {name: {*words} - known for name, words in data.items() if {*words} - known} == {}
     needed = {"everyday", "self", "asks", "orders", "lasting", "manner", "named"}
@@ -111,10 +104,10 @@ def test_a_title_or_an_initial_ends_no_sentence(text: str, sentences: list[str])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", table("sentences"))
+@pytest.mark.parametrize("name", table("languages"))
 @given(drawn=st.data())
 def test_what_may_hold_no_word_of_a_list_holds_none(name: str, drawn: st.DataObject) -> None:
-    language = language_of(folded(table("sentences")[name]["everyday"].strip()))
+    language = language_of(folded(table("languages")[name]["everyday"].strip()))
     assert language.name == name
     cue = drawn.draw(st.sampled_from([*language.lists]))
     some = st.sampled_from(

@@ -12,21 +12,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from factmem.languages import QUESTION_MARKS, clause_spans, content_of, folded, language_code, language_of
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import (
-    QUESTION_MARKS,
-    clause_spans,
-    content_of,
-    fluent,
-    folded,
-    forgettable,
-    language_code,
-    language_of,
-    tells,
-    tells_of_another,
-)
+from factmem.sentences import fluent, tells, tells_of_another
+from factmem.text_caches import forgettable
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 

@@ -40,7 +40,8 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.sentences import day_phrases, forgettable
+from factmem.sentences import day_phrases
+from factmem.text_caches import forgettable
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
