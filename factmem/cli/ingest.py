@@ -535,7 +535,7 @@ async def _read_again(
     reading: ReadingOptions,
 ) -> Submission | None:
     """Submit the stored words of a conversation again, if there are any at this place."""
-    from factmem.memory.remembering import StoredSession
+    from factmem.memory.submitted import StoredSession
 
     if (id := await _stored_id(conversation)) is None:
         return None

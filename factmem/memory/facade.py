@@ -57,7 +57,8 @@ from factmem.memory.operations import observed, operation
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
-from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
+from factmem.memory.remembering import Rememberer
+from factmem.memory.submitted import About, ReadyFact, StoredSession, Words
 from factmem.memory.writer import Updates, Writer
 from factmem.observing import Observation
 from factmem.recall import DeepSettings
