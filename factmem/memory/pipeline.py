@@ -54,9 +54,10 @@ from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read
 from factmem.memory.operations import operation
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
+from factmem.memory.reversals import state_requests
 from factmem.memory.screening import Screening
 from factmem.memory.ttl import TtlOperation, expires_at
-from factmem.memory.writer import WritingPart, state_requests
+from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
