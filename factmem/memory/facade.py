@@ -26,13 +26,7 @@ from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
 from factmem.details import FactDetails
 from factmem.error_hints import hinted, kind_of, missing_attribute
-from factmem.errors import (
-    FactMemError,
-    IncompleteProfileError,
-    InvalidDataError,
-    OutOfViewError,
-    ProviderClosedError,
-)
+from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError, ProviderClosedError
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin

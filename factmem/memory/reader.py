@@ -18,15 +18,7 @@ from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, record_key, revisions
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
-from factmem.memory.filters import (
-    Filters,
-    Listing,
-    RecordPage,
-    check_concept,
-    ids_of,
-    is_record_id,
-    keywords_of,
-)
+from factmem.memory.filters import Filters, Listing, RecordPage, check_concept, ids_of, is_record_id, keywords_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
