@@ -141,9 +141,7 @@ class ModelReader(WritingPart):
         Raises:
             StateConflictError: It has.
         """
-        if not unit.waiting or self._backend.four_verbs_only:
-            return
-        if await self._reader.everybody.left_waiting(unit.words) != unit.words:
+        if unit.waiting and await self._reader.everybody.left_waiting(unit.words) != unit.words:
             raise StateConflictError("another process has read the words meanwhile")
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> _Heard | ReadUnit:

@@ -611,22 +611,11 @@ class Pipeline(WritingPart):
         return attrs.evolve(result, records=(await self.present_outcome(unit.words)).records)
 
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
-        words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
+        """Apply findings in one transaction; return the outcome of each job."""
         await self._check_not_forgotten(found)
+        words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         places = {item.assertion.place.key for read in found for item in read.candidates}
-        if any(item.ends for read in found for item in read.candidates):
-            log = await self._log_of(places)
-            rows = await in_time(lambda: fold(log, self._context.moment), len(log))
-            found = _without_vain_ends(found, rows)
-        candidates = await self._candidates(found)
-        planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
-        if planned.refuses_wishes:
-            found = list(map(_without_wishes, found))
-        found = [_counted(read, DropReason.NOT_CURRENT, len(_vain_in(read, planned))) for read in found]
-        ends = {item.assertion.fingerprint for item in candidates if item.ends}
-        undone = [
-            it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
-        ]
+        found, planned, undone = await self._decided(found, places, words.keys())
         rejections = await self._rejections(found)
         undone += rejections
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
@@ -650,6 +639,31 @@ class Pipeline(WritingPart):
         if apart:
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
         return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
+
+    async def _decided(
+        self, found: Sequence[ReadUnit], places: set[tuple[Any, ...]], words: Collection[str]
+    ) -> tuple[Sequence[ReadUnit], Plan, list[Statement]]:
+        """Return units with all that is not used counted, the plan of their findings, and what it does but end values.
+
+        Args:
+            found: The units.
+            places: Places of their findings.
+            words: Ids of the words that wait.
+        """
+        if any(item.ends for read in found for item in read.candidates):
+            log = await self._log_of(places)
+            rows = await in_time(lambda: fold(log, self._context.moment), len(log))
+            found = _without_vain_ends(found, rows)
+        candidates = await self._candidates(found)
+        planned = await self._planned(candidates, places, words, found[0].unit.job)
+        if planned.refuses_wishes:
+            found = list(map(_without_wishes, found))
+        found = [_counted(read, DropReason.NOT_CURRENT, len(_vain_in(read, planned))) for read in found]
+        ends = {item.assertion.fingerprint for item in candidates if item.ends}
+        undone = [
+            it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
+        ]
+        return found, planned, undone
 
     async def _rejections(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
