@@ -74,7 +74,7 @@ class SecretRule:
 _VALUES: Final = ("quoted", "bare")
 _GROUPS: Final = ("secret", *_VALUES)
 _PLACEHOLDER: Final = lazy_pattern(table("detection/secrets")["placeholder"], re.IGNORECASE)
-_CUT_BODY: Final = lazy_pattern(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
+_CUT_BODY: Final = lazy_pattern(r"(?:\s++|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*")
 
 
 def _blocks(text: str, begin: re.Pattern[str], end: re.Pattern[str]) -> Iterator[Span]:

@@ -104,9 +104,8 @@ _KINDS_OF_TYPES: Final = {
     ScalarKind.TIME: Kind.TIME,
     ScalarKind.NUMBER: Kind.NUMBER,
     ScalarKind.SUBJECT: Kind.PERSON,
-    ScalarKind.NOTHING: Kind.NONE,
 }
-"""The kind of all values of a type but of texts, which are of any kind."""
+"""The kind of all values of a type, where they have one; texts are of any kind."""
 
 
 def asks_for_assistant(query: str) -> bool:
@@ -309,7 +308,7 @@ def kinds_held(said: Assertion) -> Kind:
         if scalar is None or scalar.kind is ScalarKind.TEXT:
             kinds |= kinds_of_concept(said.keyword, said.description, holds_number=_holds_number(plain(said.data)))
         else:
-            kinds |= _KINDS_OF_TYPES[scalar.kind]
+            kinds |= _KINDS_OF_TYPES.get(scalar.kind, Kind.NONE)
     return kinds
 
 
