@@ -100,10 +100,7 @@ class BlockSearch:
         """
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
-            limit=None,
-            topics=[EXPLICIT_INSTRUCTIONS.label],
-            concepts=[STATEMENT],
-            subjects=self.subjects,
+            limit=None, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=self.subjects
         )
         wishes = [*filter(is_instruction, standing)]
         if all(map(_is_under_own_name, wishes)):

@@ -38,11 +38,7 @@ def _on_a_terminal() -> bool:
 
 
 def record_block(
-    record: FactRecord[Any],
-    *,
-    with_id: bool = True,
-    all_evidence: bool = False,
-    longest: int = _LONGEST_ON_A_TERMINAL,
+    record: FactRecord[Any], *, with_id: bool = True, all_evidence: bool = False, longest: int = _LONGEST_ON_A_TERMINAL
 ) -> list[Text]:
     """Return a record as lines: its value, of a number of characters at most, its place and its evidence."""
     lines = [headline(record, longest), Text(" · ".join(_where(record)), style="dim")]

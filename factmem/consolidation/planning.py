@@ -215,11 +215,7 @@ def _decide_similar(candidate: CandidateAssertion, question: Question, verdicts:
         confirms = home is not None
     merged = home if not verdicts.insert else None
     return Decision(
-        insert=merged is None,
-        merged_into=merged,
-        confirms=confirms,
-        updates=tuple(updates),
-        deletes=tuple(deletes),
+        insert=merged is None, merged_into=merged, confirms=confirms, updates=tuple(updates), deletes=tuple(deletes)
     )
 
 

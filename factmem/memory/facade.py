@@ -1092,10 +1092,7 @@ class Memory:
         return await self._rememberer.remember_many(what, about)
 
     async def generate(
-        self,
-        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
-        /,
-        **about: Unpack[About],
+        self, source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession, /, **about: Unpack[About]
     ) -> Submission:
         """Generate memories from words, ready facts or a stored session, in the background.
 

@@ -252,9 +252,7 @@ class Rememberer(PipelinePart):
         return await self.store_and_submit(list(what), order)
 
     async def generate(
-        self,
-        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
-        about: About,
+        self, source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession, about: About
     ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()

@@ -123,12 +123,7 @@ class Writer(ReadingPart):
     """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
     async def save(
-        self,
-        facts: Iterable[Any],
-        *,
-        details: FactDetails | None,
-        private: bool | None,
-        ttl: dt.timedelta | None,
+        self, facts: Iterable[Any], *, details: FactDetails | None, private: bool | None, ttl: dt.timedelta | None
     ) -> tuple[FactRecord[Any], ...]:
         """See `Memory.save_many`."""
         self._context.check_writable()
@@ -309,14 +304,7 @@ class Writer(ReadingPart):
         data = encode_value(fact.values[0], concept.value_type)
         shape = said.shape if concept.shape == JSON_SHAPE else concept.shape
         check_fits(data, shape)
-        return attrs.evolve(
-            said,
-            data=data,
-            shape=shape,
-            timestamp=fact.timestamp,
-            valid_from=None,
-            valid_to=None,
-        )
+        return attrs.evolve(said, data=data, shape=shape, timestamp=fact.timestamp, valid_from=None, valid_to=None)
 
     async def _stored(self, record: FactRecord[Any]) -> Assertion:
         found = [entry.assertion for entry in await self._reader.recorded(LogPart(seqs=[record.revision]))]
@@ -583,12 +571,7 @@ def _meaning_of(previous: FactRecord[Any], value: Any, origin: Origin | None) ->
     own = origin in (None, Origin.USER)
     said = [item for item in previous.evidence[:1] if previous.is_statement and item.before]
     return tuple(
-        Evidence(
-            quote=str(value),
-            speaker=item.speaker if own else None,
-            answers=item.answers,
-            corrects=item.corrects,
-        )
+        Evidence(quote=str(value), speaker=item.speaker if own else None, answers=item.answers, corrects=item.corrects)
         for item in said
     )
 
