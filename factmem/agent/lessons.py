@@ -22,9 +22,9 @@ from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.extractions import says_nothing
 from factmem.detection.flags import flags_in
 from factmem.detection.model_questions import inquire
+from factmem.detection.quotes import QuotableText
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
-from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.event_loops import is_async
 from factmem.facts import Concept, MultipleFacts

@@ -13,8 +13,8 @@ import attrs
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.repetitions import Coverage, Excerpt, means_more
 from factmem.details import Evidence, Origin
+from factmem.detection.quotes import covers
 from factmem.detection.standing_instructions import instructions_in, may_instruct, overtakes
-from factmem.detection.utterances import covers
 from factmem.hidden_characters import escaped, escaped_words
 from factmem.languages import Span, sentence_spans
 from factmem.recall.text.signs import asks_for_assistant

@@ -20,8 +20,8 @@ from factmem.consolidation.candidates import CandidateAssertion
 from factmem.details import Evidence, FactDetails, MessageKey, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.candidates import place_of
+from factmem.detection.quotes import covers
 from factmem.detection.standing_instructions import instructions_in
-from factmem.detection.utterances import covers
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
 from factmem.facts import STATEMENT, Concept, Fact
 from factmem.fold import Current

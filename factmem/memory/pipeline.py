@@ -22,7 +22,7 @@ from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.consolidation.policy import Approve, Proposal
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin
 from factmem.detection.flags import flags_in
-from factmem.detection.utterances import covers
+from factmem.detection.quotes import covers
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
