@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import LinearPattern, lazy_pattern
-from factmem.text_caches import forgettable
+from factmem.text_caches import RECENT, forgettable
 from factmem.toml_tables import table
 
 Span: TypeAlias = tuple[int, int]
@@ -69,9 +69,6 @@ _IN_WORDS: Final = r"\p{L}\p{N}_\x{900}-\x{963}"
 _NOTHING: Final = r"\z."
 _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
 """Translation of the ASCII characters outside `WORD` into spaces."""
-
-RECENT: Final = 1_024
-"""Number of texts that are kept as they were read, for the next steps of a write: each takes a whole batch."""
 
 _TELLING_LANGUAGE: Final = 300
 """Number of characters by which a language is recognized."""

@@ -13,7 +13,6 @@ from typing import Final
 from factmem.languages import (
     COLON,
     QUESTION_MARKS,
-    RECENT,
     WORD,
     Language,
     Span,
@@ -29,7 +28,7 @@ from factmem.languages import (
 )
 from factmem.own_words import own_sentences, own_words
 from factmem.patterns import lazy_pattern
-from factmem.text_caches import forgettable
+from factmem.text_caches import RECENT, forgettable
 
 _TWICE: Final = lazy_pattern(r"(?i)(?<![^\W_])([^\W\d_]+)(?: \1(?![^\W_]))+")
 """A word said twice."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any, Final, TypeVar
 
+RECENT: Final = 1_024
+"""Number of texts that are kept as they were read, for the next steps of a write: each takes a whole batch."""
+
 _CACHES: Final[list[functools._lru_cache_wrapper[Any]]] = []
 _CacheT = TypeVar("_CacheT", bound="functools._lru_cache_wrapper[Any]")
 

@@ -201,6 +201,13 @@ class RecordsPage(Page):
         if (row := self._first()) is not None:
             self.app.push_screen(RecordScreen(self.browser, row.id))
 
+    def action_turn(self) -> None:
+        """Open the next tab of the page."""
+        tabs = self.query_one(TabbedContent)
+        panes = [str(pane.id) for pane in tabs.query(TabPane)]
+        tabs.active = panes[(panes.index(tabs.active) + 1) % len(panes)]
+        self.set_focus(tabs.get_pane(tabs.active).query_one("*"))
+
     def action_subject(self) -> None:
         """Show the subject of the record."""
         if (row := self._first()) is not None:
@@ -581,12 +588,6 @@ class SubjectScreen(RecordsPage):
         tree.root.expand_all()
         tree.call_after_refresh(lambda: tree.move_cursor_to_line(max(0, min(at, tree.last_line))))
 
-    def action_turn(self) -> None:
-        """Show the other view."""
-        views = self.query_one(TabbedContent)
-        views.active = "as-tree" if views.active == "as-table" else "as-table"
-        self.set_focus(self._tree if views.active == "as-tree" else self.query_one(RecordTable))
-
 
 class InboxScreen(RecordsPage):
     """Statements in quarantine, rejected ones, and texts that a language model could not read.
@@ -662,13 +663,6 @@ class InboxScreen(RecordsPage):
         if action in fitting and self._tab not in fitting[action]:
             return False
         return super().check_action(action, parameters)
-
-    def action_turn(self) -> None:
-        """Open the next list."""
-        order = list(self._LISTS)
-        tabs = self.query_one(TabbedContent)
-        tabs.active = order[(order.index(self._tab) + 1) % len(order)]
-        self.set_focus(self.query_one(f"#{tabs.active}-rows"))
 
     def action_accept(self) -> None:
         """Accept the records: they count from now on."""
