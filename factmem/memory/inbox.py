@@ -36,7 +36,7 @@ from factmem.memory.journal import (
 from factmem.memory.operations import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.remembering import Order, Rememberer, Stored, Taken, warn_of_not_text
+from factmem.memory.remembering import Journalled, Order, Rememberer, Taken, warn_of_not_text
 from factmem.memory.submitted import About, StoredSession, spoken
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
@@ -325,7 +325,7 @@ class Inbox(PipelinePart):
 
     async def _taken_in(
         self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order, *, history: bool
-    ) -> tuple[list[Stored], int]:
+    ) -> tuple[list[Journalled], int]:
         """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
 
         Returns:
@@ -447,7 +447,7 @@ def _is_read(words: Sequence[Recorded], job: Job) -> bool:
     return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
 
 
-def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[Stored]) -> None:
+def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[Journalled]) -> None:
     """Note events as read, with their words, for a store that keeps none."""
     for event in events:
         if not _is_wordless(event):

@@ -22,10 +22,9 @@ from factmem.abc.topics import MANAGED_TOPICS
 from factmem.changes import Change, ChangeKind
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import duplicates_in
-from factmem.details import FactDetails, MetadataMerge, Origin, Treatment
+from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import redact
-from factmem.detection.short_answers import BEFORE, Turn, is_short, meant
 from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -38,9 +37,9 @@ from factmem.memory.media import MediaInbox
 from factmem.memory.model_reader import INFERRED
 from factmem.memory.pipeline import PipelinePart
 from factmem.memory.profiles import united
-from factmem.memory.screening import heard_as, off_loop
+from factmem.memory.screening import off_loop
 from factmem.memory.submitted import About, ReadyFact, StoredSession, Words, conversation_from, spoken
-from factmem.memory.taint import REPEATS, Heard, repetitions
+from factmem.memory.talk import depends_on_others, in_talk
 from factmem.memory.ttl import after
 from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
@@ -84,7 +83,7 @@ class Taken:
     job: Job | None
 
 
-class _Said(NamedTuple):
+class _Statements(NamedTuple):
     """The statements of an item, the numbers of its messages that were dropped, and the treatments of the others."""
 
     item: Taken
@@ -102,7 +101,7 @@ class _Kept(NamedTuple):
 
 
 @attrs.frozen(kw_only=True)
-class Stored:
+class Journalled:
     """An item in the store, on its way to a model if one is to read it.
 
     Attributes:
@@ -164,7 +163,7 @@ def _as_said(
     )
 
 
-def _as_twin(of: Stored) -> Remembered:
+def _as_twin(of: Journalled) -> Remembered:
     """Return the outcome of a text that is not kept beside another one of its batch."""
     return Remembered(records=of.outcome().records, dropped={DropReason.DUPLICATE: 1})
 
@@ -235,7 +234,7 @@ class Rememberer(PipelinePart):
         outcomes = await self._read_now(await self._store([what], order))
         return outcomes[0].with_others(outcomes[1:])
 
-    async def _read_now(self, stored: Sequence[Stored]) -> list[Remembered]:
+    async def _read_now(self, stored: Sequence[Journalled]) -> list[Remembered]:
         read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
         outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
         not_text = [item.not_text for item in stored]
@@ -341,7 +340,7 @@ class Rememberer(PipelinePart):
         """Submit words to be read in the background; read them now if nothing can wait."""
         return await self.submit(await self._store(what, order))
 
-    async def _store(self, what: Sequence[Words], order: Order) -> list[Stored]:
+    async def _store(self, what: Sequence[Words], order: Order) -> list[Journalled]:
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
         now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
         said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
@@ -386,7 +385,7 @@ class Rememberer(PipelinePart):
         *,
         heard: Conversation | None = None,
         context: tuple[Recorded, ...] = (),
-    ) -> list[Stored]:
+    ) -> list[Journalled]:
         """Append items to the store, in one transaction.
 
         Args:
@@ -396,14 +395,16 @@ class Rememberer(PipelinePart):
             context: Earlier words that a model is shown, if the store cannot look them up.
         """
         length = _length_of(items)
-        read = await off_loop(partial(self._read, items, order), length)
+        read, policies = await off_loop(partial(self._read, items, order), length), self._context.policies
         for at, said in enumerate(read):
-            if any(_needs_others(quoted.details) for quoted in said.words):
-                words = await self._in_conversation(said.words, heard or said.item.conversation, order)
+            if any(depends_on_others(quoted.details) for quoted in said.words):
+                talk, origins = heard or said.item.conversation, order.origins or policies.origins
+                before = [] if talk.id is None else await self.words_of(StoredSession(id=talk.id), order)
+                words = await in_talk(said.words, talk, before, origins=origins, flagged=policies.flagged)
                 read[at] = said._replace(words=words)
         return await self._journalled(await off_loop(partial(self._keep, read, order), length), order, context)
 
-    def _read(self, items: Sequence[Taken], order: Order) -> list[_Said]:
+    def _read(self, items: Sequence[Taken], order: Order) -> list[_Statements]:
         """Return the statements of items, secrets redacted. A text is a memory itself, whatever the policy."""
         origins, own = order.origins or self._context.policies.origins, order.origins is not None
         kept = [
@@ -413,9 +414,9 @@ class Rememberer(PipelinePart):
             for item in items
         ]
         found = self._verbatim.read([conversation for conversation, _ in kept], self._writer.lasting(order.given))
-        return [_Said(item, *read, kept_as) for item, read, (_, kept_as) in zip(items, found, kept, strict=True)]
+        return [_Statements(item, *read, kept_as) for item, read, (_, kept_as) in zip(items, found, kept, strict=True)]
 
-    def _keep(self, read: Sequence[_Said], order: Order) -> list[_Kept]:
+    def _keep(self, read: Sequence[_Statements], order: Order) -> list[_Kept]:
         """Return the assertions that keep items."""
         legal, now = self._writer.legal_time, self._context.clock()
         kept = []
@@ -430,7 +431,7 @@ class Rememberer(PipelinePart):
 
     async def _journalled(
         self, kept: Sequence[_Kept], order: Order, context: tuple[Recorded, ...] = ()
-    ) -> list[Stored]:
+    ) -> list[Journalled]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
             return [_outside(each, context) for each in kept]
@@ -455,9 +456,11 @@ class Rememberer(PipelinePart):
             words = [word for word in found if word is not None and word.assertion.job is not None]
             unit, outcome = _unit(words, mine, item.job), partial(_as_said, mine, states, changes, dropped)
             not_text = item.conversation.not_text
-            stored.append(Stored(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, not_text=not_text))
+            stored.append(
+                Journalled(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, not_text=not_text)
+            )
         for again, first in twins.items():
-            stored[again] = Stored(id=stored[first].id, outcome=partial(_as_twin, stored[first]))
+            stored[again] = Journalled(id=stored[first].id, outcome=partial(_as_twin, stored[first]))
         return stored
 
     async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
@@ -522,39 +525,6 @@ class Rememberer(PipelinePart):
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def _in_conversation(
-        self, words: Sequence[Quoted], conversation: Conversation, order: Order
-    ) -> Sequence[Quoted]:
-        """Return statements with the parts that depend on other messages.
-
-        Words that the assistant only repeats get a flag, which quarantines them. Short answers and corrections of the
-        user get the words that they answer or correct.
-
-        Args:
-            words: The statements.
-            conversation: All of their conversation that is at hand.
-            order: Details of the call, with the treatment of messages.
-        """
-        messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
-        before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
-        earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
-        policies = self._context.policies
-        origins = order.origins or policies.origins
-        listened = partial(heard_as, origins=origins, flagged=policies.flagged)
-        talk = [*map(_heard_before, earlier), *map(listened, messages.values())]
-        repeated = await off_loop(partial(repetitions, talk), sum(len(said.text) for said in talk))
-        cited = [item.assertion.details.evidence[0] for item in earlier]
-        ids = [*(words.message_id or "" for words in cited), *messages]
-        speakers = [*(words.speaker for words in cited), *(message.name for message in messages.values())]
-        doubted = {id for id, message in messages.items() if origins.treatment(message) is Treatment.IGNORE}
-        doubted |= {ids[at] for at, said in enumerate(talk) if at in repeated or not said.trusted}
-        turns = [
-            Turn(said.origin, speaker, "" if id in doubted else said.text)
-            for id, speaker, said in zip(ids, speakers, talk, strict=True)
-        ]
-        places, flags = {id: at for at, id in enumerate(ids)}, {ids[at]: REPEATS[of] for at, of in repeated.items()}
-        return [it._replace(details=_flagged(_with_meaning(it.details, turns, places), flags)) for it in words]
-
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
@@ -567,13 +537,13 @@ class Rememberer(PipelinePart):
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _read_before(self, stored: Stored) -> Remembered:
+    async def _read_before(self, stored: Journalled) -> Remembered:
         """Return the outcome of words that are kept as they are, or were read after an earlier submission."""
         if not stored.was_to_be_read:
             return stored.outcome()
         return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
 
-    async def submit(self, stored: Sequence[Stored]) -> Submission:
+    async def submit(self, stored: Sequence[Journalled]) -> Submission:
         """Submit journalled words to the worker; read them now if nothing can wait."""
         ids = _ids_of(stored)
         submission = Submission(ids)
@@ -589,7 +559,7 @@ class Rememberer(PipelinePart):
         self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
         return submission
 
-    async def _ready(self, facts: Sequence[Any], order: Order) -> Stored:
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Journalled:
         for fact in facts:
             if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
                 raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
@@ -608,7 +578,7 @@ class Rememberer(PipelinePart):
         (stored,) = await self._journalled([_Kept(Taken(job=job), waiting_for(job, said), {})], order)
         return stored
 
-    async def _session(self, session: StoredSession, order: Order) -> Stored:
+    async def _session(self, session: StoredSession, order: Order) -> Journalled:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.log()
         kept_at = Place(
@@ -625,7 +595,7 @@ class Rememberer(PipelinePart):
         unit = (
             Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
         )
-        return Stored(id=_id_of(unit), unit=unit)
+        return Journalled(id=_id_of(unit), unit=unit)
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
@@ -658,7 +628,7 @@ def warn_of_not_text(number: int) -> None:
         )
 
 
-def _ids_of(stored: Sequence[Stored]) -> list[str]:
+def _ids_of(stored: Sequence[Journalled]) -> list[str]:
     """Return an id of each item; the same words twice have one id by which they are found again."""
     ids: dict[str, None] = {}
     for item in stored:
@@ -689,19 +659,12 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     return Unit(job=job, words=tuple(words))
 
 
-def _outside(kept: _Kept, context: tuple[Recorded, ...]) -> Stored:
+def _outside(kept: _Kept, context: tuple[Recorded, ...]) -> Journalled:
     """Return an item that no log holds; its words are read all the same."""
     item, words = kept.item, tuple(map(outside_log, kept.assertions))
     unit = Unit(job=item.job or _AS_SAID, words=words, context=context, waiting=False) if words else None
     outcome = partial(_as_said, (), {}, {}, kept.dropped)
-    return Stored(id=_id_of(unit), unit=unit, outcome=outcome, not_text=item.conversation.not_text)
-
-
-def _heard_before(entry: Recorded) -> Heard:
-    """Return stored words of a conversation. Those in quarantine are not believed."""
-    said = entry.assertion
-    trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
-    return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
+    return Journalled(id=_id_of(unit), unit=unit, outcome=outcome, not_text=item.conversation.not_text)
 
 
 def _counts(receipt: Receipt) -> bool:
@@ -719,32 +682,6 @@ def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
     return record_of(recorded, state=state)
 
 
-def _needs_others(details: FactDetails) -> bool:
-    """Return whether a statement depends on what was said before: one of the assistant, and a short one of the user."""
-    return details.origin is Origin.ASSISTANT or _may_mean_more(details)
-
-
-def _may_mean_more(details: FactDetails) -> bool:
-    """Return whether a statement is a message of the user that may need what was said before it to be understood."""
-    words = details.evidence[0]
-    return details.origin is Origin.USER and not words.start and words.medium is None and is_short(words.quote)
-
-
-def _with_meaning(details: FactDetails, turns: Sequence[Turn], places: Mapping[str, int]) -> FactDetails:
-    """Return the details of a statement with the words that it answers or corrects, if there are any before it.
-
-    Args:
-        details: The details.
-        turns: The messages of its conversation.
-        places: Their places by message id.
-    """
-    if not _may_mean_more(details):
-        return details
-    words, *others = details.evidence
-    at = places[words.message_id or ""]
-    return attrs.evolve(details, evidence=(meant(words, turns[max(at - BEFORE, 0) : at]), *others))
-
-
 def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     """Return the details of a statement whose words keep their day if they name a time relative to it.
 
@@ -754,14 +691,6 @@ def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote)):
         return details
     return changed(details, evidence=(changed(evidence[0], day=said_at.date().isoformat()),))
-
-
-def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:
-    """Return the details of a statement with the flag of its message, if that has one and is the assistant's."""
-    flag = flags.get(details.evidence[0].message_id or "")
-    if flag is None or details.origin is not Origin.ASSISTANT:
-        return details
-    return attrs.evolve(details, flags=(*details.flags, flag))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
