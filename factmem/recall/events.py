@@ -42,12 +42,12 @@ TELLING: Final = 10
 """Number of top matches that are searched for the record of an event."""
 
 
-_BEFORE: Final = ("before", "until", "till")
+_TABLE: Final = table("recall/text/times")
+_BEFORE: Final = frozenset(_TABLE["before_an_event"].split())
 _EVENT: Final = lazy_pattern(
     rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:{'|'.join(_BEFORE)}|since|after)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
-_TABLE: Final = table("recall/text/times")
 _ASKS: Final = lazy_pattern(_TABLE["asks"], re.IGNORECASE)
 """Start of the question behind an event: "after we moved what did I buy"."""
 
