@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator
 from itertools import chain, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from factmem.languages import (
     COLON,
@@ -45,13 +45,27 @@ _LONG, _BEGINNING = 4, 3
 _BEFORE_A_DAY, _BEHIND_A_DAY = 3, 2
 """Number of words around one that may name a day: "two weeks ago", "last Monday morning"."""
 
-ENOUGH, A_WORD, CORRECTS, ASKS_SOMEBODY = (1 << bit for bit in range(4))
-"""Bits of `telling`: enough words with content to tell something alone; a word with content, which tells something as
-an answer; an opening like a correction's, so that it tells something behind what it corrects; a question at the end.
-"""
-
 _ENOUGH: Final = 2
 """Number of words with content, the first person counting as one, in a text that tells something."""
+
+
+class Telling(NamedTuple):
+    """What a text tells, alone and in a conversation.
+
+    Attributes:
+        alone: It has enough words with content to tell something by itself.
+        at_all: It has a word with content, which tells something as an answer.
+        corrects: It opens like a correction, and tells something only behind what it corrects.
+        asks: It ends with a question about somebody else than its author.
+    """
+
+    alone: bool
+    at_all: bool
+    corrects: bool = False
+    asks: bool = False
+
+
+_TELLS: Final = Telling(alone=True, at_all=True)
 
 
 def stated_spans(text: str, language: Language) -> Iterator[Span]:
@@ -92,29 +106,28 @@ def tells(text: str) -> bool:
 
     Greetings, thanks and reactions hold hardly any.
     """
-    return telling(text) & ENOUGH != 0
+    return telling(text).alone
 
 
-def telling(text: str) -> int:
-    """Return the bits of what a text tells, alone and in a conversation; see `ENOUGH`."""
+def telling(text: str) -> Telling:
+    """Return what a text tells, alone and in a conversation."""
     return _telling(text[:_LONGEST], text.rstrip()[-_LONGEST:])
 
 
 @forgettable
 @functools.lru_cache(RECENT)
-def _telling(said: str, end: str) -> int:
-    """Return the bits of what a text tells, by its beginning and its end."""
+def _telling(said: str, end: str) -> Telling:
+    """Return what a text tells, by its beginning and its end."""
     lowered = folded(said)
     if lowered.isascii() and _only_states(lowered) and says_anywhere(lowered) >= _ENOUGH:
-        return ENOUGH
+        return _TELLS
     language = language_of(lowered)
-    asks = ASKS_SOMEBODY if end.endswith(QUESTION_MARKS) and _asks_about_somebody(end, language) else 0
+    asks = end.endswith(QUESTION_MARKS) and _asks_about_somebody(end, language)
     pieces = [lowered[start:end] for start, end in stated_spans(said, language)]
     count = sum(len(content_words(piece, language, _ENOUGH)) for piece in pieces)
-    if says_enough(count, pieces, language):
-        return ENOUGH | asks
-    corrects = language.finds("corrects", lowered[: language.start_of(lowered)])
-    return asks | (A_WORD | (CORRECTS if corrects else 0) if count else 0)
+    alone = says_enough(count, pieces, language)
+    corrects = count and not alone and language.finds("corrects", lowered[: language.start_of(lowered)])
+    return Telling(alone=alone, at_all=count > 0, corrects=bool(corrects), asks=asks)
 
 
 def asked_share(text: str) -> float:

@@ -34,7 +34,7 @@ from factmem.languages import WORD, Language, folded, language_of, sentence_span
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.recall.text.signs import REPLACED, names_one_of_several, relation
-from factmem.sentences import ENOUGH, fluent, telling
+from factmem.sentences import fluent, telling
 from factmem.stemming import stemmer
 from factmem.toml_tables import table
 
@@ -123,7 +123,7 @@ def matter_of(text: str) -> Matter[str] | None:
     mine = _begins_with_first_person(lowered, language) or language.finds("of_self", lowered) is not None
     if not (mine or _may_be_framed(lowered, language)):
         return None
-    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not telling(text) & ENOUGH:
+    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not telling(text).alone:
         return None
     stated = [span for span in sentences if not language.asks(lowered[slice(*span)])]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
@@ -133,7 +133,7 @@ def matter_of(text: str) -> Matter[str] | None:
     if frame is None or own is None:
         return Matter(mine=True) if mine else None
     others = [lowered[slice(*span)] for span in stated if span != own]
-    more = any(telling(it) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
+    more = any(any(telling(it)) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
     return attrs.evolve(frame, content=() if more else _content(text[slice(*own)], language), mine=mine)
 
 
