@@ -50,7 +50,7 @@ _ENOUGH: Final = 2
 
 
 class Telling(NamedTuple):
-    """What a text tells, alone and in a conversation.
+    """Whether and how a text tells something, alone and in a conversation.
 
     Attributes:
         alone: It has enough words with content to tell something by itself.
