@@ -34,7 +34,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import Concept
-from factmem.fold import Current, Moment, fold, states_of
+from factmem.fold import Current, Moment, fold, record_key, states_of
 from factmem.llm.asking import metered
 from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Unrepresented
@@ -161,17 +161,18 @@ def _words_taken_back(
     states = states_of(log)
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    appended = (item.assertion for item in statements if isinstance(item, Append))
-    removals = [said for said in appended if said.removed and said.state is AssertionState.ACTIVE]
-    removed: dict[tuple[object, ...], int] = {}
-    for said in removals:
-        removed[said.key] = max(said.trust, removed.get(said.key, 0))
+    removals: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for item in statements:
+        if isinstance(item, Append) and item.assertion.removed and item.assertion.state is AssertionState.ACTIVE:
+            removals[item.assertion.key].append(item.assertion)
+    current = [row.recorded for row in fold(log, moment)] if removals else []
+    of_records = {record_key(entry): removals.get(entry.assertion.key, ()) for entry in current}
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
-    for row in fold(log, moment) if removals else ():
-        said = row.recorded.assertion
-        if said.trust <= removed.get(said.key, -1):
-            wished.update(_sources(row.details, said.details.owner))
+    for entry in recorded.values():  # superseded values of a record, too
+        said, state = entry.assertion, states.get(entry.id)
+        if state and said.counts(state) and _taken_by(of_records.get(record_key(entry), ()), said):
+            wished.update(_sources(said.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
             details = recorded[item.assertion_id].assertion.details

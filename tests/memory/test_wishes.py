@@ -88,6 +88,17 @@ async def test_a_wish_takes_what_an_earlier_conversation_of_the_same_batch_says(
         assert (list(await memory.list_records()), submission.dropped) == ([], {})
 
 
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+@pytest.mark.parametrize("last", [2, 3], ids=["with a value", "alone"])
+async def test_a_wish_takes_the_words_of_superseded_values(concept: Concept[Any, Any], last: int) -> None:
+    turns = [said("set a.", -9), said("set b.", -8), said("set c.", -7), said("wish.", -6)]
+    async with Memory("memory:", detector=Plain(), concepts=[concept], clock=lambda: NOON) as memory:
+        for turn in (*turns[:last], together(*turns[last:])):
+            await memory.remember(turn)
+        assert list(await memory.list_records()) == []
+        assert list(await memory.recall("set a")) == []
+
+
 async def test_what_is_said_after_a_wish_stays() -> None:
     async with opened() as memory:
         await memory.remember(together(said(WISH, 0), said(TOLD, 1)))
