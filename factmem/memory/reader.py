@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, fold, never_accepted, record_key, revisions
+from factmem.fold import Current, fold, never_accepted, record_key, revisions, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.filters import (
@@ -436,6 +436,20 @@ class Reader(Part):
         found = await self.recorded_in((AssertionState.PENDING,), {recorded.record_id for recorded in words})
         waiting = {recorded.id for recorded in found}
         return tuple(recorded for recorded in words if recorded.id in waiting)
+
+    async def quarantined(self, part: LogPart) -> list[tuple[Recorded, AssertionState]]:
+        """Return the visible assertions of a part of the log that were never accepted, with their states."""
+        log = await self.log(attrs.evolve(part, apart=True))
+
+        def found() -> list[tuple[Recorded, AssertionState]]:
+            states, apart = states_of(log), never_accepted(log)
+            return [
+                (entry, states[entry.id])
+                for entry in log
+                if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
+            ]
+
+        return await in_time(found, len(log))
 
     async def waiting(self) -> int:
         """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
