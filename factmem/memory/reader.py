@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, fold, never_accepted, record_key, revisions, states_of
+from factmem.fold import Current, endings, fold, never_accepted, record_key, revisions, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.filters import (
@@ -495,12 +495,14 @@ class Reader(Part):
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
-        apart = never_accepted(log)
-        return [
-            shown_record(recorded, declared, state=state)
-            for recorded, state in revisions(log, self._context.moment)
-            if recorded.id not in apart and not recorded.assertion.removed
-        ]
+        apart, moment = never_accepted(log), self._context.moment
+        ended = endings(log, moment)
+        found = []
+        for recorded, state in revisions(log, moment):
+            if recorded.id not in apart and not recorded.assertion.removed:
+                record, (at, why) = shown_record(recorded, declared, state=state), ended.get(recorded.id, (None, None))
+                found.append(attrs.evolve(record, ended_at=at, end_reason=why))
+        return found
 
 
 class ReadingPart(Part):

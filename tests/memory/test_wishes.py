@@ -102,6 +102,22 @@ async def test_a_wish_takes_the_words_of_superseded_values(concept: Concept[Any,
         assert list(await memory.recall("set a")) == []
 
 
+@pytest.mark.parametrize("words", ["wish.", "end."])
+async def test_a_history_cites_the_words_that_ended_a_value(words: str) -> None:
+    async with Memory("memory:", detector=Plain(), concepts=PHONES[:1], clock=lambda: NOON) as memory:
+        for turn in (said("set a.", -9), said("set b.", -8), said(words, -7)):
+            outcome = await memory.remember(turn)
+        first, second = await memory.history(PHONES[0])
+        assert (second.value, second.ended_at, second.end_reason) == (
+            "b",
+            NOON - dt.timedelta(minutes=7),
+            f"ended: {words}",
+        )
+        await memory.undo(outcome.changes)
+        ended = [(it.value, it.ended_at) for it in await memory.history(PHONES[0])]
+        assert ended == [("a", first.ended_at), ("b", None)]
+
+
 async def test_what_is_said_after_a_wish_stays() -> None:
     async with opened() as memory:
         await memory.remember(together(said(WISH, 0), said(TOLD, 1)))
