@@ -172,7 +172,9 @@ class Inbox(PipelinePart):
                     _note(self._backend.worker.read_events(job.id if job else id), messages, stored)
             else:
                 submission = await self._awaited(job.id, flush=flush)
-                submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
+                submission.drop(DropReason.NOT_TEXT, alone, job.id)
+                for reason, number in itertools.chain(*(item.left_out.items() for item in stored)):
+                    submission.drop(reason, number, job.id)
         submission.skip(skipped)
         return submission
 

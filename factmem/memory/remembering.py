@@ -7,7 +7,7 @@ import datetime as dt
 import itertools
 import logging
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
@@ -25,7 +25,7 @@ from factmem.consolidation.duplicates import duplicates_in
 from factmem.conversations import conversations_of
 from factmem.details import FactDetails, MetadataMerge, Origin, Treatment
 from factmem.detection import OriginPolicy
-from factmem.detection.redaction import redact
+from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
 from factmem.detection.short_answers import BEFORE, Turn, is_short, meant
 from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
@@ -72,6 +72,18 @@ _FEW_MESSAGES: Final = 10
 
 _LEVELS: Final = 4
 """Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
+
+
+def _with_unsaved(
+    conversation: Conversation, words: Sequence[Quoted], dropped: Mapping[DropReason, int]
+) -> Mapping[DropReason, int]:
+    """Return the numbers of dropped messages with that of those that hold words off the record, kept in part or not."""
+    unsaved = f"[redacted: {OFF_THE_RECORD}]"
+    clean = redact_conversation(conversation).messages if dropped else ()
+    part = {it.details.evidence[0].position for it in words if unsaved in it.details.evidence[0].quote}
+    whole = {at for at, message in enumerate(clean) if unsaved in message.content} - part
+    secrets = Counter(dropped) - Counter({DropReason.ONLY_SECRETS: len(whole)})
+    return +(secrets + Counter({DropReason.OFF_THE_RECORD: len(part) + len(whole)}))
 
 
 def _topics(topics: Sequence[str]) -> tuple[str, ...]:
@@ -149,6 +161,12 @@ class Taken:
         return len({_heard_in(receipt.recorded) for receipt in self.receipts}.difference(map(_heard_in, fresh)))
 
     @property
+    def left_out(self) -> Mapping[DropReason, int]:
+        """Number of parts of its messages that are not kept, whatever is found in the rest, by reason."""
+        off_the_record = DropReason.OFF_THE_RECORD
+        return {DropReason.NOT_TEXT: self.conversation.not_text, off_the_record: self.dropped.get(off_the_record, 0)}
+
+    @property
     def was_to_be_read(self) -> bool:
         """Whether the words were submitted for a model to read, now or before."""
         return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
@@ -169,7 +187,7 @@ class Taken:
         outcome = Remembered(
             records=tuple(records.values()),
             changes=tuple(change for change in changes if change is not None),
-            dropped={} if self.receipts else self.dropped,
+            dropped={} if self.receipts else {it: self.dropped[it] for it in self.dropped if it not in self.left_out},
         )
         return outcome.without(DropReason.DUPLICATE, 1 if self.twin else 0)
 
@@ -382,10 +400,10 @@ class Rememberer(PipelinePart):
     async def _read_now(self, stored: Sequence[Taken]) -> list[Remembered]:
         read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
         outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
-        not_text = [item.conversation.not_text for item in stored]
-        return [
-            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
-        ]
+        for at, item in enumerate(stored):
+            for reason, number in item.left_out.items():
+                outcomes[at] = outcomes[at].without(reason, number)
+        return outcomes
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
@@ -554,7 +572,7 @@ class Rememberer(PipelinePart):
                 kept[at], item.treatments = _kept(kept[at], origins, reads=not unread, own=order.origins is not None)
             item.compared = item.is_text and unread and order.job.consolidate
         for item, read in zip(items, detector.read(kept, given), strict=True):
-            item.words, item.dropped = read
+            item.words, item.dropped = read[0], _with_unsaved(item.conversation, *read)
         return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
 
     def _keep(self, items: Sequence[Taken], order: Order) -> None:
@@ -726,7 +744,8 @@ class Rememberer(PipelinePart):
                 submission.settle(id, outcome)
             return submission
         for id, item in zip(ids, stored, strict=True):
-            submission.drop(DropReason.NOT_TEXT, item.conversation.not_text, id)
+            for reason, number in item.left_out.items():
+                submission.drop(reason, number, id)
             if item.unit is None:
                 submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
         self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
