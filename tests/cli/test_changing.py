@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from factmem import BlockingMemory, Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
+from factmem.details import Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 
 if TYPE_CHECKING:
@@ -320,6 +321,19 @@ def test_a_dry_run_of_words_shows_the_facts_that_were_found_in_them(cli: Command
     shown = cli.run("forget", words, "--dry-run").out
     assert "Basic 50" in shown
     assert "Would erase 1 record and 1 fact found in words; erase without --dry-run." in shown
+
+
+def test_undoing_an_update_that_the_users_words_outrank_leaves_these(cli: CommandLine) -> None:
+    cli.run("save", "city", "Graz")
+    with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
+        (record,) = memory.list_records()
+        memory.update(record.id, value="Wien", origin=Origin.ASSISTANT)
+    for state in ("retracted", "superseded"):
+        cli.data("undo", record.id)
+        assert [(it["value"], it["state"]) for it in cli.data("history", "city")] == [
+            ("Graz", "active"),
+            ("Wien", state),
+        ]
 
 
 def test_accepting_a_wish_to_forget_carries_it_out_and_shows_what_it_took(cli: CommandLine) -> None:
