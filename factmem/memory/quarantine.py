@@ -51,10 +51,10 @@ class Quarantine(PipelinePart):
         Raises:
             InvalidDataError: A condition cannot be met, the limit is below 1, or there is no such page.
         """
-        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
-        listing = LogListing(limit=limit, page=page, descending=descending)
-        self._context.check_present()
-        part = LogPart(apart=True, states=[state], kept=self._reader.wanted(filters))
+        listing, part = (
+            LogListing(limit=limit, page=page, descending=descending),
+            self._part(filters, rejected=rejected),
+        )
 
         async def records(numbers: Collection[int]) -> Sequence[FactRecord[Any]]:
             entries = await self._reader.quarantined(attrs.evolve(part, seqs=numbers))
@@ -64,13 +64,28 @@ class Quarantine(PipelinePart):
         found, next_page = await listing.of(set(actions.values()), records, lambda record: record.revision)
         return RecordPage(found, next_page=next_page)
 
-    async def count(self) -> int:
+    async def count(self, **filters: Unpack[Filters]) -> int:
         """Return the number of visible statements that wait to be accepted or rejected, quickly.
 
-        The number includes words of untrusted origins that wait for a model, which are not in `list` yet.
+        Without conditions, it includes words of untrusted origins that wait for a model, which are not in `list` yet.
+
+        Args:
+            filters: Conditions on the assertions; see `Filters`.
+
+        Raises:
+            InvalidDataError: A condition cannot be met.
         """
+        part = self._part(filters)
+        if not filters:
+            return await self._reader.waiting()
+        actions, _ = await self._reader.actions(part, None, None)
+        return len(set(actions.values()))
+
+    def _part(self, filters: Filters, *, rejected: bool = False) -> LogPart:
+        """Return the part of the log that is listed."""
         self._context.check_present()
-        return await self._reader.waiting()
+        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        return LogPart(apart=True, states=[state], kept=self._reader.wanted(filters))
 
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Accept entries in one transaction, also rejected ones: they become facts like any other.
