@@ -219,7 +219,7 @@ async def test_a_record_shows_its_evidence_its_revisions_and_who_changed_it(pilo
         "description Seats at the venue",
         "“We have 120 seats now.” — Maya (user), conversation monday",
         "2026-03-02 ○────────────────────────────● 2026-03-11",
-        "○ 2026-03-02 09:00  80  superseded, revision 1",
+        "○ 2026-03-02 09:00  80  superseded, revision 1, until 2026-03-11",
         "● 2026-03-11 09:00  120  active, revision 2",
         "by test",
     ):
