@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from itertools import chain, takewhile
+from itertools import chain, pairwise, takewhile
 from typing import Final, NamedTuple
 
 from factmem.languages import (
@@ -33,6 +33,7 @@ from factmem.text_caches import RECENT, forgettable
 _TWICE: Final = lazy_pattern(r"(?i)(?<![^\W_])([^\W\d_]+)(?: \1(?![^\W_]))+")
 """A word said twice."""
 
+_NUMBERS_APART: Final = lazy_pattern("\\d+(?:[.,:]\\d+)*|[\u3400-\u9fff]|[^\\W\\d_]+")
 _MOST_WORDS: Final = 16_384
 """Number of words of which is kept whether they say something."""
 
@@ -253,8 +254,9 @@ def contradicts(text: str, said: str) -> bool:
     """Return whether a text may say otherwise than another.
 
     It may if it opens like a correction and is incomplete or repeats a longer word ("No, a Mazda.", "No, I drive a
-    Mazda."), if it is a name or a number, first of all or behind a word of the other ("It's a Mazda." for "a Toyota"),
-    or if it denies one ("I drive a Mazda, not a Toyota.").
+    Mazda."), if it is a name, first of all or behind a word of the other ("It's a Mazda." for "a Toyota"), if it is a
+    number, alone or of what the other counts ("It's 5 pm." for "at 4 pm", not for "at 6"), or if it denies a word of
+    the other ("I drive a Mazda, not a Toyota.").
 
     Args:
         text: The text.
@@ -267,10 +269,19 @@ def contradicts(text: str, said: str) -> bool:
         return language.unspaced or not tells(text) or bool(_repeated(lowered, words))
     if named := language.cues["identifies"].match(lowered, start):
         first, *_ = behind = WORD.findall(text[named.end() :]) or [""]
+        if first[:1].isdigit():
+            units = _units(lowered[named.end() : clause_spans(lowered, (0, len(lowered)))[0][1]])
+            return not units.isdisjoint(_units(other)) or (units == {""} and _units(other) != set())
         same = any(word.startswith(folded(first)) for word in words)  # "eine", "einen"
         return language.unspaced or any(map(_is_proper, behind if same else behind[:1]))
     denied = (lowered[slice(*span)] for span in clause_spans(lowered, (0, len(lowered)))[1:])
     return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in denied)
+
+
+def _units(text: str) -> set[str]:
+    """Return the words right behind the numbers of a folded text; an empty one for a number at its end."""
+    words = _NUMBERS_APART.findall(text)
+    return {unit for number, unit in pairwise([*words, ""]) if number[0].isdigit()}
 
 
 def _is_proper(word: str) -> bool:

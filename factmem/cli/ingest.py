@@ -172,7 +172,7 @@ def _secrets_in(conversation: Conversation) -> Counter[str]:
     from factmem.detection.redaction import redact
 
     heard = (message for message in conversation.messages if message.detectable)
-    return Counter(finding.kind for message in heard for finding in redact(message.content).findings)
+    return Counter(finding.kind for message in heard for finding in redact(message.content, message.origin).findings)
 
 
 def _listed(redacted: Counter[str]) -> str:

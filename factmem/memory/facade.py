@@ -667,6 +667,8 @@ class Memory:
     ) -> list[FactRecord[Any]]:
         """Return every revision of a concept or of a record, oldest first, with its state.
 
+        `FactRecord.ended_at` and `FactRecord.end_reason` say when and why the value of a revision ended.
+
         With a subject and a scope, of exactly that place; otherwise of all matching places.
 
         Args:

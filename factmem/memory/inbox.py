@@ -164,7 +164,7 @@ class Inbox(PipelinePart):
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, messages, job, order, history=history)
             alone = self._without_words(id, messages)
-            not_text = sum(item.not_text for item in stored)
+            not_text = sum(item.left_out[DropReason.NOT_TEXT] for item in stored)
             warn_of_not_text(alone + not_text)
             if job is None or self._backend.four_verbs_only:
                 submission = await self._rememberer.submit(stored)
@@ -173,7 +173,9 @@ class Inbox(PipelinePart):
                     _note(self._backend.worker.read_events(job.id if job else id), messages, stored)
             else:
                 submission = await self._awaited(job.id, flush=flush)
-                submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
+                submission.drop(DropReason.NOT_TEXT, alone, job.id)
+                for reason, number in itertools.chain(*(item.left_out.items() for item in stored)):
+                    submission.drop(reason, number, job.id)
         submission.skip(skipped)
         return submission
 

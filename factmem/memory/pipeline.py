@@ -34,7 +34,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import Concept
-from factmem.fold import Current, Moment, fold, states_of
+from factmem.fold import Current, Moment, fold, record_key, states_of
 from factmem.llm.asking import metered
 from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Unrepresented
@@ -49,10 +49,11 @@ from factmem.memory.journal import (
     quotes,
     settled_state,
     units_in,
+    wish_in,
+    wishing,
 )
 from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read_words
 from factmem.memory.operations import operation
-from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
 from factmem.memory.reversals import state_requests
 from factmem.memory.screening import Screening
@@ -162,17 +163,18 @@ def _words_taken_back(
     states = states_of(log)
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    appended = (item.assertion for item in statements if isinstance(item, Append))
-    removals = [said for said in appended if said.removed and said.state is AssertionState.ACTIVE]
-    removed: dict[tuple[object, ...], int] = {}
-    for said in removals:
-        removed[said.key] = max(said.trust, removed.get(said.key, 0))
+    removals: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for item in statements:
+        if isinstance(item, Append) and item.assertion.removed and item.assertion.state is AssertionState.ACTIVE:
+            removals[item.assertion.key].append(item.assertion)
+    current = [row.recorded for row in fold(log, moment)] if removals else []
+    of_records = {record_key(entry): removals.get(entry.assertion.key, ()) for entry in current}
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
-    for row in fold(log, moment) if removals else ():
-        said = row.recorded.assertion
-        if said.trust <= removed.get(said.key, -1):
-            wished.update(_sources(row.details, said.details.owner))
+    for entry in recorded.values():  # superseded values of a record, too
+        said, state = entry.assertion, states.get(entry.id)
+        if state and said.counts(state) and _taken_by(of_records.get(record_key(entry), ()), said):
+            wished.update(_sources(said.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
             details = recorded[item.assertion_id].assertion.details
@@ -306,8 +308,20 @@ def _vain_in(read: ReadUnit, planned: Plan) -> set[tuple[Evidence, ...]]:
     return set() if read.rejected else wishes & planned.vain
 
 
+def _carried_out(found: Iterable[ReadUnit], planned: Plan) -> Iterator[StateRequest]:
+    """Yield the requests that accept wishes to forget that waited, and take something back now."""
+    for read in found:
+        vain = _vain_in(read, planned)
+        if read.unit.job.kind is JobKind.FORGET and any(
+            item.removal and item.assertion.details.evidence not in vain for item in read.candidates
+        ):
+            yield from state_requests(
+                read.unit.words, AssertionState.QUARANTINED, AssertionState.ACTIVE, read.unit.reason or "carried out"
+            )
+
+
 def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: bool) -> Iterator[Append]:
-    """Yield words whose wishes to forget take nothing back, to wait for a decision: they are kept nowhere else.
+    """Yield words whose wishes to forget take nothing back, to wait for that: they are kept nowhere else.
 
     Where no words are kept, only the quotes of the wishes wait.
     """
@@ -325,13 +339,16 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
             within = (it for it in quotes if it.message == message and covers([whole], it))
             for quote in [whole] if keep_words else within:
                 own = quote.quote == whole.quote
+                cited = ((it, it.details.evidence[0]) for it in read.wishes)
+                inside = [it for it, words in cited if words.message == message and covers([quote], words)]
                 yield Append(
                     assertion=attrs.evolve(
                         said,
                         data=said.data if own else quote.quote,
                         details=attrs.evolve(said.details, evidence=(quote,), doubt=DropReason.NOT_CURRENT.value),
                         state=AssertionState.QUARANTINED,
-                        job=None,
+                        removed=True,
+                        job=wishing(read.unit.job, inside),
                         revises=recorded.record_id if own else None,
                         revised=recorded.seq,
                     )
@@ -427,7 +444,8 @@ class Pipeline(WritingPart):
         self, units: Sequence[Unit], earlier: Callable[[], Awaitable[None]] = checkpoint
     ) -> list[Remembered | FactMemError]:
         with metered(self._backend.worker.spent):
-            found = await ModelReader(self._context, self._backend).read_all(units, earlier)
+            readings = [*units, *await self._wishes_since(units)]
+            found = await ModelReader(self._context, self._backend).read_all(readings, earlier)
             if self._backend.four_verbs_only:
                 return [
                     await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
@@ -437,12 +455,34 @@ class Pipeline(WritingPart):
             results: dict[str, Remembered | FactMemError] = {}
             for manner in dict.fromkeys(_manner_of(item) for item in readable):
                 results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
-            for unit, item in zip(units, found, strict=True):
+            for unit, item in zip(units, found, strict=False):  # the wishes are last
                 if isinstance(item, FactMemError):
                     left = await self._left_of(unit) if isinstance(item, StateConflictError) else unit.words
                     results[unit.job.id] = item if left == unit.words else await self._read_left(unit, left)
-        current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
-        return [results[unit.job.id] for unit in units]
+        outcomes = [results[unit.job.id] for unit in units]
+        current_call().record_dropped(item.dropped for item in outcomes if isinstance(item, Remembered))
+        return outcomes
+
+    async def _wishes_since(self, units: Sequence[Unit]) -> list[Unit]:
+        """Return the wishes to forget that took nothing and were said since the words of some units of one owner."""
+        texts = [unit for unit in units if unit.job.kind is not JobKind.FORGET]
+        if not texts or self._backend.four_verbs_only:
+            return []
+        first = [(unit.place.key, min(item.assertion.timestamp for item in unit.words)) for unit in texts]
+        part = LogPart(
+            states=[AssertionState.QUARANTINED],
+            jobs=True,
+            kept=RecallFilter(places={place for place, _ in first}, since=min(at for _, at in first)),
+        )
+
+        def may_mean(entry: Recorded) -> bool:
+            said = entry.assertion
+            mine = said.details.owner == self._context.viewer and said.details.doubt == DropReason.NOT_CURRENT.value
+            return mine and any(said.place.key == place and at <= said.timestamp for place, at in first)
+
+        waiting = await self._reader.everybody.recorded(part, may_mean)
+        wishes = (wish_in(entry, self._context.concepts) for entry in waiting)
+        return [wish for wish in wishes if wish is not None]
 
     async def _kept(self, found: ReadUnit) -> Remembered:
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
@@ -628,6 +668,7 @@ class Pipeline(WritingPart):
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
             *_waiting_wishes(found, planned, keep_words=self._context.policies.keep_words),
+            *([] if planned.refuses_wishes else _carried_out(found, planned)),
             *rejections,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
@@ -669,7 +710,8 @@ class Pipeline(WritingPart):
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
         ids = {recorded.id for item in found for recorded in item.rejected}
         before, after = AssertionState.QUARANTINED, AssertionState.RETRACTED
-        waiting = await quarantined(self._reader.everybody, LogPart(ids=ids, states=[before])) if ids else ()
+        part = LogPart(ids=ids, states=[before])
+        waiting = await self._reader.everybody.quarantined(part) if ids else ()
         return state_requests((entry for entry, _ in waiting), before, after, ASKED_TO_BE_FORGOTTEN)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:

@@ -7,7 +7,7 @@ import datetime as dt
 import itertools
 import logging
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,7 @@ from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import duplicates_in
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.detection import OriginPolicy
-from factmem.detection.redaction import redact
+from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
 from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -109,14 +109,14 @@ class Journalled:
         receipts: Receipts of what was appended.
         unit: What is still to be read of it; None if nothing is.
         outcome: Returns the outcome of its words as they are kept, if no model is to read them.
-        not_text: Number of its parts that are images, audio or files.
+        left_out: Number of parts of its messages that are not kept, whatever is found in the rest, by reason.
     """
 
     id: str = ""
     receipts: Sequence[Receipt] = ()
     unit: Unit | None = None
     outcome: Callable[[], Remembered] = Remembered
-    not_text: int = 0
+    left_out: Mapping[DropReason, int] = attrs.field(factory=dict)
 
     @property
     def skipped(self) -> int:
@@ -161,6 +161,24 @@ def _as_said(
     return Remembered(
         records=tuple(records.values()), changes=tuple(filter(None, made)), dropped={} if receipts else dropped
     )
+
+
+def _with_unsaved(
+    conversation: Conversation, words: Sequence[Quoted], dropped: Mapping[DropReason, int]
+) -> Mapping[DropReason, int]:
+    """Return the numbers of dropped messages with that of those that hold words off the record, kept in part or not."""
+    unsaved = f"[redacted: {OFF_THE_RECORD}]"
+    clean = redact_conversation(conversation).messages if dropped else ()
+    part = {it.details.evidence[0].position for it in words if unsaved in it.details.evidence[0].quote}
+    whole = {at for at, message in enumerate(clean) if unsaved in message.content} - part
+    secrets = Counter(dropped) - Counter({DropReason.ONLY_SECRETS: len(whole)})
+    return +(secrets + Counter({DropReason.OFF_THE_RECORD: len(part) + len(whole)}))
+
+
+def _left_out(item: Taken, dropped: Mapping[DropReason, int]) -> Mapping[DropReason, int]:
+    """Return the numbers of parts of an item's messages that are not kept; see `Journalled.left_out`."""
+    off_the_record = DropReason.OFF_THE_RECORD
+    return {DropReason.NOT_TEXT: item.conversation.not_text, off_the_record: dropped.get(off_the_record, 0)}
 
 
 def _as_twin(of: Journalled) -> Remembered:
@@ -237,10 +255,10 @@ class Rememberer(PipelinePart):
     async def _read_now(self, stored: Sequence[Journalled]) -> list[Remembered]:
         read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
         outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
-        not_text = [item.not_text for item in stored]
-        return [
-            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
-        ]
+        for at, item in enumerate(stored):
+            for reason, number in item.left_out.items():
+                outcomes[at] = outcomes[at].without(reason, number)
+        return outcomes
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
@@ -351,7 +369,7 @@ class Rememberer(PipelinePart):
             for item, is_text in (*zip(bare, texts, strict=True), *((item, False) for item in words))
         ]
         stored = await self.stored(taken, order)
-        warn_of_not_text(sum(item.not_text for item in stored))
+        warn_of_not_text(sum(item.left_out[DropReason.NOT_TEXT] for item in stored))
         return stored
 
     async def _dated_as_before(self, said: Sequence[Conversation], order: Order) -> list[Conversation]:
@@ -414,7 +432,10 @@ class Rememberer(PipelinePart):
             for item in items
         ]
         found = self._verbatim.read([conversation for conversation, _ in kept], self._writer.lasting(order.given))
-        return [_Statements(item, *read, kept_as) for item, read, (_, kept_as) in zip(items, found, kept, strict=True)]
+        return [
+            _Statements(item, words, _with_unsaved(item.conversation, words, dropped), kept_as)
+            for item, (words, dropped), (_, kept_as) in zip(items, found, kept, strict=True)
+        ]
 
     def _keep(self, read: Sequence[_Statements], order: Order) -> list[_Kept]:
         """Return the assertions that keep items."""
@@ -454,13 +475,14 @@ class Rememberer(PipelinePart):
             mine = tuple(itertools.islice(rest, len(assertions)))
             found = (unread.pop(receipt.recorded.id, None) for receipt in mine)
             words = [word for word in found if word is not None and word.assertion.job is not None]
-            unit, outcome = _unit(words, mine, item.job), partial(_as_said, mine, states, changes, dropped)
-            not_text = item.conversation.not_text
+            unit, left_out = _unit(words, mine, item.job), _left_out(item, dropped)
+            outcome = partial(_as_said, mine, states, changes, _without(left_out, dropped))
             stored.append(
-                Journalled(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, not_text=not_text)
+                Journalled(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, left_out=left_out)
             )
         for again, first in twins.items():
-            stored[again] = Journalled(id=stored[first].id, outcome=partial(_as_twin, stored[first]))
+            outcome = partial(_as_twin, stored[first])
+            stored[again] = attrs.evolve(stored[again], id=stored[first].id, outcome=outcome)
         return stored
 
     async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
@@ -553,7 +575,8 @@ class Rememberer(PipelinePart):
                 submission.settle(id, outcome)
             return submission
         for id, item in zip(ids, stored, strict=True):
-            submission.drop(DropReason.NOT_TEXT, item.not_text, id)
+            for reason, number in item.left_out.items():
+                submission.drop(reason, number, id)
             if item.unit is None:
                 submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
         self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
@@ -663,8 +686,13 @@ def _outside(kept: _Kept, context: tuple[Recorded, ...]) -> Journalled:
     """Return an item that no log holds; its words are read all the same."""
     item, words = kept.item, tuple(map(outside_log, kept.assertions))
     unit = Unit(job=item.job or _AS_SAID, words=words, context=context, waiting=False) if words else None
-    outcome = partial(_as_said, (), {}, {}, kept.dropped)
-    return Journalled(id=_id_of(unit), unit=unit, outcome=outcome, not_text=item.conversation.not_text)
+    left_out = _left_out(item, kept.dropped)
+    outcome = partial(_as_said, (), {}, {}, _without(left_out, kept.dropped))
+    return Journalled(id=_id_of(unit), unit=unit, outcome=outcome, left_out=left_out)
+
+
+def _without(left_out: Mapping[DropReason, int], dropped: Mapping[DropReason, int]) -> Mapping[DropReason, int]:
+    return {reason: number for reason, number in dropped.items() if reason not in left_out}
 
 
 def _counts(receipt: Receipt) -> bool:

@@ -5,6 +5,7 @@ All of it follows from the log that the viewer may see; `Writer` commits the cha
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, assert_never
@@ -86,28 +87,31 @@ def rollback_requests(
         raise RecordNotFoundError("the revision has expired: save its value anew")
     states = states_of(log)
     reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
-    retracted = AssertionState.RETRACTED
-    requests = [_request(item, states[item.id], retracted, reason) for item in _above(target, log, states)]
+    retracted, own = AssertionState.RETRACTED, record_key(target)
+    above = _counting([entry for entry in log if isinstance(entry, Recorded) and record_key(entry) == own], states)
+    requests = [_request(item, states[item.id], retracted, reason) for item in _taken_above(target, above, states)]
     if not target.assertion.counts(states[target.id]):
         requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
     _check_current([target.record_id], changed_log(log, requests, moment), moment)
     return requests
 
 
-def _above(target: Recorded, log: Iterable[LogEntry], states: Mapping[str, AssertionState]) -> list[Recorded]:
-    """Return the revisions that count and decide before another one of their record.
+def _counting(log: Iterable[LogEntry], states: Mapping[str, AssertionState]) -> list[Recorded]:
+    """Return the revisions of a record that count, the one that decides last."""
+    entries = [entry for entry in log if isinstance(entry, Recorded)]
+    return sorted((entry for entry in entries if entry.assertion.counts(states[entry.id])), key=deciding_order)
+
+
+def _taken_above(target: Recorded, counting: list[Recorded], states: Mapping[str, AssertionState]) -> list[Recorded]:
+    """Take from the revisions of a record those that decide before one of them; return those that count.
 
     Raises:
         StateConflictError: One of them waits for a model.
     """
-    found = [
-        item
-        for item in log
-        if isinstance(item, Recorded)
-        and record_key(item) == record_key(target)
-        and deciding_order(item) > deciding_order(target)
-        and item.assertion.counts(states[item.id])
-    ]
+    found = []
+    while counting and deciding_order(counting[-1]) > deciding_order(target):
+        if (item := counting.pop()).assertion.counts(states[item.id]):
+            found.append(item)
     if any(states[item.id] is AssertionState.PENDING for item in found):
         raise StateConflictError("later words wait for a model: try again once the model has read them")
     return found
@@ -130,6 +134,7 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
     present, logs = states_of(log), by_record(log)
     entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
     states = dict(present)
+    counting: dict[str, list[Recorded]] = {}  # by record, the one that decides last; those taken back are left there
     for change in last_first:
         ids = {change.record.id, (change.previous or change.record).id}
         known = ((entries[number], state) for number, state in change.states_before.items() if number in entries)
@@ -137,10 +142,15 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
         if change.states_before and all(states[entry.id] is state for entry, state in named):
             raise RecordNotFoundError("one of the changes is undone already, or its record was erased: see history()")
         for entry, state in named:
+            above = counting.get(entry.record_id)
+            if above is None:
+                above = counting[entry.record_id] = _counting(logs[entry.record_id], states)
             states[entry.id] = state
+            if entry.assertion.counts(state):
+                bisect.insort(above, entry, key=deciding_order)
             replaces = change.kind is not ChangeKind.UNCHANGED and not entry.assertion.removed
             if state is AssertionState.RETRACTED and replaces:
-                states |= {above.id: state for above in _above(entry, logs[entry.record_id], states)}
+                states |= {taken.id: state for taken in _taken_above(entry, above, states)}
     return [
         _request(entry, present[entry.id], states[entry.id], reason)
         for entry in entries.values()
@@ -219,8 +229,7 @@ def _end(
     log: Sequence[Recorded | StateChange], states: Mapping[str, AssertionState]
 ) -> tuple[Sequence[Recorded], bool]:
     """Return the removals that count and decide before any value of a record, and whether a value counts."""
-    entries = [entry for entry in log if isinstance(entry, Recorded)]
-    counting = sorted((entry for entry in entries if entry.assertion.counts(states[entry.id])), key=deciding_order)
+    counting = _counting(log, states)
     removals = list(itertools.takewhile(lambda entry: entry.assertion.removed, reversed(counting)))
     return removals, len(counting) > len(removals)
 

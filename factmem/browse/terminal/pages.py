@@ -6,6 +6,7 @@ import abc
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import anyio
@@ -49,7 +50,7 @@ from factmem.browse.terminal.widgets import (
     RecordTable,
     sentence_of,
 )
-from factmem.browse.texts import counted
+from factmem.browse.texts import accepted, counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.legal_names import checked_path
@@ -666,16 +667,18 @@ class InboxScreen(RecordsPage):
 
     def action_accept(self) -> None:
         """Accept the records: they count from now on."""
-        self._decide("Accepted", self.browser.memory.inbox.quarantine.accept, [row.id for row in self.chosen()])
+        self._decide(accepted, self.browser.memory.inbox.quarantine.accept)
 
     def action_reject(self) -> None:
         """Reject the records: they stay apart."""
-        self._decide("Rejected", self.browser.memory.inbox.quarantine.reject, [row.id for row in self.chosen()])
+        self._decide(partial(outcome_of, "Rejected"), self.browser.memory.inbox.quarantine.reject)
 
     @work(exit_on_error=False)
-    async def _decide(self, past: str, decide: Callable[..., Awaitable[Sequence[Change]]], ids: Sequence[str]) -> None:
-        if ids:
-            self.say(outcome_of(past, await decide(*ids)))
+    async def _decide(
+        self, told: Callable[[Sequence[Change]], str], decide: Callable[..., Awaitable[Sequence[Change]]]
+    ) -> None:
+        if ids := [row.id for row in self.chosen()]:
+            self.say(told(await decide(*ids)))
 
     @work(exit_on_error=False)
     async def action_retry(self) -> None:
