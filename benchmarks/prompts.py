@@ -36,10 +36,10 @@ from factmem.detection import InstructorDetector
 from factmem.detection.verifier import ModelVerifier
 from factmem.errors import ModelError
 from factmem.facts import Concept, FactType
+from factmem.languages import sentence_spans
 from factmem.llm import InstructorModel
 from factmem.llm.asking import metered
 from factmem.llm.instructor_model import language_model
-from factmem.sentences import sentence_spans
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering

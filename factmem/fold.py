@@ -156,6 +156,51 @@ def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, A
     return [(recorded, became(recorded)) for recorded in sorted(known, key=said_order)]
 
 
+def endings(log: Sequence[LogEntry], moment: Moment) -> dict[str, tuple[dt.datetime, str]]:
+    """Return when and why values that are not current ended, by the id of their assertion.
+
+    A value that is only said again has not ended.
+
+    Args:
+        log: entries of any number of places, with all of their records.
+        moment: the moment.
+    """
+    states = states_of(log, known_at=moment.known_at)
+    ended: dict[str, tuple[dt.datetime, str]] = {}
+    records: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
+    for entry in sorted(log, key=lambda entry: entry.seq):
+        match entry:
+            case Recorded(id=id) if id in states and entry.assertion.counts(states[id]):
+                records[record_key(entry)].append(entry)
+            case StateChange(assertion_id=id, recorded_at=at, reason=reason):
+                if states.get(id) is entry.state is AssertionState.RETRACTED and at <= (moment.known_at or at):
+                    ended[id] = at, reason or "retracted"
+    for said in records.values():
+        later: Recorded | None = None
+        end: tuple[dt.datetime, str] | None = None
+        for entry in sorted(said, key=deciding_order, reverse=True):
+            if later is not None and _differ(entry.assertion, later.assertion):
+                end = max(entry.assertion.timestamp, later.assertion.timestamp), _reason_of(later)
+            expired = (_expiry(entry.assertion), "expired") if has_expired(entry.assertion, moment) else None
+            if first := min(filter(None, (end, expired)), default=None):
+                ended[entry.id] = first
+            if _counts(entry, states, moment):
+                later = entry
+    return ended
+
+
+def _differ(one: Assertion, other: Assertion) -> bool:
+    return one.removed or other.removed or canonical_bytes(one.data) != canonical_bytes(other.data)
+
+
+def _reason_of(after: Recorded) -> str:
+    """Return the reason for the end of a value: the one that replaced it, or the words that ended it."""
+    if not after.assertion.removed:
+        return f"superseded by revision {after.seq}"
+    evidence = after.assertion.details.evidence
+    return f"ended: {evidence[0].quote}" if evidence else "ended"
+
+
 def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -> dict[str, AssertionState]:
     """Return the state of each assertion that is recorded and not erased, by assertion id.
 

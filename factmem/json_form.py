@@ -49,7 +49,7 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
         "id": record.id,
         "keyword": record.concept.keyword,
         "value": value_json(record),
-        **attributes(record, "subject", "scope", "timestamp", "revision", "state"),
+        **attributes(record, "subject", "scope", "timestamp", "revision", "state", "ended_at", "end_reason"),
         **attributes(record.details, "importance", "categories", "topics", "metadata", "labels"),
         **attributes(record.details, "expires_at", "revision_expires_at", "source"),
         "private": record.private,

@@ -324,6 +324,9 @@ class FactRecord(Generic[T]):
         revision: sequence number of the assertion that this shows.
         recorded_at: time when the store recorded that assertion.
         state: ACTIVE if it is current; in a history, the state of the revision.
+        ended_at: in a history, the time when the value ended, in UTC: when what replaced or ended it was said, or when
+            it was retracted or expired. None for a current value, and outside of a history.
+        end_reason: the reason, such as "superseded by revision 3", or that of the retraction.
     """
 
     id: str
@@ -334,6 +337,8 @@ class FactRecord(Generic[T]):
     revision: int
     recorded_at: dt.datetime
     state: AssertionState = AssertionState.ACTIVE
+    ended_at: dt.datetime | None = None
+    end_reason: str | None = None
 
     @property
     def concept(self) -> Concept[T]:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import attrs
 
+from factmem.languages import folded, language_of, languages_of_times
 from factmem.patterns import lazy_pattern
-from factmem.sentences import folded, language_of, languages_of_times
 from factmem.toml_tables import table
 
 _LONGEST: Final = 2_000

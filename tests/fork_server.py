@@ -99,7 +99,7 @@ def import_heavy() -> None:
 
 async def _use_memory() -> None:
     from factmem import Memory
-    from factmem.detection.languages import table_of
+    from factmem.detection.word_tables import table_of
     from factmem.testing.chat_answers import chat_answer
     from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 

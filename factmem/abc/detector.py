@@ -225,6 +225,7 @@ class DropReason(enum.Enum):
     UNKNOWN_CONCEPT = "its concept was not asked for, or its keyword is not legal"
     UNKNOWN_TOPIC = "its topic was not asked for"
     ONLY_SECRETS = "its words are nothing but secrets, which are not kept"
+    OFF_THE_RECORD = "the user asks not to keep its words"
     DUPLICATE = "it says what another text of the same batch says"
     NOT_TEXT = "images, audio, files or parts of an unknown type, which are not kept"
     TOO_MANY = "the model's answer holds more than the text can tell"

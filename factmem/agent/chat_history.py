@@ -155,10 +155,7 @@ def with_block(format: HistoryFormat[NativeT], history: Sequence[NativeT], block
     kept = [native for native in history if not _is_memory(format, native)]
     if not block:
         return kept
-    place = next(
-        (number for number in range(len(kept) - 1, -1, -1) if _is_of_user(format, kept[number])),
-        len(kept),
-    )
+    place = next((number for number in range(len(kept) - 1, -1, -1) if _is_of_user(format, kept[number])), len(kept))
     return [*kept[:place], format.memory(block), *kept[place:]]
 
 

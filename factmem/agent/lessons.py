@@ -22,12 +22,13 @@ from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.extractions import says_nothing
 from factmem.detection.flags import flags_in
 from factmem.detection.model_questions import inquire
+from factmem.detection.quotes import QuotableText
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
-from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.event_loops import is_async
 from factmem.facts import Concept, MultipleFacts
+from factmem.languages import Span
 from factmem.legal_names import checked_name
 from factmem.llm.host_models import ForeignModel, as_language_model
 from factmem.llm.messages import document, element
@@ -35,7 +36,6 @@ from factmem.memory.facade import Memory
 from factmem.memory.taint import Heard, Listener
 from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope
-from factmem.sentences import Span
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole
 

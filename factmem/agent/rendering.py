@@ -13,12 +13,13 @@ import attrs
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.repetitions import Coverage, Excerpt, means_more
 from factmem.details import Evidence, Origin
+from factmem.detection.quotes import covers
 from factmem.detection.standing_instructions import instructions_in, may_instruct, overtakes
-from factmem.detection.utterances import covers
 from factmem.hidden_characters import escaped, escaped_words
+from factmem.languages import Span, sentence_spans
 from factmem.recall.text.signs import asks_for_assistant
 from factmem.records import FactRecord
-from factmem.sentences import Span, sentence_spans, tells
+from factmem.sentences import tells
 from factmem.values import encode_value, value_text
 
 if TYPE_CHECKING:

@@ -27,26 +27,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import attrs
 
 from factmem.details import Evidence, Origin
-from factmem.detection.languages import table_named
+from factmem.detection.word_tables import table_named
 from factmem.detection.words import ReadableText, fenced, words_of
+from factmem.languages import WORD, Span, clause_spans, content_words, folded, language_of, sentence_spans
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.times import moves_with_its_day
 from factmem.records import FactRecord
-from factmem.sentences import (
-    WORD,
-    Span,
-    clause_spans,
-    content_words,
-    folded,
-    forgettable,
-    is_question,
-    language_of,
-    says_enough,
-    sentence_spans,
-    stated_spans,
-)
+from factmem.sentences import says_enough, stated_spans
 from factmem.shapes import bare_type
 from factmem.stemming import stemmer
+from factmem.text_caches import forgettable
 from factmem.values import encode_value
 
 _STEM: Final = 5
@@ -123,9 +113,7 @@ class _Text:
     @functools.cached_property
     def answered(self) -> list[tuple[Span, list[_Clause]]]:
         """The sentences without questions, each with its clauses: what the assistant advises is given as an order."""
-        spans = (
-            span for span in sentence_spans(self.text) if not is_question(self.lowered[slice(*span)], self.language)
-        )
+        spans = (span for span in sentence_spans(self.text) if not self.language.asks(self.lowered[slice(*span)]))
         return [(span, list(self._clauses(span))) for span in spans]
 
     @functools.cached_property

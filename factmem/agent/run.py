@@ -14,13 +14,7 @@ from factmem.abc.detector import Message
 from factmem.agent.chat_history import Hearing, conversation_id
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
-from factmem.agent.rendering import (
-    Found,
-    MemoryBlock,
-    is_instruction,
-    rendered,
-    rendered_block,
-)
+from factmem.agent.rendering import Found, MemoryBlock, is_instruction, rendered, rendered_block
 from factmem.agent.search import SAVE_MEMORY, BlockSearch, query_of
 from factmem.details import Origin, Treatment
 from factmem.errors import (

@@ -17,12 +17,12 @@ from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.rendering import Found, in_force, instruction_in, is_instruction
 from factmem.detection.words import is_same_name
 from factmem.facts import STATEMENT, Concept, FactType
+from factmem.languages import content_of, folded, language_of, sentence_spans
 from factmem.memory.facade import Memory, recall_each, revisions_of
 from factmem.memory.filters import Filters
 from factmem.recall.results import RecallMatch
 from factmem.recall.text.signs import asks_for_assistant
 from factmem.records import FactRecord
-from factmem.sentences import content_of, folded, is_question, language_of, sentence_spans
 from factmem.subjects import MemorySubject
 
 SAVE_MEMORY: Final = "save_memory"
@@ -100,10 +100,7 @@ class BlockSearch:
         """
         # A listing by topic is fast in a large store: it reads one column and computes no scores.
         standing = await self.view.list_records(
-            limit=None,
-            topics=[EXPLICIT_INSTRUCTIONS.label],
-            concepts=[STATEMENT],
-            subjects=self.subjects,
+            limit=None, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=self.subjects
         )
         wishes = [*filter(is_instruction, standing)]
         if all(map(_is_under_own_name, wishes)):
@@ -250,5 +247,5 @@ def _asks(query: str) -> bool:
     language = language_of(lowered)
     said = [lowered[slice(*span)] for span in sentence_spans(query)]
     return bool(content_of(query)) or any(
-        is_question(it, language) or language.opens("orders", it) or language.ends("orders", it) for it in said
+        language.asks(it) or language.opens("orders", it) or language.ends("orders", it) for it in said
     )

@@ -428,9 +428,7 @@ class Browser:
         subjects = None if await self._reaches(subject=MemorySubject.EVERYTHING) else [config.user]
         block = await AgentMemory(config).for_run().load(said, subjects=subjects)
         return AgentBlock(
-            block=block,
-            tokens=config.loading.count_tokens(block.text),
-            scopes=tuple(map(str, config.scopes)),
+            block=block, tokens=config.loading.count_tokens(block.text), scopes=tuple(map(str, config.scopes))
         )
 
     async def _reaches(self, *, scope: MemoryScope | None = None, subject: MemorySubject | None = None) -> bool:

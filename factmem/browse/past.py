@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from factmem.changes import Change
+from factmem.changes import Change, ChangeKind
 from factmem.errors import CapabilityError, RecordNotFoundError
 from factmem.records import AssertionState, FactRecord
 
@@ -78,6 +78,9 @@ async def undo_last(memory: Memory, id: str, *, reason: str | None = None) -> Se
     states = [record.state for record in sorted(revisions, key=lambda record: record.revision)]
     if AssertionState.ACTIVE not in states or states[-1] is AssertionState.RETRACTED:  # by an undo or a rollback
         return await memory.restore(id, reason=reason)
+    last = max(revisions, key=lambda record: record.revision)
+    if last.state is AssertionState.SUPERSEDED:  # of a lower origin or said earlier: what is current stays
+        return await memory.undo([Change(kind=ChangeKind.UNCHANGED, record=last)], reason=reason)
     earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
     if not earlier:
         return await memory.retract(id, reason=reason)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from factmem.browse.record_rows import cited, details_of, is_general, shape_of
-from factmem.browse.texts import short_id, shown
+from factmem.browse.texts import moment, short_id, shown
 from factmem.details import Evidence, Origin
 from factmem.json_form import value_json
 from factmem.records import AssertionState, FactRecord
@@ -38,16 +38,14 @@ def _on_a_terminal() -> bool:
 
 
 def record_block(
-    record: FactRecord[Any],
-    *,
-    with_id: bool = True,
-    all_evidence: bool = False,
-    longest: int = _LONGEST_ON_A_TERMINAL,
+    record: FactRecord[Any], *, with_id: bool = True, all_evidence: bool = False, longest: int = _LONGEST_ON_A_TERMINAL
 ) -> list[Text]:
     """Return a record as lines: its value, of a number of characters at most, its place and its evidence."""
     lines = [headline(record, longest), Text(" · ".join(_where(record)), style="dim")]
     if record.quarantine_reason:
         lines.append(Text(shown(f"waits: {record.quarantine_reason}"), style="yellow"))
+    if record.ended_at is not None:
+        lines.append(Text(shown(f"until {moment(record.ended_at)} UTC: {record.end_reason}"), style="dim"))
     value = value_json(record)
     cited = record.evidence if all_evidence else record.evidence[:3]
     lines += [_source(item, value=value) for item in cited]

@@ -7,10 +7,13 @@ import datetime as dt
 import functools
 import json
 import unicodedata
+from collections.abc import Sequence
 from typing import Any, Final
 
+from factmem.changes import Change
 from factmem.errors import InvalidDataError
 from factmem.hidden_characters import HIDDEN
+from factmem.records import AssertionState
 from factmem.shapes import check_fits, shape_of, words_for
 from factmem.value_types import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import decode_value
@@ -68,6 +71,18 @@ def telling_end(id: str) -> str:
 def counted(number: int, what: str, many: str | None = None) -> str:
     """Return a number with its noun: ``1 record``, ``2,000 records``."""
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
+
+
+def accepted(done: Sequence[Change]) -> str:
+    """Return a sentence on accepted records, and on what the wishes to forget among them took back."""
+    own = [change for change in done if change.previous is not None]
+    waiting = sum(change.record.state is AssertionState.QUARANTINED for change in own)
+    parts = [f"{counted(len(own) - waiting, 'record')} accepted"]
+    if gone := len(done) - len(own):
+        parts.append(f"{counted(gone, 'record')} forgotten as asked")
+    if waiting:
+        parts.append(f"{waiting:,} still to wait: nothing that is known is meant")
+    return f"{', '.join(parts)}."
 
 
 def parsed_value(text: str, wanted: Scalar) -> Any:

@@ -16,6 +16,7 @@ from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import Session, in_words
 from factmem.errors import InvalidDataError, ModelError
 from factmem.json_form import attributes
+from factmem.records import AssertionState
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -141,7 +142,10 @@ async def accept(
     selection: Selection = Selection(),
     reason: str | None = None,
 ) -> None:
-    """Accept quarantined records as facts: the named ones, or with --all those that pass the filters."""
+    """Accept quarantined records as facts: the named ones, or with --all those that pass the filters.
+
+    A wish to forget is carried out: what it takes back is shown as deleted. One that still means nothing waits on.
+    """
     await _decide(session, "accept", ids or (), selection, everything=everything, reason=reason)
 
 
@@ -175,9 +179,17 @@ async def _decide(
         raise InvalidDataError("name ids, or give --all with filters: not both")
     if not named and not everything:
         raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")
-    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
+    async with session.memory(
+        subject=selection.subject, scope=selection.scope, read_only=False, asking=decision == "accept"
+    ) as memory:
         quarantine = memory.inbox.quarantine
         chosen = await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]
         decide = quarantine.accept if decision == "accept" else quarantine.reject
         changes = await decide(*chosen, reason=reason)
-    session.show_changes(changes, f"{decision}ed")
+
+    def render(out: Console) -> None:
+        for change in changes:
+            waits = change.previous is None or change.record.state is AssertionState.QUARANTINED
+            print_changes(out, [change], None if waits else f"{decision}ed")
+
+    session.show([attributes(change) for change in changes], render)

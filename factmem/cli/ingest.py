@@ -172,7 +172,7 @@ def _secrets_in(conversation: Conversation) -> Counter[str]:
     from factmem.detection.redaction import redact
 
     heard = (message for message in conversation.messages if message.detectable)
-    return Counter(finding.kind for message in heard for finding in redact(message.content).findings)
+    return Counter(finding.kind for message in heard for finding in redact(message.content, message.origin).findings)
 
 
 def _listed(redacted: Counter[str]) -> str:
@@ -535,7 +535,7 @@ async def _read_again(
     reading: ReadingOptions,
 ) -> Submission | None:
     """Submit the stored words of a conversation again, if there are any at this place."""
-    from factmem.memory.remembering import StoredSession
+    from factmem.memory.submitted import StoredSession
 
     if (id := await _stored_id(conversation)) is None:
         return None

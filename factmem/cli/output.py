@@ -68,11 +68,7 @@ def print_block(out: Console, label: str, lines: Sequence[Text]) -> None:
 
 
 def print_records(
-    out: Console,
-    records: Sequence[FactRecord[Any]],
-    label: Callable[[FactRecord[Any]], str],
-    *,
-    empty: str = "",
+    out: Console, records: Sequence[FactRecord[Any]], label: Callable[[FactRecord[Any]], str], *, empty: str = ""
 ) -> None:
     """Print records for people, each after a label, or a text if there are none."""
     if not records and empty:

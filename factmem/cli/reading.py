@@ -200,7 +200,7 @@ def _place(record: FactRecord[Any]) -> str:
 async def history(
     session: Session, keyword: str, scope: str | None = None, subject: MemorySubject | None = None
 ) -> None:
-    """Show every revision of a concept or record, oldest first, with its state.
+    """Show every revision of a concept or record, oldest first, with its state, and when and why its value ended.
 
     Options:
         keyword: Keyword of the concept, or id of a record.

@@ -74,7 +74,9 @@ def _grow(branch: Tree, node: ScopeTree) -> None:
 async def info(
     session: Session, scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None, exact: bool = False
 ) -> None:
-    """Summarize the store: records, dates, concepts, subjects and categories.
+    """Summarize the store: records, dates, concepts, subjects and categories, and what waits in quarantine.
+
+    Of more than 1,000 waiting records, the reasons of the newest 1,000 are counted.
 
     Options:
         scope: Scope (default: the whole store).
@@ -107,12 +109,25 @@ async def info(
     session.note_quarantined(int(bool(waiting["quarantined"])))
 
 
+_REASONS_READ: Final = 1_000
+_REASONS_SHOWN: Final = 10
+
+
 async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) -> dict[str, Json]:
-    """Return the numbers of quarantined records, in all and by reason, and for the whole store of dead letters."""
-    records = await memory.inbox.quarantine.list(scope=scope, exact=exact)
-    reasons = Counter(record.quarantine_reason for record in records)
+    """Return the numbers of quarantined records, in all and by reason, and for the whole store of dead letters.
+
+    Of many records, the reasons of the newest are counted.
+    """
+    quarantine = memory.inbox.quarantine
+    newest = await quarantine.list(scope=scope, exact=exact, limit=_REASONS_READ, descending=True)
+    more = newest.next_page is not None
+    number = await quarantine.count(scope=scope, exact=exact) if more else len(newest)
+    reasons = Counter(record.quarantine_reason for record in newest).most_common()
+    counts = dict(reasons[:_REASONS_SHOWN])
+    if rest := sum(count for _, count in reasons[_REASONS_SHOWN:]):
+        counts["other reasons"] = rest
     letters: dict[str, Json] = {} if scope else {"dead_letters": len(await memory.inbox.dead_letters.list())}
-    return {"quarantined": len(records), "reasons": dict(reasons.most_common()), **letters}
+    return {"quarantined": number, "reasons": counts, **({"reasons_of": len(newest)} if more else {}), **letters}
 
 
 async def providers(session: Session) -> None:

@@ -13,13 +13,7 @@ from anyio import to_thread
 from factmem.abc import Consolidator
 from factmem.abc.capabilities import Append, Statement, StateRequest
 from factmem.abc.consolidator import Action, Verdicts
-from factmem.consolidation.candidates import (
-    CandidateAssertion,
-    Vector,
-    evidence_of,
-    is_free_text,
-    partition_of,
-)
+from factmem.consolidation.candidates import CandidateAssertion, Vector, evidence_of, is_free_text, partition_of
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, answers_to, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
@@ -221,11 +215,7 @@ def _decide_similar(candidate: CandidateAssertion, question: Question, verdicts:
         confirms = home is not None
     merged = home if not verdicts.insert else None
     return Decision(
-        insert=merged is None,
-        merged_into=merged,
-        confirms=confirms,
-        updates=tuple(updates),
-        deletes=tuple(deletes),
+        insert=merged is None, merged_into=merged, confirms=confirms, updates=tuple(updates), deletes=tuple(deletes)
     )
 
 

@@ -24,10 +24,10 @@ from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.details import MetadataMerge, merged_metadata
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
+from factmem.languages import WORD, folded, language_of
 from factmem.llm.asking import bounded_gather
 from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
-from factmem.sentences import WORD, folded, language_of
 from factmem.validators import check_text
 
 

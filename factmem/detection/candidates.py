@@ -16,9 +16,10 @@ from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.evidence import doubt_of, doubt_of_request, is_said, speaks_of_forgetting
 from factmem.detection.extractions import Described, Extraction, Forgotten, Sentence, Targeted, says_nothing
 from factmem.detection.plain_statements import Citation
+from factmem.detection.quotes import QuotedWords
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import DetectionTask, Vocabulary
-from factmem.detection.utterances import QuotedWords, Utterance
+from factmem.detection.utterances import Utterance
 from factmem.detection.windows import Excerpt, Window
 from factmem.detection.words import is_same_name, words_of
 from factmem.errors import InvalidDataError

@@ -30,7 +30,6 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc.detector import Doubt
-from factmem.detection.languages import search, table_named
 from factmem.detection.plain_statements import NOT_SAID, SEVERAL, Citation, Manner, Reading, Topic
 from factmem.detection.value_forms import (
     coming_places,
@@ -43,6 +42,7 @@ from factmem.detection.value_forms import (
     text_places,
     time_places,
 )
+from factmem.detection.word_tables import search, table_named
 from factmem.detection.words import Found, plain_words, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.shapes import bare_type

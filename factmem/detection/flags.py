@@ -78,14 +78,13 @@ def flags_in(*texts: str) -> tuple[str, ...]:
 
 
 def _flags(text: str, depth: int = 0) -> Iterator[str]:
-    lowered = text.lower()
+    plain = text.lower()
     if not text.isascii():
-        if _MIXED.search(lowered):
+        if _MIXED.search(plain):
             yield DISGUISED
-        lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
+        plain = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
     if _SMUGGLED.search(text):
         yield HIDES
-    plain = lowered
     if "  " in plain or "\t" in plain or "\r" in plain:
         plain = _SPACES.sub(" ", plain.replace("\r\n", "\n").replace("\r", "\n"))
     if _HINTS.occurs_in(plain):

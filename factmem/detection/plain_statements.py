@@ -24,10 +24,10 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.languages import REST, WordTable, entries, positions, search, table_named, table_of
 from factmem.detection.value_forms import behind_place, is_amount, numbers_at, ordinal_places
+from factmem.detection.word_tables import REST, WordTable, entries, positions, search, table_named, table_of
 from factmem.detection.words import Found, Passage, ReadableText, Word, plain_words, words_of
-from factmem.sentences import last_sentence
+from factmem.languages import last_sentence
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table

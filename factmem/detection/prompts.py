@@ -23,8 +23,8 @@ from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Window
 from factmem.facts import Concept, Fact, FactType
+from factmem.languages import sentence_spans
 from factmem.llm.messages import element, fitting, section
-from factmem.sentences import sentence_spans
 from factmem.shapes import Shape, words_for
 from factmem.toml_tables import table
 from factmem.value_types import JSON_SHAPE, scalar_of_shape

@@ -23,10 +23,13 @@ from typing import Final
 import attrs
 
 from factmem.abc.detector import Conversation
+from factmem.details import Origin
+from factmem.languages import Span, content_words, folded, language_of
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
-from factmem.sentences import Span, content_words, folded, language_of
 from factmem.toml_tables import filled, table
 
+OFF_THE_RECORD: Final = "off the record"
+"""Kind of the words that a user asks not to keep."""
 _SHORTEST_TOKEN: Final = 16
 
 _SEED_WORDS: Final = 12
@@ -74,7 +77,7 @@ class SecretRule:
 _VALUES: Final = ("quoted", "bare")
 _GROUPS: Final = ("secret", *_VALUES)
 _PLACEHOLDER: Final = lazy_pattern(table("detection/secrets")["placeholder"], re.IGNORECASE)
-_CUT_BODY: Final = lazy_pattern(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
+_CUT_BODY: Final = lazy_pattern(r"(?:\s++|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*")
 
 
 def _blocks(text: str, begin: re.Pattern[str], end: re.Pattern[str]) -> Iterator[Span]:
@@ -104,9 +107,8 @@ def _is_card_number(value: str, rest: str | None) -> bool:
 def _is_iban(value: str, rest: str | None) -> bool:
     """Return whether a text is an international bank account number, by its length and check sum (ISO 13616)."""
     number = value.replace(" ", "")
-    if not 15 <= len(number) <= 34:
-        return False
-    return int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97 == 1
+    digits = "".join(str(int(char, 36)) for char in number[4:] + number[:4])
+    return 15 <= len(number) <= 34 and int(digits) % 97 == 1
 
 
 def _has_digit(value: str, rest: str | None) -> bool:
@@ -244,7 +246,7 @@ def without_placeholders(text: str) -> str:
     return _PLACEHOLDERS.sub(" ", text)
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str, origin: Origin | None = None) -> Redacted:
     """Replace the secrets in a text by placeholders with their kinds.
 
     Known secrets are issued tokens by their form, whole private key blocks, passwords in URLs, card and account numbers
@@ -252,20 +254,26 @@ def redact(text: str) -> Redacted:
     value is redacted wherever it is repeated. It takes time linear in the text, some ten microseconds for an ordinary
     message, and neither logs nor raises.
 
+    Args:
+        text: the text.
+        origin: its origin; what the user asks to keep off the record is redacted as well, see `redact_conversation`.
+
     Example:
         >>> redact("my password is hunter2!").text
         'my password is [redacted: password]'
     """
-    hits = _hits(text)
+    hits = _hits(text, origin)
     return _replaced(text, hits + _repeats(text, _announced([(text, hits)]))) if hits else Redacted(text)
 
 
 def redact_conversation(conversation: Conversation) -> Conversation:
     """Return a conversation without the secrets in its messages; the same object if there are none.
 
-    A secret that one message announces is redacted in the others too. See `redact`.
+    A secret that one message announces is redacted in the others too. See `redact`. What the user asks to keep off the
+    record is redacted like a secret: the words behind "off the record:", up to the end of the message or the bracket,
+    or the whole message that says "don't remember this."
     """
-    found = [(message.content, _hits(message.content)) for message in conversation.messages]
+    found = [(message.content, _hits(message.content, message.origin)) for message in conversation.messages]
     if not any(hits for _, hits in found):
         return conversation
     announced = _announced(found)
@@ -275,7 +283,7 @@ def redact_conversation(conversation: Conversation) -> Conversation:
     return attrs.evolve(conversation, messages=messages)
 
 
-def _hits(text: str) -> list[_Hit]:
+def _hits(text: str, origin: Origin | None) -> list[_Hit]:
     lowered = text.lower()
     if not (_HINTS.occurs_in(text) or _FOLDED_HINTS.occurs_in(lowered)):
         return []
@@ -283,7 +291,9 @@ def _hits(text: str) -> list[_Hit]:
     return [
         _Hit(start, end, rank)
         for rank, rule in enumerate(RULES)
-        if (longest >= _SHORTEST_TOKEN or not rule.long) and rule.hints.occurs_in(lowered if rule.announced else text)
+        if (longest >= _SHORTEST_TOKEN or not rule.long)
+        and (rule.kind != OFF_THE_RECORD or origin is Origin.USER)
+        and rule.hints.occurs_in(lowered if rule.announced else text)
         for start, end in rule.find(text)
     ]
 

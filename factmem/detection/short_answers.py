@@ -17,21 +17,8 @@ from factmem.details import Evidence, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.redaction import redact
 from factmem.detection.standing_instructions import instructions_in
-from factmem.sentences import (
-    A_WORD,
-    ASKS_SOMEBODY,
-    CORRECTS,
-    ENOUGH,
-    content_of,
-    contradicts,
-    folded,
-    is_about_listener,
-    language_of,
-    last_sentence,
-    stated_spans,
-    telling,
-    tells,
-)
+from factmem.languages import content_of, folded, language_of, last_sentence
+from factmem.sentences import contradicts, is_about_listener, stated_spans, telling, tells
 
 BEFORE: Final = 10
 """Number of messages before a short one that may say what it means."""
@@ -72,7 +59,7 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
         if _corrects(text, talk):
             return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True))
         talk = talk[:-1]
-    if not telling(text) & CORRECTS:
+    if not telling(text).corrects:
         return words
     if all(turn.origin is Origin.ASSISTANT for turn in talk):
         return attrs.evolve(words, corrects="")
@@ -86,7 +73,7 @@ def _corrects(text: str, talk: Sequence[Turn]) -> bool:
     That must tell the user more of them than they just said. "No emojis please." corrects nothing.
     """
     *before, said = [turn.text for turn in talk[-2:]]
-    if not telling(text) & (ENOUGH | A_WORD) or not contradicts(text, said) or instructions_in(text):
+    if not telling(text).at_all or not contradicts(text, said) or instructions_in(text):
         return False
     return is_about_listener(said, text) and bool(content_of(said).difference(*map(content_of, before)))
 
@@ -103,9 +90,9 @@ def _answers(text: str, asked: str) -> bool:
     If it has no word with content, the question must have one, and not be about the assistant's next step, as "Would
     you like me to continue?" is.
     """
-    if not telling(asked) & ASKS_SOMEBODY:
+    if not telling(asked).asks:
         return False
-    if telling(text) & (ENOUGH | A_WORD):
+    if telling(text).at_all:
         return True
     question = folded(last_sentence(asked))
     language = language_of(question)

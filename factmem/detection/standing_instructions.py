@@ -10,23 +10,21 @@ from typing import Final
 import attrs
 
 from factmem.detection.words import fenced, quoted
-from factmem.patterns import lazy_pattern
-from factmem.sentences import (
+from factmem.languages import (
     WORD,
     Language,
     Span,
-    announces,
     clause_spans,
     content_words,
     folded,
-    forgettable,
-    is_question,
     language_of,
-    own_words,
     sentence_spans,
     words_anywhere,
     words_of,
 )
+from factmem.own_words import announces, own_words
+from factmem.patterns import lazy_pattern
+from factmem.text_caches import forgettable
 
 _LONGEST: Final = 250
 """Maximum length of a sentence with a standing instruction, in characters."""
@@ -53,7 +51,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     dinner, suggest something vegetarian", "no more emojis", "call me Bo". It is recognized by its wording, in texts
     that people type: an order or a wish that is lasting, or that is about the manner of answers and nothing else.
     Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions, nor are words
-    of somebody else: a quotation, a letter, a mail, or a text to be worked on; see `factmem.sentences.own_words`.
+    of somebody else: a quotation, a letter, a mail, or a text to be worked on; see `factmem.own_words.own_words`.
     """
     if len(text) > _LONGEST_TEXT:
         return ()
@@ -193,7 +191,7 @@ class _Said:
         """Whether the sentence is a question, and not one by a last word such as "okay?" alone."""
         *_, (start, end) = clause_spans(self.sentence, (0, len(self.sentence))) or [(0, 0)]
         agreed = self.language.cues["first"].fullmatch(self.sentence, start, end - 1) if start else None
-        return agreed is None and is_question(self.sentence, self.language)
+        return agreed is None and self.language.asks(self.sentence)
 
     @functools.cached_property
     def _bare(self) -> bool:

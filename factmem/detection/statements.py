@@ -9,8 +9,8 @@ from typing import Final
 
 from factmem.detection.redaction import without_placeholders
 from factmem.detection.words import fenced
+from factmem.languages import LINE_END, SENTENCE_END, Span
 from factmem.patterns import lazy_pattern
-from factmem.sentences import LINE_END, SENTENCE_END, Span
 
 MAX_WORD: Final = 1_000
 """A longer run of characters without a space is not a word, and may be cut."""

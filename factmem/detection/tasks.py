@@ -27,8 +27,7 @@ def keyword_of(text: str) -> str:
 
     ``Favourite drink``, ``favouriteDrink`` and ``favourite-drink`` all give ``favourite_drink``.
     """
-    humps = _HUMP.sub(" ", unicodedata.normalize("NFKC", text))
-    folded = unicodedata.normalize("NFC", humps.casefold())
+    folded = unicodedata.normalize("NFC", _HUMP.sub(" ", unicodedata.normalize("NFKC", text)).casefold())
     # Letters, their marks (which Devanagari vowels are), and digits make words; all else parts them.
     words = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in folded).split()
     return "_".join(words)

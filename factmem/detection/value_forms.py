@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Final
 
-from factmem.detection.languages import WordTable, entries, positions, search, table_named
+from factmem.detection.word_tables import WordTable, entries, positions, search, table_named
 from factmem.detection.words import Found, Word, plain_words, words_of
 from factmem.toml_tables import table
 

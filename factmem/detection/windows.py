@@ -10,8 +10,9 @@ import attrs
 
 from factmem.abc.detector import Message
 from factmem.details import Evidence
+from factmem.detection.quotes import QuotableText, QuotedWords
 from factmem.detection.statements import statement_spans
-from factmem.detection.utterances import QuotableText, QuotedWords, Utterance
+from factmem.detection.utterances import Utterance
 from factmem.llm.messages import element
 
 _SHORTEST_PIECE: Final = 50

@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from factmem.languages import Span
 from factmem.patterns import lazy_pattern
-from factmem.sentences import Span
 from factmem.toml_tables import table
 
 _REACH: Final = 1_200

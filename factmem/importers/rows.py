@@ -18,7 +18,7 @@ from factmem.conversations import said_at
 from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
 from factmem.errors import FileFormatError, InvalidDataError
-from factmem.facts import STATEMENT, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
+from factmem.facts import STATEMENT, Fact, MultipleConcept, SingleConcept
 from factmem.importers.contract import SOURCE_ID, Entry, Found, ImportOptions, Lost, Problem, Skipped
 from factmem.json_stream import kind_of_json
 from factmem.records import AssertionState, Place, Recorded, assertions_of
@@ -255,14 +255,13 @@ class Fields:
         Raises:
             InvalidDataError: A field is malformed or missing, or the fact lies in the future or has no owner.
         """
-        values = (
-            values if values is not None else [text for text in (row.text(*self._at("value")),) if text is not None]
-        )
+        if values is None:
+            words = row.text(*self._at("value"))
+            values = () if words is None else (words,)
         if not values:
             yield Skipped(NO_TEXT)
             return
-        about = about or row
-        known: dict[str, Any] = {name: read(about, *self._at(name)) for name, read in _DETAILS.items()}
+        known = {**self._details(about or row), **details}
         if known["expires_at"] is not None and known["expires_at"] <= options.now:
             yield Skipped("they had expired there")
             return
@@ -274,21 +273,16 @@ class Fields:
             yield Lost(UNDATED)
         options.check_time(timestamp, row.where)
         place = Place(subject or options.subject, scope or options.scope)
-        known |= {"origin": self.origin, "metadata": about.inner(*self._at("metadata")).data, **details}
         known["owner"] = known["owner"] or options.owner_of(place.subject)
         known["source"] = known["source"] or options.source
         known["evidence"] = [attrs.evolve(item, quote=redact(item.quote).text) for item in known.get("evidence", ())]
         id = key or row.text(*self._at("id"))
         if id is not None:
             known["metadata"] = {**known["metadata"], SOURCE_ID: f"{options.source}/{record or id}"}
+        if concept.is_statement:
+            values = [redact(text).text for text in values]
         valid = {name: row.time(*self._at(name)) for name in ("valid_from", "valid_to")}
-        fact: Fact[Any]
-        if isinstance(concept, SingleConcept):
-            fact = SingleFact(concept, values[0], timestamp=timestamp, **valid)
-        else:
-            if concept.is_statement:
-                values = [redact(text).text for text in values]
-            fact = MultipleFacts(concept, tuple(values), timestamp=timestamp, **valid)
+        fact: Fact[Any] = concept.fact(values, timestamp=timestamp, **valid)
         stated = assertions_of(fact, place, FactDetails(**{name: it for name, it in known.items() if it is not None}))
         id = id or row.where
         record = record or id
@@ -306,6 +300,11 @@ class Fields:
             )
         if self.overwritten and said is not None and recorded is not None and recorded < said:
             yield Lost(self.overwritten)
+
+    def _details(self, row: Row) -> dict[str, Any]:
+        """Return the details of a fact that stand in a row."""
+        found: dict[str, Any] = {name: read(row, *self._at(name)) for name, read in _DETAILS.items()}
+        return {**found, "origin": self.origin, "metadata": row.inner(*self._at("metadata")).data}
 
 
 def parsed(text: str | bytes, where: str) -> Any:

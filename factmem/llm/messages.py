@@ -109,7 +109,7 @@ _OPENING: Final = re.compile(r"""\{\s*(?:["'}#]|//|/\*|[A-Za-z_]\w*\s*:)|\[\s*[\
 _CLOSING: Final = {"{": "}", "[": "]"}
 _NAMES: Final = {"None": "null", "True": "true", "False": "false"}
 _PYTHON: Final = re.compile(
-    r""""(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|//[^\n]*+|/\*(?:.*?\*/|.*+)|\#[^\n]*+|\b(?:None|True|False)\b""",
+    r""""(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|//[^\n]*+|/\*(?:.*?\*/|.*+)|\#[^\n]*+|\b(?:None|True|False)\b""",
     re.DOTALL,
 )
 """Strings, comments, and the names of Python's constants. One without an end reaches to that of the text."""

@@ -261,11 +261,11 @@ class Tools:
         return await self._access.use(work)
 
     async def history(self, keyword: str, scope: str | None = None, subject: str | None = None) -> _Answer:
-        """List every revision of a concept or record, oldest first, with its state."""
+        """List every revision of a concept or record, oldest first, with its state, its end and the reason."""
         about = self._access.about(subject)
         found = await self._access.use(lambda view: view.history(keyword, subject=about, scope=scope))
         ordered = sorted(found, key=lambda record: (record.timestamp, record.revision))
-        return {"facts": [*map(fact_answer, ordered)]}
+        return {"facts": [{**fact_answer(it), **attributes(it, "ended_at", "end_reason")} for it in ordered]}
 
     async def info(self, scope: str | None = None) -> _Answer:
         """Summarize the memory: facts, keywords, subjects, categories and scopes, and this server's permissions."""

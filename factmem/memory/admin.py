@@ -321,12 +321,7 @@ class Admin(ReadingPart):
         return await self._converter(all_users=all_users).convert(keyword, concept, function, dry_run=dry_run)
 
     async def merge(
-        self,
-        subject: MemorySubject | str,
-        into: MemorySubject | str,
-        *,
-        all_users: bool = False,
-        dry_run: bool = False,
+        self, subject: MemorySubject | str, into: MemorySubject | str, *, all_users: bool = False, dry_run: bool = False
     ) -> Conversion:
         """Make the facts about one subject facts about another one: every revision, present and past.
 
@@ -379,9 +374,7 @@ class Admin(ReadingPart):
 
         async def find(question: str, calibration: Calibration) -> list[str]:
             settings = attrs.evolve(
-                self._context.settings,
-                lexical_weight=calibration.lexical_weight,
-                unrelated=calibration.unrelated,
+                self._context.settings, lexical_weight=calibration.lexical_weight, unrelated=calibration.unrelated
             )
             recaller = Recaller(self._context, self._backend)
             found = await recaller.recall(await recaller.search(question, settings=settings))

@@ -55,7 +55,8 @@ class Remembered:
             (see `waiting`); none if there was nothing to remember.
         changes: The changes of records; none if all of it was known.
         dropped: Number of findings of the model that were dropped, by reason. `DropReason.ONLY_SECRETS` counts messages
-            of which nothing was kept, `DropReason.NOT_TEXT` parts of messages that are images, audio, files or of an
+            of which nothing was kept, `DropReason.OFF_THE_RECORD` those with words that the user asks not to keep ("off
+            the record: …"), `DropReason.NOT_TEXT` parts of messages that are images, audio, files or of an
             unknown type, `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the
             record is that of the other one.
         unrepresented: Number of findings that the provider could keep in part only, or not at all, by what it lacks.

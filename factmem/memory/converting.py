@@ -214,11 +214,7 @@ def _converted(
     """
     said = entry.assertion
     now = attrs.evolve(
-        said,
-        keyword=concept.keyword,
-        description=concept.description,
-        fact_type=concept.fact_type,
-        shape=concept.shape,
+        said, keyword=concept.keyword, description=concept.description, fact_type=concept.fact_type, shape=concept.shape
     )
     if said.data is None and said.removed:
         return now

@@ -19,7 +19,6 @@ from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import going_along
 from factmem.memory.media import drop_kept_media
 from factmem.memory.operations import operation
-from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
@@ -92,7 +91,7 @@ class Eraser(ReadingPart):
         if not ids:
             return []
         others = attrs.evolve(wanted, record_ids=None)
-        found = await quarantined(self._reader.everybody, LogPart(ids=ids))
+        found = await self._reader.everybody.quarantined(LogPart(ids=ids))
         return [entry for entry, _ in found if entry.id in ids and others.keeps(entry)]
 
     async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:

@@ -25,7 +25,8 @@ from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVers
 from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.writer import WritingPart, state_requests
+from factmem.memory.reversals import state_requests
+from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded

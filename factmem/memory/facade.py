@@ -26,13 +26,7 @@ from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
 from factmem.details import FactDetails
 from factmem.error_hints import hinted, kind_of, missing_attribute
-from factmem.errors import (
-    FactMemError,
-    IncompleteProfileError,
-    InvalidDataError,
-    OutOfViewError,
-    ProviderClosedError,
-)
+from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError, ProviderClosedError
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.legal_names import checked_name
 from factmem.memory.admin import Admin
@@ -57,7 +51,8 @@ from factmem.memory.operations import observed, operation
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
-from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
+from factmem.memory.remembering import Rememberer
+from factmem.memory.submitted import About, ReadyFact, StoredSession, Words
 from factmem.memory.writer import Updates, Writer
 from factmem.observing import Observation
 from factmem.recall import DeepSettings
@@ -672,6 +667,8 @@ class Memory:
     ) -> list[FactRecord[Any]]:
         """Return every revision of a concept or of a record, oldest first, with its state.
 
+        `FactRecord.ended_at` and `FactRecord.end_reason` say when and why the value of a revision ended.
+
         With a subject and a scope, of exactly that place; otherwise of all matching places.
 
         Args:
@@ -1097,10 +1094,7 @@ class Memory:
         return await self._rememberer.remember_many(what, about)
 
     async def generate(
-        self,
-        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
-        /,
-        **about: Unpack[About],
+        self, source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession, /, **about: Unpack[About]
     ) -> Submission:
         """Generate memories from words, ready facts or a stored session, in the background.
 

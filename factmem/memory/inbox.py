@@ -36,7 +36,8 @@ from factmem.memory.journal import (
 from factmem.memory.operations import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.remembering import About, Order, Rememberer, StoredSession, Taken, spoken, warn_of_not_text
+from factmem.memory.remembering import Journalled, Order, Rememberer, Taken, warn_of_not_text
+from factmem.memory.submitted import About, StoredSession, spoken
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
 from factmem.validators import listed
@@ -163,7 +164,7 @@ class Inbox(PipelinePart):
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, messages, job, order, history=history)
             alone = self._without_words(id, messages)
-            not_text = sum(item.conversation.not_text for item in stored)
+            not_text = sum(item.left_out[DropReason.NOT_TEXT] for item in stored)
             warn_of_not_text(alone + not_text)
             if job is None or self._backend.four_verbs_only:
                 submission = await self._rememberer.submit(stored)
@@ -172,7 +173,9 @@ class Inbox(PipelinePart):
                     _note(self._backend.worker.read_events(job.id if job else id), messages, stored)
             else:
                 submission = await self._awaited(job.id, flush=flush)
-                submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
+                submission.drop(DropReason.NOT_TEXT, alone, job.id)
+                for reason, number in itertools.chain(*(item.left_out.items() for item in stored)):
+                    submission.drop(reason, number, job.id)
         submission.skip(skipped)
         return submission
 
@@ -324,7 +327,7 @@ class Inbox(PipelinePart):
 
     async def _taken_in(
         self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order, *, history: bool
-    ) -> tuple[list[Taken], int]:
+    ) -> tuple[list[Journalled], int]:
         """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
 
         Returns:
@@ -350,14 +353,10 @@ class Inbox(PipelinePart):
         skipped = len(old) - len(again)
         if not fresh.messages:
             return [], skipped
-        taken = await self._rememberer.taken_in([Taken(conversation=fresh, job=job)], order, heard=given)
-        stored = await self._rememberer.journalled(taken)
-        if read is not None:
-            overlap = job.trigger.overlap if job and job.trigger else 0
-            before = tuple(itertools.chain(*list(read.values())[-overlap:])) if overlap else ()
-            for item in stored:
-                item.unit = item.unit and attrs.evolve(item.unit, context=before)
-        return stored, skipped
+        overlap = job.trigger.overlap if read and job and job.trigger else 0
+        before = tuple(itertools.chain(*list(read.values())[-overlap:])) if read and overlap else ()
+        taken = [Taken(conversation=fresh, job=job)]
+        return await self._rememberer.stored(taken, order, heard=given, context=before), skipped
 
     def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
         """Return the job of a stream's events; those that look for different things have different ids."""
@@ -450,7 +449,7 @@ def _is_read(words: Sequence[Recorded], job: Job) -> bool:
     return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
 
 
-def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[Taken]) -> None:
+def _note(read: dict[str, list[Recorded]], events: Iterable[Message], stored: Iterable[Journalled]) -> None:
     """Note events as read, with their words, for a store that keeps none."""
     for event in events:
         if not _is_wordless(event):

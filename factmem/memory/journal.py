@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.abc.detector import Conversation, Message
+from factmem.abc.detector import Candidate, Conversation, Message
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
@@ -43,12 +43,14 @@ class JobKind(enum.Enum):
     """Kind of job.
 
     DETECT: find facts in what was said. KEEP: the words are memories themselves; analyse them, and compare them with
-    known records. CONSOLIDATE: facts that are ready; compare them with known records.
+    known records. CONSOLIDATE: facts that are ready; compare them with known records. FORGET: wishes to forget, found
+    before, which wait in quarantine to be carried out.
     """
 
     DETECT = "detect"
     KEEP = "keep"
     CONSOLIDATE = "consolidate"
+    FORGET = "forget"
 
 
 _LONGEST: Final = dt.timedelta(days=36_525)
@@ -111,6 +113,7 @@ class Job:
         treatment: Treatment of the words that it is stored with; by the reader's policy if None.
         expiry_given: Whether the expiry of the words is the caller's, and that of findings in them, too; otherwise the
             policy gave it to the words.
+        wishes: What the words ask to forget, if they wait for that.
     """
 
     id: str
@@ -122,6 +125,7 @@ class Job:
     trigger: Trigger | None = None
     treatment: Treatment | None = None
     expiry_given: bool = True
+    wishes: tuple[Candidate, ...] = ()
 
     @property
     def streamed(self) -> bool:
@@ -247,6 +251,7 @@ class Unit:
         context: Earlier words that a model is shown as context.
         waiting: Whether the words wait to be read; otherwise their states do not change.
         target: Place of the findings; that of the words if None.
+        reason: Reason of a person who lets a wish to forget be carried out.
         caller: Details of the caller of a further reading, in place of those that the words were submitted with: owner,
             metadata, labels and expiries. None if nothing takes their place.
     """
@@ -256,6 +261,7 @@ class Unit:
     context: tuple[Recorded, ...] = ()
     waiting: bool = True
     target: Place | None = None
+    reason: str | None = None
     caller: FactDetails | None = None
 
     @property
@@ -296,6 +302,20 @@ def waiting_for(job: Job, said: Iterable[Assertion], treatments: Sequence[Treatm
         attrs.evolve(assertion, job=waiting[_treatment_in(treatments, assertion)], state=AssertionState.PENDING)
         for assertion in said
     ]
+
+
+def wishing(job: Job, wishes: Iterable[Candidate]) -> Mapping[str, Json]:
+    """Return the job, as JSON, of wishes to forget that wait, of the job that their words were read for."""
+    plain = tuple(attrs.evolve(wish, doubt=None, quarantined=False) for wish in wishes)
+    kind = JobKind.FORGET
+    return job_json(attrs.evolve(job, id=kind.value, kind=kind, trigger=None, treatment=None, wishes=plain))
+
+
+def wish_in(recorded: Recorded, concepts: Mapping[str, Concept[Any, Any]]) -> Unit | None:
+    """Return a wish to forget that is not carried out yet as a unit to be read; None for anything else."""
+    job = recorded.assertion.job or {}
+    unit = _unit([recorded], concepts) if job.get("kind") == JobKind.FORGET.value else None
+    return unit and attrs.evolve(unit, job=attrs.evolve(unit.job, id=recorded.id), waiting=False)
 
 
 def _treatment_in(treatments: Sequence[Treatment | None], said: Assertion) -> Treatment | None:

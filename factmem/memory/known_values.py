@@ -12,7 +12,7 @@ from factmem.abc.detector import Doubt
 from factmem.class_fields import fields_of
 from factmem.detection.words import plain_words
 from factmem.facts import STATEMENT, Fact, FactType
-from factmem.sentences import folded, language_of
+from factmem.languages import folded, language_of
 
 _COLLECTIONS: Final = (dict, list, set, frozenset)
 """Types of values whose items end, and are added, one by one."""

@@ -211,10 +211,7 @@ class MediaInbox(ReadingPart):
         settings = self._settings
         try:
             pages = await pdf_pages(
-                found.data,
-                max_pages=settings.max_pages,
-                max_chars=settings.max_chars,
-                seconds=settings.pdf_seconds,
+                found.data, max_pages=settings.max_pages, max_chars=settings.max_chars, seconds=settings.pdf_seconds
             )
         except PdfError as error:
             raise MediumError(f"the PDF cannot be read: {error}") from None

@@ -20,16 +20,25 @@ from factmem.consolidation.candidates import CandidateAssertion
 from factmem.details import Evidence, FactDetails, MessageKey, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.candidates import place_of
+from factmem.detection.quotes import covers
 from factmem.detection.standing_instructions import instructions_in
-from factmem.detection.utterances import covers
 from factmem.errors import FactMemError, InvalidDataError, ModelError, StateConflictError
 from factmem.facts import STATEMENT, Concept, Fact
 from factmem.fold import Current
 from factmem.legal_names import is_legal_name
 from factmem.llm.asking import bounded_gather
-from factmem.memory.journal import JobKind, Unit, detailed, in_order, message_of, rebuilt, settled_state, treatment_of
+from factmem.memory.journal import (
+    JobKind,
+    Unit,
+    detailed,
+    in_order,
+    message_of,
+    rebuilt,
+    settled_state,
+    treatment_of,
+    wishing,
+)
 from factmem.memory.known_values import ItemChanges, ends_of, means
-from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader, in_time
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.taint import REPEATS
@@ -38,6 +47,7 @@ from factmem.memory.writer import WritingPart
 from factmem.observing import nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
+from factmem.recall.index.source import outside_log
 from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, Place, Recorded, assertions_of, shown_record
 from factmem.scopes import MemoryScope
@@ -65,12 +75,14 @@ class ReadUnit:
         candidates: Assertions that were found, without their embeddings.
         dropped: Number of findings that are not used, by reason.
         rejected: Values in quarantine that the user asks to forget.
+        wishes: Wishes to forget, as they were found.
     """
 
     unit: Unit
     candidates: tuple[CandidateAssertion, ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     rejected: tuple[Recorded, ...] = ()
+    wishes: tuple[Candidate, ...] = ()
 
 
 @attrs.frozen(eq=False)
@@ -141,9 +153,7 @@ class ModelReader(WritingPart):
         Raises:
             StateConflictError: It has.
         """
-        if not unit.waiting or self._backend.four_verbs_only:
-            return
-        if await self._reader.everybody.left_waiting(unit.words) != unit.words:
+        if unit.waiting and await self._reader.everybody.left_waiting(unit.words) != unit.words:
             raise StateConflictError("another process has read the words meanwhile")
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> _Heard | ReadUnit:
@@ -156,6 +166,8 @@ class ModelReader(WritingPart):
                 return await self._analysed(unit, in_use)
             case JobKind.CONSOLIDATE:
                 return ReadUnit(unit=unit, candidates=tuple(map(read_words, unit.words)))
+            case JobKind.FORGET:
+                return self._wished(unit)
 
     async def _heard(self, unit: Unit) -> _Heard:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
@@ -166,11 +178,7 @@ class ModelReader(WritingPart):
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
             call.record_result(len(detection.candidates))
-        positions = {
-            message_of(item.assertion.details): item.assertion.details
-            for item in unit.words
-            if not item.assertion.only_shown
-        }
+        positions = _positions(unit)
         shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
         dropped = Counter(detection.dropped)
         cited = [message_of(candidate.details) for candidate in detection.candidates]
@@ -179,6 +187,17 @@ class ModelReader(WritingPart):
         speakers = [positions[message_of(item.details)].evidence[0].speaker for item in read]
         read = await in_time(lambda: list(_of_speakers(read, speakers, unit, here)), len(here))
         return _Heard(unit, conversation, positions, read, dropped)
+
+    def _wished(self, unit: Unit) -> _Heard:
+        """Return the wishes to forget of a unit, which were found before, with values of the declared concepts."""
+        declared = self._context.concepts
+        wishes = [
+            attrs.evolve(wish, fact=shown_record(outside_log(said), declared).fact, cleared=cleared)
+            for wish in unit.job.wishes
+            for cleared in [wish.cleared and declared.get(wish.cleared.keyword, wish.cleared)]
+            for said in assertions_of(wish.fact, unit.place)
+        ]
+        return _Heard(unit, Conversation(messages=()), _positions(unit), wishes, Counter())
 
     async def _here(self, unit: Unit) -> Sequence[Current]:
         """Return the current records of the scope of a unit."""
@@ -211,7 +230,8 @@ class ModelReader(WritingPart):
             standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
             said += map(CandidateAssertion, standing)
         counted = dict(+(dropped + unconfirmed))
-        return ReadUnit(unit=unit, candidates=tuple(said), dropped=counted, rejected=rejected)
+        wishes = tuple(item for item in heard.read if item.removed)
+        return ReadUnit(unit=unit, candidates=tuple(said), dropped=counted, rejected=rejected, wishes=wishes)
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
         """Yield the user's standing instructions in the words of a unit, which outlast the words."""
@@ -256,8 +276,9 @@ class ModelReader(WritingPart):
         # The words of a request to forget are not themselves removed.
         removed = candidate.ended or (candidate.removed and not fact.concept.is_statement)
         state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
+        job = wishing(unit.job, [candidate]) if candidate.removed and quarantined else None
         return tuple(
-            attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
+            attrs.evolve(said, state=state, job=job, actor=unit.words[0].assertion.actor)
             for said in assertions_of(fact, place, details, removed=removed)
         )
 
@@ -267,7 +288,8 @@ class ModelReader(WritingPart):
         if not wishes:
             return ()
         meant = RecallFilter(keywords={_keyword(wish) for wish in wishes})
-        waiting = await quarantined(self._reader.everybody, LogPart(states=[AssertionState.QUARANTINED], kept=meant))
+        part = LogPart(states=[AssertionState.QUARANTINED], kept=meant)
+        waiting = await self._reader.everybody.quarantined(part)
         tracks = [(wish, _track_of(wish, unit)) for wish in wishes]
 
         def named() -> tuple[Recorded, ...]:
@@ -275,7 +297,9 @@ class ModelReader(WritingPart):
                 entry
                 for entry, _ in waiting
                 if any(
-                    entry.assertion.track == track and means(wish, shown_record(entry, self._context.concepts).fact)
+                    entry.id not in unit.ids
+                    and entry.assertion.track == track
+                    and means(wish, shown_record(entry, self._context.concepts).fact)
                     for wish, track in tracks
                 )
             )
@@ -370,6 +394,12 @@ def holds_facts(recorded: Recorded, origins: OriginPolicy) -> bool:
     """
     treatment = treatment_of(recorded) or origins.user
     return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
+
+
+def _positions(unit: Unit) -> dict[MessageKey | None, FactDetails]:
+    """Return the details of the words of each message of a unit, without those that are only shown."""
+    words = (item.assertion for item in unit.words if not item.assertion.only_shown)
+    return {message_of(said.details): said.details for said in words}
 
 
 def _with_speakers(subjects: Sequence[MemorySubject], words: Iterable[Recorded]) -> tuple[MemorySubject, ...]:

@@ -22,7 +22,7 @@ from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.consolidation.policy import Approve, Proposal
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin
 from factmem.detection.flags import flags_in
-from factmem.detection.utterances import covers
+from factmem.detection.quotes import covers
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
@@ -34,7 +34,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import Concept
-from factmem.fold import Current, Moment, fold, states_of
+from factmem.fold import Current, Moment, fold, record_key, states_of
 from factmem.llm.asking import metered
 from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Unrepresented
@@ -49,14 +49,16 @@ from factmem.memory.journal import (
     quotes,
     settled_state,
     units_in,
+    wish_in,
+    wishing,
 )
 from factmem.memory.model_reader import ModelReader, ReadUnit, holds_facts, read_words
 from factmem.memory.operations import operation
-from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import in_time
+from factmem.memory.reversals import state_requests
 from factmem.memory.screening import Screening
 from factmem.memory.ttl import TtlOperation, expires_at
-from factmem.memory.writer import WritingPart, state_requests
+from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus
@@ -161,17 +163,18 @@ def _words_taken_back(
     states = states_of(log)
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    appended = (item.assertion for item in statements if isinstance(item, Append))
-    removals = [said for said in appended if said.removed and said.state is AssertionState.ACTIVE]
-    removed: dict[tuple[object, ...], int] = {}
-    for said in removals:
-        removed[said.key] = max(said.trust, removed.get(said.key, 0))
+    removals: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for item in statements:
+        if isinstance(item, Append) and item.assertion.removed and item.assertion.state is AssertionState.ACTIVE:
+            removals[item.assertion.key].append(item.assertion)
+    current = [row.recorded for row in fold(log, moment)] if removals else []
+    of_records = {record_key(entry): removals.get(entry.assertion.key, ()) for entry in current}
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
-    for row in fold(log, moment) if removals else ():
-        said = row.recorded.assertion
-        if said.trust <= removed.get(said.key, -1):
-            wished.update(_sources(row.details, said.details.owner))
+    for entry in recorded.values():  # superseded values of a record, too
+        said, state = entry.assertion, states.get(entry.id)
+        if state and said.counts(state) and _taken_by(of_records.get(record_key(entry), ()), said):
+            wished.update(_sources(said.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
             details = recorded[item.assertion_id].assertion.details
@@ -305,8 +308,20 @@ def _vain_in(read: ReadUnit, planned: Plan) -> set[tuple[Evidence, ...]]:
     return set() if read.rejected else wishes & planned.vain
 
 
+def _carried_out(found: Iterable[ReadUnit], planned: Plan) -> Iterator[StateRequest]:
+    """Yield the requests that accept wishes to forget that waited, and take something back now."""
+    for read in found:
+        vain = _vain_in(read, planned)
+        if read.unit.job.kind is JobKind.FORGET and any(
+            item.removal and item.assertion.details.evidence not in vain for item in read.candidates
+        ):
+            yield from state_requests(
+                read.unit.words, AssertionState.QUARANTINED, AssertionState.ACTIVE, read.unit.reason or "carried out"
+            )
+
+
 def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: bool) -> Iterator[Append]:
-    """Yield words whose wishes to forget take nothing back, to wait for a decision: they are kept nowhere else.
+    """Yield words whose wishes to forget take nothing back, to wait for that: they are kept nowhere else.
 
     Where no words are kept, only the quotes of the wishes wait.
     """
@@ -324,13 +339,16 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
             within = (it for it in quotes if it.message == message and covers([whole], it))
             for quote in [whole] if keep_words else within:
                 own = quote.quote == whole.quote
+                cited = ((it, it.details.evidence[0]) for it in read.wishes)
+                inside = [it for it, words in cited if words.message == message and covers([quote], words)]
                 yield Append(
                     assertion=attrs.evolve(
                         said,
                         data=said.data if own else quote.quote,
                         details=attrs.evolve(said.details, evidence=(quote,), doubt=DropReason.NOT_CURRENT.value),
                         state=AssertionState.QUARANTINED,
-                        job=None,
+                        removed=True,
+                        job=wishing(read.unit.job, inside),
                         revises=recorded.record_id if own else None,
                         revised=recorded.seq,
                     )
@@ -426,7 +444,8 @@ class Pipeline(WritingPart):
         self, units: Sequence[Unit], earlier: Callable[[], Awaitable[None]] = checkpoint
     ) -> list[Remembered | FactMemError]:
         with metered(self._backend.worker.spent):
-            found = await ModelReader(self._context, self._backend).read_all(units, earlier)
+            readings = [*units, *await self._wishes_since(units)]
+            found = await ModelReader(self._context, self._backend).read_all(readings, earlier)
             if self._backend.four_verbs_only:
                 return [
                     await (self._kept(item) if isinstance(item, ReadUnit) else self.give_up(unit, item))
@@ -436,12 +455,34 @@ class Pipeline(WritingPart):
             results: dict[str, Remembered | FactMemError] = {}
             for manner in dict.fromkeys(_manner_of(item) for item in readable):
                 results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
-            for unit, item in zip(units, found, strict=True):
+            for unit, item in zip(units, found, strict=False):  # the wishes are last
                 if isinstance(item, FactMemError):
                     left = await self._left_of(unit) if isinstance(item, StateConflictError) else unit.words
                     results[unit.job.id] = item if left == unit.words else await self._read_left(unit, left)
-        current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
-        return [results[unit.job.id] for unit in units]
+        outcomes = [results[unit.job.id] for unit in units]
+        current_call().record_dropped(item.dropped for item in outcomes if isinstance(item, Remembered))
+        return outcomes
+
+    async def _wishes_since(self, units: Sequence[Unit]) -> list[Unit]:
+        """Return the wishes to forget that took nothing and were said since the words of some units of one owner."""
+        texts = [unit for unit in units if unit.job.kind is not JobKind.FORGET]
+        if not texts or self._backend.four_verbs_only:
+            return []
+        first = [(unit.place.key, min(item.assertion.timestamp for item in unit.words)) for unit in texts]
+        part = LogPart(
+            states=[AssertionState.QUARANTINED],
+            jobs=True,
+            kept=RecallFilter(places={place for place, _ in first}, since=min(at for _, at in first)),
+        )
+
+        def may_mean(entry: Recorded) -> bool:
+            said = entry.assertion
+            mine = said.details.owner == self._context.viewer and said.details.doubt == DropReason.NOT_CURRENT.value
+            return mine and any(said.place.key == place and at <= said.timestamp for place, at in first)
+
+        waiting = await self._reader.everybody.recorded(part, may_mean)
+        wishes = (wish_in(entry, self._context.concepts) for entry in waiting)
+        return [wish for wish in wishes if wish is not None]
 
     async def _kept(self, found: ReadUnit) -> Remembered:
         """Keep findings, and the words that stay beside them, in a provider with the four verbs only."""
@@ -610,22 +651,11 @@ class Pipeline(WritingPart):
         return attrs.evolve(result, records=(await self.present_outcome(unit.words)).records)
 
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
-        words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
+        """Apply findings in one transaction; return the outcome of each job."""
         await self._check_not_forgotten(found)
+        words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         places = {item.assertion.place.key for read in found for item in read.candidates}
-        if any(item.ends for read in found for item in read.candidates):
-            log = await self._log_of(places)
-            rows = await in_time(lambda: fold(log, self._context.moment), len(log))
-            found = _without_vain_ends(found, rows)
-        candidates = await self._candidates(found)
-        planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
-        if planned.refuses_wishes:
-            found = list(map(_without_wishes, found))
-        found = [_counted(read, DropReason.NOT_CURRENT, len(_vain_in(read, planned))) for read in found]
-        ends = {item.assertion.fingerprint for item in candidates if item.ends}
-        undone = [
-            it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
-        ]
+        found, planned, undone = await self._decided(found, places, words.keys())
         rejections = await self._rejections(found)
         undone += rejections
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
@@ -638,6 +668,7 @@ class Pipeline(WritingPart):
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
             *_waiting_wishes(found, planned, keep_words=self._context.policies.keep_words),
+            *([] if planned.refuses_wishes else _carried_out(found, planned)),
             *rejections,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
@@ -650,11 +681,37 @@ class Pipeline(WritingPart):
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
         return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
 
+    async def _decided(
+        self, found: Sequence[ReadUnit], places: set[tuple[Any, ...]], words: Collection[str]
+    ) -> tuple[Sequence[ReadUnit], Plan, list[Statement]]:
+        """Return units with all that is not used counted, the plan of their findings, and what it does but end values.
+
+        Args:
+            found: The units.
+            places: Places of their findings.
+            words: Ids of the words that wait.
+        """
+        if any(item.ends for read in found for item in read.candidates):
+            log = await self._log_of(places)
+            rows = await in_time(lambda: fold(log, self._context.moment), len(log))
+            found = _without_vain_ends(found, rows)
+        candidates = await self._candidates(found)
+        planned = await self._planned(candidates, places, words, found[0].unit.job)
+        if planned.refuses_wishes:
+            found = list(map(_without_wishes, found))
+        found = [_counted(read, DropReason.NOT_CURRENT, len(_vain_in(read, planned))) for read in found]
+        ends = {item.assertion.fingerprint for item in candidates if item.ends}
+        undone = [
+            it for it in planned.statements if isinstance(it, StateRequest) or it.assertion.fingerprint not in ends
+        ]
+        return found, planned, undone
+
     async def _rejections(self, found: Iterable[ReadUnit]) -> list[StateRequest]:
         """Return the requests that reject what waits in quarantine still, and is to be forgotten."""
         ids = {recorded.id for item in found for recorded in item.rejected}
         before, after = AssertionState.QUARANTINED, AssertionState.RETRACTED
-        waiting = await quarantined(self._reader.everybody, LogPart(ids=ids, states=[before])) if ids else ()
+        part = LogPart(ids=ids, states=[before])
+        waiting = await self._reader.everybody.quarantined(part) if ids else ()
         return state_requests((entry for entry, _ in waiting), before, after, ASKED_TO_BE_FORGOTTEN)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:

@@ -8,18 +8,19 @@ from typing import Any, Unpack
 import attrs
 
 from factmem.changes import Change, ChangeKind
-from factmem.errors import RecordNotFoundError
-from factmem.fold import never_accepted, states_of
+from factmem.errors import FactMemError, RecordNotFoundError
+from factmem.fold import states_of
 from factmem.memory.filters import Filters, RecordPage, ids_of
+from factmem.memory.journal import Unit, wish_in
 from factmem.memory.operations import observed
-from factmem.memory.reader import LogListing, Reader, in_time
-from factmem.memory.writer import WritingPart
+from factmem.memory.pipeline import PipelinePart
+from factmem.memory.reader import LogListing, in_time
 from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded, as_kept_apart, shown_record
 
 
 @observed("quarantine.")
-class Quarantine(WritingPart):
+class Quarantine(PipelinePart):
     """Quarantined assertions, which are neither loaded, recalled nor counted until accepted. See `Inbox.quarantine`.
 
     A planted assertion may claim to revise a record of the user. Therefore, an entry has a separate id, which is valid
@@ -50,26 +51,41 @@ class Quarantine(WritingPart):
         Raises:
             InvalidDataError: A condition cannot be met, the limit is below 1, or there is no such page.
         """
-        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
-        listing = LogListing(limit=limit, page=page, descending=descending)
-        self._context.check_present()
-        part = LogPart(apart=True, states=[state], kept=self._reader.wanted(filters))
+        listing, part = (
+            LogListing(limit=limit, page=page, descending=descending),
+            self._part(filters, rejected=rejected),
+        )
 
         async def records(numbers: Collection[int]) -> Sequence[FactRecord[Any]]:
-            entries = await quarantined(self._reader, attrs.evolve(part, seqs=numbers))
+            entries = await self._reader.quarantined(attrs.evolve(part, seqs=numbers))
             return await in_time(lambda: [self._record(*entry) for entry in entries], len(entries))
 
         actions, _ = await self._reader.actions(part, None, None)
         found, next_page = await listing.of(set(actions.values()), records, lambda record: record.revision)
         return RecordPage(found, next_page=next_page)
 
-    async def count(self) -> int:
+    async def count(self, **filters: Unpack[Filters]) -> int:
         """Return the number of visible statements that wait to be accepted or rejected, quickly.
 
-        The number includes words of untrusted origins that wait for a model, which are not in `list` yet.
+        Without conditions, it includes words of untrusted origins that wait for a model, which are not in `list` yet.
+
+        Args:
+            filters: Conditions on the assertions; see `Filters`.
+
+        Raises:
+            InvalidDataError: A condition cannot be met.
         """
+        part = self._part(filters)
+        if not filters:
+            return await self._reader.waiting()
+        actions, _ = await self._reader.actions(part, None, None)
+        return len(set(actions.values()))
+
+    def _part(self, filters: Filters, *, rejected: bool = False) -> LogPart:
+        """Return the part of the log that is listed."""
         self._context.check_present()
-        return await self._reader.waiting()
+        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        return LogPart(apart=True, states=[state], kept=self._reader.wanted(filters))
 
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Accept entries in one transaction, also rejected ones: they become facts like any other.
@@ -80,6 +96,10 @@ class Quarantine(WritingPart):
 
         A change is UNCHANGED, and its record SUPERSEDED, if a newer value is current, or the words have expired.
 
+        A wish to forget is carried out, after the other entries are accepted: what it takes back follows its own
+        change, as DELETED. If it still means nothing known, its change is UNCHANGED, and it waits on. Which statements
+        a wish in words means, the consolidator decides.
+
         Args:
             ids: Ids from `list`, or of quarantined records that `Memory.save` and others return.
             reason: The reason, for the audit trail.
@@ -89,9 +109,36 @@ class Quarantine(WritingPart):
             ConceptConflictError: The place holds another type under its keyword; none was accepted. The error names the
                 entry.
             StateConflictError: Another reviewer decided about an entry meanwhile; none was accepted.
+            ModelError: The consolidator failed to say what a wish to forget means, which waits on.
             ReadOnlyError: The memory is read-only.
         """
-        return await self._decide(ids, AssertionState.ACTIVE, reason)
+        entries = await self._chosen(ids)
+        wishes = {it.id: wish for it, _ in entries if (wish := wish_in(it, self._context.concepts)) is not None}
+        others = [(it, state) for it, state in entries if it.id not in wishes]
+        done = await self._decide(others, AssertionState.ACTIVE, reason) if others else ()
+        for it, state in entries:
+            if it.id in wishes:
+                done += await self._carried_out(it, state, attrs.evolve(wishes[it.id], reason=reason))
+        return done
+
+    async def _carried_out(self, entry: Recorded, before: AssertionState, wish: Unit) -> tuple[Change, ...]:
+        """Return the change of a wish to forget, and those that it makes by being carried out."""
+        waits = AssertionState.QUARANTINED
+        if before is not waits:
+            await self._writer.change_states([entry], waits, wish.reason)
+        (outcome,) = await self._pipeline.process([wish])
+        if isinstance(outcome, FactMemError):
+            raise outcome
+        state = states_of(await self._reader.everybody.log(LogPart(ids=[entry.id])))[entry.id]
+        return (
+            Change(
+                kind=ChangeKind.UNCHANGED if state is waits else ChangeKind.DELETED,
+                record=self._record(entry, state),
+                previous=self._record(entry, before),
+                states_before={} if state is waits else {entry.seq: waits},
+            ),
+            *outcome.changes,
+        )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.
@@ -109,15 +156,22 @@ class Quarantine(WritingPart):
             StateConflictError: Another reviewer decided about an entry meanwhile; none was rejected.
             ReadOnlyError: The memory is read-only.
         """
-        return await self._decide(ids, AssertionState.RETRACTED, reason)
+        return await self._decide(await self._chosen(ids), AssertionState.RETRACTED, reason)
 
-    async def _decide(self, ids: Sequence[str], state: AssertionState, reason: str | None) -> tuple[Change, ...]:
+    async def _chosen(self, ids: Sequence[str]) -> Sequence[tuple[Recorded, AssertionState]]:
+        """Return the entries with some ids, and their states."""
         self._context.check_present()
+        self._context.check_writable()
         wanted = ids_of(ids)
-        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody, LogPart(ids=wanted))}
-        if missing := wanted.keys() - entries.keys():
+        found = {it[0].id: it for it in await self._reader.everybody.quarantined(LogPart(ids=wanted))}
+        if missing := wanted.keys() - found.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
-        chosen, believed = [entries[id] for id in wanted], state is AssertionState.ACTIVE
+        return [found[id] for id in wanted]
+
+    async def _decide(
+        self, entries: Sequence[tuple[Recorded, AssertionState]], state: AssertionState, reason: str | None
+    ) -> tuple[Change, ...]:
+        chosen, believed = [entry for entry, _ in entries], state is AssertionState.ACTIVE
         kinds = await self._writer.decide(chosen, state, reason)
         return tuple(
             Change(
@@ -135,18 +189,3 @@ class Quarantine(WritingPart):
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
         return as_kept_apart(entry, state, self._context.concepts)
-
-
-async def quarantined(reader: Reader, part: LogPart) -> list[tuple[Recorded, AssertionState]]:
-    """Return the visible assertions of a part of the log that were never accepted, with their states, as recorded."""
-    log = await reader.log(attrs.evolve(part, apart=True))
-
-    def found() -> list[tuple[Recorded, AssertionState]]:
-        states, apart = states_of(log), never_accepted(log)
-        return [
-            (entry, states[entry.id])
-            for entry in log
-            if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
-        ]
-
-    return await in_time(found, len(log))

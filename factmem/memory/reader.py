@@ -15,18 +15,10 @@ from anyio.lowlevel import checkpoint
 
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, fold, never_accepted, record_key, revisions
+from factmem.fold import Current, endings, fold, never_accepted, record_key, revisions, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
-from factmem.memory.filters import (
-    Filters,
-    Listing,
-    RecordPage,
-    check_concept,
-    ids_of,
-    is_record_id,
-    keywords_of,
-)
+from factmem.memory.filters import Filters, Listing, RecordPage, check_concept, ids_of, is_record_id, keywords_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
@@ -437,6 +429,20 @@ class Reader(Part):
         waiting = {recorded.id for recorded in found}
         return tuple(recorded for recorded in words if recorded.id in waiting)
 
+    async def quarantined(self, part: LogPart) -> list[tuple[Recorded, AssertionState]]:
+        """Return the visible assertions of a part of the log that were never accepted, with their states."""
+        log = await self.log(attrs.evolve(part, apart=True))
+
+        def found() -> list[tuple[Recorded, AssertionState]]:
+            states, apart = states_of(log), never_accepted(log)
+            return [
+                (entry, states[entry.id])
+                for entry in log
+                if isinstance(entry, Recorded) and entry.id in apart and not entry.assertion.only_shown
+            ]
+
+        return await in_time(found, len(log))
+
     async def waiting(self) -> int:
         """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
         return await self._backend.mirror.waiting(self._context.sight)
@@ -481,12 +487,14 @@ class Reader(Part):
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
-        apart = never_accepted(log)
-        return [
-            shown_record(recorded, declared, state=state)
-            for recorded, state in revisions(log, self._context.moment)
-            if recorded.id not in apart and not recorded.assertion.removed
-        ]
+        apart, moment = never_accepted(log), self._context.moment
+        ended = endings(log, moment)
+        found = []
+        for recorded, state in revisions(log, moment):
+            if recorded.id not in apart and not recorded.assertion.removed:
+                record, (at, why) = shown_record(recorded, declared, state=state), ended.get(recorded.id, (None, None))
+                found.append(attrs.evolve(record, ended_at=at, end_reason=why))
+        return found
 
 
 class ReadingPart(Part):

@@ -7,10 +7,10 @@ import datetime as dt
 import itertools
 import logging
 import uuid
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple
 
 import attrs
 from anyio import to_thread
@@ -22,15 +22,13 @@ from factmem.abc.topics import MANAGED_TOPICS
 from factmem.changes import Change, ChangeKind
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import duplicates_in
-from factmem.conversations import conversations_of
-from factmem.details import FactDetails, MetadataMerge, Origin, Treatment
+from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.detection import OriginPolicy
-from factmem.detection.redaction import redact
-from factmem.detection.short_answers import BEFORE, Turn, is_short, meant
+from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
 from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.facts import Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
 from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
@@ -39,8 +37,9 @@ from factmem.memory.media import MediaInbox
 from factmem.memory.model_reader import INFERRED
 from factmem.memory.pipeline import PipelinePart
 from factmem.memory.profiles import united
-from factmem.memory.screening import heard_as, off_loop
-from factmem.memory.taint import REPEATS, Heard, repetitions
+from factmem.memory.screening import off_loop
+from factmem.memory.submitted import About, ReadyFact, StoredSession, Words, conversation_from, spoken
+from factmem.memory.talk import depends_on_others, in_talk
 from factmem.memory.ttl import after
 from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
@@ -57,10 +56,8 @@ from factmem.records import (
     record_of,
     statement_at,
 )
-from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import changed, check_instance, instance_of
-from factmem.values import Json
+from factmem.validators import changed, check_instance
 
 _log = logging.getLogger("factmem")
 
@@ -70,74 +67,56 @@ _OFTEN: Final = 200
 _FEW_MESSAGES: Final = 10
 """Number of messages whose characters are counted."""
 
-_LEVELS: Final = 4
-"""Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
 
-
-def _topics(topics: Sequence[str]) -> tuple[str, ...]:
-    return FactDetails(topics=topics).topics  # checked there, like those of any fact
-
-
-Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``.
-
-The dicts may also be the contents and events of Google's APIs; see `factmem.conversations.read_conversations`.
-"""
-
-
-@attrs.frozen
-class ReadyFact:
-    """A fact that needs no reading, with its topics.
-
-    Attributes:
-        fact: The fact; a text is a statement, said now.
-        topics: Its topics, such as the labels of `MANAGED_TOPICS`.
-
-    Raises:
-        InvalidDataError: It is neither a fact nor a text, or a topic is not legal.
-    """
-
-    fact: Fact[Any] | str = attrs.field(repr=False, validator=instance_of(SingleFact, MultipleFacts, str))
-    topics: Sequence[str] = attrs.field(default=(), converter=_topics, kw_only=True)
-
-    def said(self, now: dt.datetime) -> Fact[Any]:
-        """Return the fact, or the statement that a text is."""
-        return STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
-
-
-@attrs.define(eq=False, kw_only=True)
+@attrs.frozen(kw_only=True)
 class Taken:
-    """One submitted item, on its way into the store and from there to a model.
+    """A submitted item.
 
     Attributes:
         conversation: The item as a conversation.
         is_text: Whether it was a plain text, which is a memory itself.
         job: Job that it waits for; None if no model reads it.
-        words: Its statements.
-        dropped: Number of its messages that were dropped, by reason.
-        treatments: Treatment of each message that is kept with it.
-        compared: Whether it is kept once only, if others of its batch say the same.
-        assertions: What keeps it until it is read, or for good.
-        receipts: Receipts of these, once they are in the store.
-        unit: What is still to be read of it; None if nothing is.
-        twin: Receipts of the words of the same batch that stand for these.
-        states: Present states, by id, of words that were in the store before.
-        changes: Changes of records that its words join, by record id.
     """
 
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
     is_text: bool = False
     job: Job | None
-    words: Sequence[Quoted] = ()
-    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-    treatments: Sequence[Treatment | None] = ()
-    compared: bool = False
-    assertions: Sequence[Assertion] = ()
+
+
+class _Statements(NamedTuple):
+    """The statements of an item, the numbers of its messages that were dropped, and the treatments of the others."""
+
+    item: Taken
+    words: Sequence[Quoted]
+    dropped: Mapping[DropReason, int]
+    treatments: Sequence[Treatment | None]
+
+
+class _Kept(NamedTuple):
+    """The assertions that keep an item until it is read, or for good."""
+
+    item: Taken
+    assertions: Sequence[Assertion]
+    dropped: Mapping[DropReason, int]
+
+
+@attrs.frozen(kw_only=True)
+class Journalled:
+    """An item in the store, on its way to a model if one is to read it.
+
+    Attributes:
+        id: Id by which the item is found again: that of its job, or of its first words without one.
+        receipts: Receipts of what was appended.
+        unit: What is still to be read of it; None if nothing is.
+        outcome: Returns the outcome of its words as they are kept, if no model is to read them.
+        left_out: Number of parts of its messages that are not kept, whatever is found in the rest, by reason.
+    """
+
+    id: str = ""
     receipts: Sequence[Receipt] = ()
     unit: Unit | None = None
-    twin: Sequence[Receipt] = ()
-    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
-    changes: Mapping[str, Change] = attrs.field(factory=dict)
+    outcome: Callable[[], Remembered] = Remembered
+    left_out: Mapping[DropReason, int] = attrs.field(factory=dict)
 
     @property
     def skipped(self) -> int:
@@ -153,28 +132,61 @@ class Taken:
         """Whether the words were submitted for a model to read, now or before."""
         return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
 
-    def outcome(self) -> Remembered:
-        """Return the outcome of words that are kept as they are."""
-        records: dict[str, FactRecord[Any]] = {
-            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
-            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
-        }
-        new = [receipt for receipt in self.receipts if receipt.new and _counts(receipt)]
-        changes = [
-            self.changes.get(receipt.recorded.record_id)
-            if receipt.joins
-            else Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in new
-        ]
-        outcome = Remembered(
-            records=tuple(records.values()),
-            changes=tuple(change for change in changes if change is not None),
-            dropped={} if self.receipts else self.dropped,
-        )
-        return outcome.without(DropReason.DUPLICATE, 1 if self.twin else 0)
+
+def _as_said(
+    receipts: Sequence[Receipt],
+    states: Mapping[str, AssertionState],
+    changes: Mapping[str, Change],
+    dropped: Mapping[DropReason, int],
+) -> Remembered:
+    """Return the outcome of words that are kept as they are.
+
+    Args:
+        receipts: Their receipts.
+        states: Present states, by id, of words that were in the store before.
+        changes: Changes of records that words join, by record id.
+        dropped: Number of messages that were dropped, by reason, if nothing was kept.
+    """
+    records: dict[str, FactRecord[Any]] = {
+        recorded.id: _as_kept(recorded, states.get(recorded.id, recorded.assertion.state))
+        for recorded in (receipt.recorded for receipt in receipts)
+    }
+    made = [
+        changes.get(receipt.recorded.record_id)
+        if receipt.joins
+        else Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+        for receipt in receipts
+        if receipt.new and _counts(receipt)
+    ]
+    return Remembered(
+        records=tuple(records.values()), changes=tuple(filter(None, made)), dropped={} if receipts else dropped
+    )
 
 
-def _kept(
+def _with_unsaved(
+    conversation: Conversation, words: Sequence[Quoted], dropped: Mapping[DropReason, int]
+) -> Mapping[DropReason, int]:
+    """Return the numbers of dropped messages with that of those that hold words off the record, kept in part or not."""
+    unsaved = f"[redacted: {OFF_THE_RECORD}]"
+    clean = redact_conversation(conversation).messages if dropped else ()
+    part = {it.details.evidence[0].position for it in words if unsaved in it.details.evidence[0].quote}
+    whole = {at for at, message in enumerate(clean) if unsaved in message.content} - part
+    secrets = Counter(dropped) - Counter({DropReason.ONLY_SECRETS: len(whole)})
+    return +(secrets + Counter({DropReason.OFF_THE_RECORD: len(part) + len(whole)}))
+
+
+def _left_out(item: Taken, dropped: Mapping[DropReason, int]) -> Mapping[DropReason, int]:
+    """Return the numbers of parts of an item's messages that are not kept; see `Journalled.left_out`."""
+    off_the_record = DropReason.OFF_THE_RECORD
+    return {DropReason.NOT_TEXT: item.conversation.not_text, off_the_record: dropped.get(off_the_record, 0)}
+
+
+def _as_twin(of: Journalled) -> Remembered:
+    """Return the outcome of a text that is not kept beside another one of its batch."""
+    return Remembered(records=of.outcome().records, dropped={DropReason.DUPLICATE: 1})
+
+
+def _treated(
     conversation: Conversation, origins: OriginPolicy, *, reads: bool, own: bool
 ) -> tuple[Conversation, list[Treatment | None]]:
     """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
@@ -215,130 +227,10 @@ def _without_model(treatment: Treatment) -> Treatment:
     return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
 
 
-def conversation_from(what: Words, now: dt.datetime) -> Conversation:
-    """Return submitted words as a conversation.
-
-    Raises:
-        InvalidDataError: They are of another type, blank, or malformed.
-    """
-    match what:
-        case Conversation():
-            return what
-        case Message():
-            return Conversation(messages=(what,), started_at=what.timestamp or now)
-        case str():
-            if not what.strip():
-                raise InvalidDataError("there is nothing to remember in a blank text")
-            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
-        case [Message() as first, *_]:
-            return attrs.evolve(_conversation_of(what), started_at=first.timestamp or now)
-        case [first, *_] if _is_record(first):
-            return _read([_plain(item) for item in what])
-        case _ if _is_record(what):
-            return _read(_plain(what))
-        case _:
-            raise InvalidDataError(
-                f"cannot remember {kind_of(what)}: give a text, a Message, a Conversation, or message dicts"
-            )
-
-
-def spoken(source: Any, now: dt.datetime) -> Conversation:
-    """Return words as a conversation; see `conversation_from`. Each text of a list is a message of the user.
-
-    Raises:
-        InvalidDataError: They are of another type, blank, or malformed.
-    """
-    match source:
-        case [str(), *_]:
-            return _read([_plain(item) for item in source])
-        case _:
-            return conversation_from(source, now)
-
-
-def _conversation_of(messages: Sequence[Any]) -> Conversation:
-    """Return messages as a conversation.
-
-    Raises:
-        InvalidDataError: One of them is something else.
-    """
-    for message in messages:
-        if not isinstance(message, Message):
-            raise InvalidDataError(f"cannot generate from messages and {kind_of(message)} together")
-    return Conversation(messages=messages)
-
-
-def _is_record(item: object) -> bool:
-    """Return whether an item is a mapping, or a pydantic model such as the contents of Google's SDK."""
-    return isinstance(item, Mapping) or hasattr(type(item), "model_dump")
-
-
-def _plain(item: Any, levels: int = _LEVELS) -> Any:
-    """Return mappings and pydantic models as dicts, down to some levels, and anything else as it is."""
-    if levels == 0:
-        return item
-    match item:
-        case Mapping():
-            return {key: _plain(value, levels - 1) for key, value in item.items()}
-        case list() | tuple():
-            return [_plain(value, levels) for value in item]
-        case _:
-            return item.model_dump(exclude_none=True) if _is_record(item) else item
-
-
-def _read(value: object) -> Conversation:
-    match list(conversations_of([("$", value)])):
-        case [conversation]:
-            return conversation
-        case several:
-            raise InvalidDataError(f"expected one conversation, got {len(several)}: pass them one by one")
-
-
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 
 _AS_SAID: Final = Job(id="", kind=JobKind.KEEP, consolidate=False)
 """Job of words that no model reads."""
-
-
-class About(TypedDict, total=False):
-    """Details of words that are to be remembered.
-
-    Attributes:
-        subject: Subject of the words, such as ``"user:alice"``; everything by default.
-        scope: Scope that they hold in. Without one, the analyst proposes a scope for a text, and everything else goes
-            to `MemoryScope.CROSS_PRODUCT`.
-        importance: From 0 to 1; this memory's default if left out.
-        categories: Labels.
-        source: Source of the words.
-        metadata: Other details, as JSON.
-        expires_at: Time of expiry; by this memory's `TtlPolicy` if left out.
-        ttl: The same, counted from now.
-        private: Keep them for this memory's viewer alone.
-        looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
-            concepts first.
-        consolidate: Compare findings with known records, as is the default.
-        origins: Treatment of messages by their origin, instead of this memory's.
-        labels: Labels of every new revision; see `FactDetails.labels`.
-        merge: Treatment of the metadata of a record that is updated; it is merged by default. (Google's pages
-            contradict each other on the default: MERGE on one, OVERWRITE on another. Merging loses nothing.)
-        revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
-            `TtlPolicy.revisions` if left out.
-    """
-
-    subject: MemorySubject | str | None
-    scope: MemoryScope | str | None
-    importance: float | None
-    categories: Sequence[str] | None
-    source: str | None
-    metadata: Mapping[str, Json] | None
-    expires_at: dt.datetime | None
-    ttl: dt.timedelta | None
-    private: bool | None
-    looking_for: DetectionRequest | None
-    consolidate: bool
-    origins: OriginPolicy | None
-    labels: Mapping[str, str] | None
-    merge: MetadataMerge
-    revision_ttl: dt.timedelta | None
 
 
 @attrs.frozen(kw_only=True)
@@ -351,25 +243,6 @@ class Order:
     origins: OriginPolicy | None
 
 
-@attrs.frozen(kw_only=True)
-class StoredSession:
-    """A conversation that is in the store already, or a part of it.
-
-    Attributes:
-        id: Id of the conversation.
-        since: Only messages at this time or later.
-        until: Only messages before this time.
-        subject: Subject that the conversation was kept about; that of the memories if None.
-        scope: Scope that it was kept in; that of the memories if None.
-    """
-
-    id: str
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
-    subject: MemorySubject | str | None = None
-    scope: MemoryScope | str | None = None
-
-
 class Rememberer(PipelinePart):
     """Takes in texts, messages, conversations, and facts to consolidate."""
 
@@ -379,13 +252,13 @@ class Rememberer(PipelinePart):
         outcomes = await self._read_now(await self._store([what], order))
         return outcomes[0].with_others(outcomes[1:])
 
-    async def _read_now(self, stored: Sequence[Taken]) -> list[Remembered]:
+    async def _read_now(self, stored: Sequence[Journalled]) -> list[Remembered]:
         read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
         outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
-        not_text = [item.conversation.not_text for item in stored]
-        return [
-            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
-        ]
+        for at, item in enumerate(stored):
+            for reason, number in item.left_out.items():
+                outcomes[at] = outcomes[at].without(reason, number)
+        return outcomes
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
@@ -396,9 +269,7 @@ class Rememberer(PipelinePart):
         return await self.store_and_submit(list(what), order)
 
     async def generate(
-        self,
-        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
-        about: About,
+        self, source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession, about: About
     ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
@@ -487,7 +358,7 @@ class Rememberer(PipelinePart):
         """Submit words to be read in the background; read them now if nothing can wait."""
         return await self.submit(await self._store(what, order))
 
-    async def _store(self, what: Sequence[Words], order: Order) -> list[Taken]:
+    async def _store(self, what: Sequence[Words], order: Order) -> list[Journalled]:
         """Put words into the store, in one transaction; behind them the words that were read from their media."""
         now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
         said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
@@ -497,8 +368,8 @@ class Rememberer(PipelinePart):
             Taken(conversation=item, is_text=is_text, job=self.job(order, is_text=is_text))
             for item, is_text in (*zip(bare, texts, strict=True), *((item, False) for item in words))
         ]
-        stored = await self.journalled(await self.taken_in(taken, order))
-        warn_of_not_text(sum(item.conversation.not_text for item in stored))
+        stored = await self.stored(taken, order)
+        warn_of_not_text(sum(item.left_out[DropReason.NOT_TEXT] for item in stored))
         return stored
 
     async def _dated_as_before(self, said: Sequence[Conversation], order: Order) -> list[Conversation]:
@@ -525,57 +396,69 @@ class Rememberer(PipelinePart):
         inbox = MediaInbox(self._context.everybody, self._backend)
         return await inbox.separated(said, order.place, order.given.owner, lenient=lenient)
 
-    async def taken_in(self, items: Sequence[Taken], order: Order, *, heard: Conversation | None = None) -> list[Taken]:
-        """Return items with the assertions that keep them.
+    async def stored(
+        self,
+        items: Sequence[Taken],
+        order: Order,
+        *,
+        heard: Conversation | None = None,
+        context: tuple[Recorded, ...] = (),
+    ) -> list[Journalled]:
+        """Append items to the store, in one transaction.
 
         Args:
-            items: The items, each with its conversation and the job that it waits for.
+            items: The items.
             order: Details of the call.
             heard: All that is at hand of the conversation that they come from, if that is more.
+            context: Earlier words that a model is shown, if the store cannot look them up.
         """
         length = _length_of(items)
-        for item in await off_loop(partial(self._read, items, order), length):
-            await self._in_conversation(item, heard, order)
-        await off_loop(partial(self._keep, items, order), length)
-        return list(items)
+        read, policies = await off_loop(partial(self._read, items, order), length), self._context.policies
+        for at, said in enumerate(read):
+            if any(depends_on_others(quoted.details) for quoted in said.words):
+                talk, origins = heard or said.item.conversation, order.origins or policies.origins
+                before = [] if talk.id is None else await self.words_of(StoredSession(id=talk.id), order)
+                words = await in_talk(said.words, talk, before, origins=origins, flagged=policies.flagged)
+                read[at] = said._replace(words=words)
+        return await self._journalled(await off_loop(partial(self._keep, read, order), length), order, context)
 
-    def _read(self, items: Sequence[Taken], order: Order) -> list[Taken]:
-        """Add the statements of items, secrets redacted, and return the items that depend on what was said before.
+    def _read(self, items: Sequence[Taken], order: Order) -> list[_Statements]:
+        """Return the statements of items, secrets redacted. A text is a memory itself, whatever the policy."""
+        origins, own = order.origins or self._context.policies.origins, order.origins is not None
+        kept = [
+            (item.conversation, list[Treatment | None]())
+            if item.is_text
+            else _treated(item.conversation, origins, reads=item.job is not None, own=own)
+            for item in items
+        ]
+        found = self._verbatim.read([conversation for conversation, _ in kept], self._writer.lasting(order.given))
+        return [
+            _Statements(item, words, _with_unsaved(item.conversation, words, dropped), kept_as)
+            for item, (words, dropped), (_, kept_as) in zip(items, found, kept, strict=True)
+        ]
 
-        These are the ones with statements of the assistant, and short ones of the user. A text is a memory itself,
-        whatever the policy.
-        """
-        detector, given = self._verbatim, self._writer.lasting(order.given)
-        origins = order.origins or self._context.policies.origins
-        kept = [item.conversation for item in items]
-        for at, item in enumerate(items):
-            unread = item.job is None
-            if not item.is_text:
-                kept[at], item.treatments = _kept(kept[at], origins, reads=not unread, own=order.origins is not None)
-            item.compared = item.is_text and unread and order.job.consolidate
-        for item, read in zip(items, detector.read(kept, given), strict=True):
-            item.words, item.dropped = read
-        return [item for item in items if any(_needs_others(quoted.details) for quoted in item.words)]
-
-    def _keep(self, items: Sequence[Taken], order: Order) -> None:
-        """Add the assertions that keep items."""
+    def _keep(self, read: Sequence[_Statements], order: Order) -> list[_Kept]:
+        """Return the assertions that keep items."""
         legal, now = self._writer.legal_time, self._context.clock()
-        for item in items:
-            timed = [(quoted.details, legal(quoted.timestamp, now)) for quoted in item.words]
+        kept = []
+        for item, words, dropped, treatments in read:
+            timed = [(quoted.details, legal(quoted.timestamp, now)) for quoted in words]
             said = [statement_at(order.place, _of_its_day(details, at), at) for details, at in timed]
             if item.job is None:
-                item.assertions = [_vouched(it, item.treatments) for it in said]
+                kept.append(_Kept(item, [_vouched(it, treatments) for it in said], dropped))
             else:
-                item.assertions = waiting_for(item.job, said, item.treatments)
+                kept.append(_Kept(item, waiting_for(item.job, said, treatments), dropped))
+        return kept
 
-    async def journalled(self, taken: Sequence[Taken]) -> list[Taken]:
+    async def _journalled(
+        self, kept: Sequence[_Kept], order: Order, context: tuple[Recorded, ...] = ()
+    ) -> list[Journalled]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
-            for item in taken:
-                item.unit = _unit_outside(item)
-            return list(taken)
-        twins, vectors = await self._distinct(taken)
-        said = [(assertion, item.job) for item in taken for assertion in item.assertions]
+            return [_outside(each, context) for each in kept]
+        twins, vectors = await self._distinct(kept) if order.job.consolidate else ({}, None)
+        kept = [each._replace(assertions=()) if at in twins else each for at, each in enumerate(kept)]
+        said = [(assertion, item.job) for item, assertions, _ in kept for assertion in assertions]
         receipts = await self._writer.append([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
@@ -587,18 +470,20 @@ class Rememberer(PipelinePart):
         joined = [receipt.recorded for receipt in as_said if receipt.joins and _counts(receipt)]
         changes = {it.record.id: it for it in await self._pipeline.changes_by(joined)} if joined else {}
         rest = iter(receipts)
-        for item in taken:
-            item.receipts = tuple(itertools.islice(rest, len(item.assertions)))
-            item.states, item.changes = states, changes
-            words = [
-                word
-                for receipt in item.receipts
-                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
-            ]
-            item.unit = _unit(words, item.receipts, item.job)
+        stored = []
+        for item, assertions, dropped in kept:
+            mine = tuple(itertools.islice(rest, len(assertions)))
+            found = (unread.pop(receipt.recorded.id, None) for receipt in mine)
+            words = [word for word in found if word is not None and word.assertion.job is not None]
+            unit, left_out = _unit(words, mine, item.job), _left_out(item, dropped)
+            outcome = partial(_as_said, mine, states, changes, _without(left_out, dropped))
+            stored.append(
+                Journalled(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, left_out=left_out)
+            )
         for again, first in twins.items():
-            taken[again].twin = taken[first].receipts
-        return list(taken)
+            outcome = partial(_as_twin, stored[first])
+            stored[again] = attrs.evolve(stored[again], id=stored[first].id, outcome=outcome)
+        return stored
 
     async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
         """Let words that were submitted before wait once more, if they are to be read for something else.
@@ -628,24 +513,22 @@ class Rememberer(PipelinePart):
         receipts = await self._writer.append(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
-    async def _distinct(self, taken: Sequence[Taken]) -> tuple[dict[int, int], list[Any] | None]:
-        """Drop the assertions of plain texts that duplicate an earlier one of the batch; none if the embedder fails.
+    async def _distinct(self, kept: Sequence[_Kept]) -> tuple[dict[int, int], list[Any] | None]:
+        """Find the plain texts that say the same as an earlier one of the batch; none if the embedder fails.
 
         Returns:
-            The position of the first by that of each duplicate, and the vectors of the assertions that are left.
+            The position of the first by that of each duplicate, and the vectors of the assertions of all others.
         """
-        alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
+        alone = [at for at, (item, said, _) in enumerate(kept) if item.is_text and item.job is None and len(said) == 1]
         if len(alone) < 2:
             return {}, None
-        vectors = iter(await self._writer.vectors([said for item in taken for said in item.assertions]))
-        of_items = [list(itertools.islice(vectors, len(item.assertions))) for item in taken]
-        candidates = [CandidateAssertion(taken[number].assertions[0], of_items[number][0]) for number in alone]
+        vectors = iter(await self._writer.vectors([said for each in kept for said in each.assertions]))
+        of_items = [list(itertools.islice(vectors, len(each.assertions))) for each in kept]
+        candidates = [CandidateAssertion(kept[number].assertions[0], of_items[number][0]) for number in alone]
         twins: dict[int, int] = {}
         if all(candidate.vector is not None for candidate in candidates):
             found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
             twins = {alone[again]: alone[first] for again, first in found.items()}
-        for at in twins:
-            taken[at].assertions = ()
         return twins, [vector for at, each in enumerate(of_items) if at not in twins for vector in each]
 
     def job(self, order: Order, *, is_text: bool = False) -> Job | None:
@@ -664,40 +547,6 @@ class Rememberer(PipelinePart):
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def _in_conversation(self, taken: Taken, heard: Conversation | None, order: Order) -> None:
-        """Add to an item the parts that depend on other messages.
-
-        Words that the assistant only repeats get a flag, which quarantines them. Short answers and corrections of the
-        user get the words that they answer or correct.
-
-        Args:
-            taken: The item.
-            heard: All of the conversation that is at hand, if that is more.
-            order: Details of the call, with the treatment of messages.
-        """
-        conversation = heard or taken.conversation
-        messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
-        before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
-        earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
-        policies = self._context.policies
-        origins = order.origins or policies.origins
-        listened = partial(heard_as, origins=origins, flagged=policies.flagged)
-        talk = [*map(_heard_before, earlier), *map(listened, messages.values())]
-        repeated = await off_loop(partial(repetitions, talk), sum(len(said.text) for said in talk))
-        cited = [item.assertion.details.evidence[0] for item in earlier]
-        ids = [*(words.message_id or "" for words in cited), *messages]
-        speakers = [*(words.speaker for words in cited), *(message.name for message in messages.values())]
-        doubted = {id for id, message in messages.items() if origins.treatment(message) is Treatment.IGNORE}
-        doubted |= {ids[at] for at, said in enumerate(talk) if at in repeated or not said.trusted}
-        turns = [
-            Turn(said.origin, speaker, "" if id in doubted else said.text)
-            for id, speaker, said in zip(ids, speakers, talk, strict=True)
-        ]
-        places, flags = {id: at for at, id in enumerate(ids)}, {ids[at]: REPEATS[of] for at, of in repeated.items()}
-        taken.words = [
-            it._replace(details=_flagged(_with_meaning(it.details, turns, places), flags)) for it in taken.words
-        ]
-
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
@@ -710,13 +559,13 @@ class Rememberer(PipelinePart):
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _read_before(self, stored: Taken) -> Remembered:
+    async def _read_before(self, stored: Journalled) -> Remembered:
         """Return the outcome of words that are kept as they are, or were read after an earlier submission."""
         if not stored.was_to_be_read:
             return stored.outcome()
         return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
 
-    async def submit(self, stored: Sequence[Taken]) -> Submission:
+    async def submit(self, stored: Sequence[Journalled]) -> Submission:
         """Submit journalled words to the worker; read them now if nothing can wait."""
         ids = _ids_of(stored)
         submission = Submission(ids)
@@ -726,13 +575,14 @@ class Rememberer(PipelinePart):
                 submission.settle(id, outcome)
             return submission
         for id, item in zip(ids, stored, strict=True):
-            submission.drop(DropReason.NOT_TEXT, item.conversation.not_text, id)
+            for reason, number in item.left_out.items():
+                submission.drop(reason, number, id)
             if item.unit is None:
                 submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
         self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
         return submission
 
-    async def _ready(self, facts: Sequence[Any], order: Order) -> Taken:
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Journalled:
         for fact in facts:
             if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
                 raise InvalidDataError(f"cannot generate from facts and {kind_of(fact)} together")
@@ -748,10 +598,10 @@ class Rememberer(PipelinePart):
                 detailed(order.given, FactDetails(topics=tuple(ready.topics))),
             )
         ]
-        (stored,) = await self.journalled([Taken(assertions=waiting_for(job, said), job=job)])
+        (stored,) = await self._journalled([_Kept(Taken(job=job), waiting_for(job, said), {})], order)
         return stored
 
-    async def _session(self, session: StoredSession, order: Order) -> Taken:
+    async def _session(self, session: StoredSession, order: Order) -> Journalled:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.log()
         kept_at = Place(
@@ -768,7 +618,7 @@ class Rememberer(PipelinePart):
         unit = (
             Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
         )
-        return Taken(job=job, unit=unit)
+        return Journalled(id=_id_of(unit), unit=unit)
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
@@ -801,17 +651,19 @@ def warn_of_not_text(number: int) -> None:
         )
 
 
-def _ids_of(stored: Sequence[Taken]) -> list[str]:
-    """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
+def _ids_of(stored: Sequence[Journalled]) -> list[str]:
+    """Return an id of each item; the same words twice have one id by which they are found again."""
     ids: dict[str, None] = {}
     for item in stored:
-        first = next(iter(item.receipts or item.twin), None)
-        if item.unit is not None:
-            id = item.unit.job.id
-        else:
-            id = "" if first is None else job_id(first.recorded) or first.recorded.id
-        ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
+        ids[uuid.uuid4().hex if not item.id or item.id in ids else item.id] = None
     return list(ids)
+
+
+def _id_of(unit: Unit | None, receipts: Sequence[Receipt] = ()) -> str:
+    """Return the id by which an item is found again; an empty one if nothing is kept of it."""
+    if unit is not None:
+        return unit.job.id
+    return next((job_id(receipt.recorded) or receipt.recorded.id for receipt in receipts), "")
 
 
 def _length_of(items: Sequence[Taken]) -> int | None:
@@ -830,18 +682,17 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     return Unit(job=job, words=tuple(words))
 
 
-def _unit_outside(item: Taken) -> Unit | None:
-    """Return words that no log holds as a unit to read."""
-    if not item.assertions:
-        return None
-    return Unit(job=item.job or _AS_SAID, words=tuple(map(outside_log, item.assertions)), waiting=False)
+def _outside(kept: _Kept, context: tuple[Recorded, ...]) -> Journalled:
+    """Return an item that no log holds; its words are read all the same."""
+    item, words = kept.item, tuple(map(outside_log, kept.assertions))
+    unit = Unit(job=item.job or _AS_SAID, words=words, context=context, waiting=False) if words else None
+    left_out = _left_out(item, kept.dropped)
+    outcome = partial(_as_said, (), {}, {}, _without(left_out, kept.dropped))
+    return Journalled(id=_id_of(unit), unit=unit, outcome=outcome, left_out=left_out)
 
 
-def _heard_before(entry: Recorded) -> Heard:
-    """Return stored words of a conversation. Those in quarantine are not believed."""
-    said = entry.assertion
-    trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
-    return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
+def _without(left_out: Mapping[DropReason, int], dropped: Mapping[DropReason, int]) -> Mapping[DropReason, int]:
+    return {reason: number for reason, number in dropped.items() if reason not in left_out}
 
 
 def _counts(receipt: Receipt) -> bool:
@@ -859,32 +710,6 @@ def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
     return record_of(recorded, state=state)
 
 
-def _needs_others(details: FactDetails) -> bool:
-    """Return whether a statement depends on what was said before: one of the assistant, and a short one of the user."""
-    return details.origin is Origin.ASSISTANT or _may_mean_more(details)
-
-
-def _may_mean_more(details: FactDetails) -> bool:
-    """Return whether a statement is a message of the user that may need what was said before it to be understood."""
-    words = details.evidence[0]
-    return details.origin is Origin.USER and not words.start and words.medium is None and is_short(words.quote)
-
-
-def _with_meaning(details: FactDetails, turns: Sequence[Turn], places: Mapping[str, int]) -> FactDetails:
-    """Return the details of a statement with the words that it answers or corrects, if there are any before it.
-
-    Args:
-        details: The details.
-        turns: The messages of its conversation.
-        places: Their places by message id.
-    """
-    if not _may_mean_more(details):
-        return details
-    words, *others = details.evidence
-    at = places[words.message_id or ""]
-    return attrs.evolve(details, evidence=(meant(words, turns[max(at - BEFORE, 0) : at]), *others))
-
-
 def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     """Return the details of a statement whose words keep their day if they name a time relative to it.
 
@@ -894,14 +719,6 @@ def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
     if not (len(evidence) == 1 and len(evidence[0].quote) <= _OFTEN and moves_with_its_day(evidence[0].quote)):
         return details
     return changed(details, evidence=(changed(evidence[0], day=said_at.date().isoformat()),))
-
-
-def _flagged(details: FactDetails, flags: Mapping[str, str]) -> FactDetails:
-    """Return the details of a statement with the flag of its message, if that has one and is the assistant's."""
-    flag = flags.get(details.evidence[0].message_id or "")
-    if flag is None or details.origin is not Origin.ASSISTANT:
-        return details
-    return attrs.evolve(details, flags=(*details.flags, flag))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

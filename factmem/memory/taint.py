@@ -26,7 +26,7 @@ import attrs
 
 from factmem.details import Origin
 from factmem.patterns import lazy_pattern
-from factmem.sentences import forgettable
+from factmem.text_caches import forgettable
 from factmem.toml_tables import table
 
 REPEATS: Final = {

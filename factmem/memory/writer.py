@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypedDict, TypeVar, assert_never
+from typing import Any, Final, TypedDict, TypeVar
 
 import attrs
 from anyio import to_thread
@@ -16,7 +15,7 @@ from anyio import to_thread
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.clock import system_clock
 from factmem.abc.observer import Operation
-from factmem.changes import Change, ChangeKind, change_of, changed_states, changes_between
+from factmem.changes import Change, ChangeKind, changed_states, changes_between
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged_metadata
 from factmem.error_hints import kind_of
 from factmem.errors import (
@@ -31,23 +30,21 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact, check_keyword
-from factmem.fold import (
-    Current,
-    Moment,
-    began_retracted,
-    by_record,
-    deciding_order,
-    fold,
-    has_expired,
-    record_key,
-    revisions,
-    states_of,
-)
+from factmem.fold import Current, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.operations import effects_of
 from factmem.memory.reader import ReadingPart
+from factmem.memory.reversals import (
+    changed_log,
+    changes_by,
+    in_order_of,
+    restore_requests,
+    revision_in,
+    rollback_requests,
+    undo_requests,
+)
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
@@ -59,19 +56,7 @@ from factmem.recall.index.outline_codec import value_number
 from factmem.recall.index.selection import LogPart
 from factmem.recall.results import hydrate
 from factmem.recall.text.analysis import indexed_text
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    FactRecord,
-    LogEntry,
-    Place,
-    Recorded,
-    StateChange,
-    as_kept_apart,
-    assertions_of,
-    record_of,
-    shown_record,
-)
+from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.shapes import check_fits
 from factmem.validators import listed
@@ -81,283 +66,6 @@ from factmem.values import Json, encode_value
 T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
-
-_ROLLED_BACK: Final = "rolled back"
-"""Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
-
-
-def _revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
-    """Return a revision that may become current again.
-
-    Args:
-        log: Log that the viewer may see.
-        revision: Number of the revision, or the record of a history.
-
-    Raises:
-        InvalidDataError: The revision is neither.
-        RecordNotFoundError: There is no such revision.
-    """
-    if not isinstance(revision, int | FactRecord) or isinstance(revision, bool):
-        raise InvalidDataError(
-            f"a revision is a record of a history or its number, not {kind_of(revision)}: take one of "
-            "await memory.history(concept)"
-        )
-    number = revision if isinstance(revision, int) else revision.revision
-    record_id = None if isinstance(revision, int) else revision.id
-    for entry in log:
-        if not isinstance(entry, Recorded) or entry.seq != number or record_id not in (None, entry.record_id):
-            continue
-        if not entry.assertion.removed and _ever_counted(log, entry):
-            return entry
-    raise RecordNotFoundError("no visible revision of a record has this number: see its history")
-
-
-def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
-    """Return whether an assertion ever counted: a rollback must not accept quarantined ones."""
-    states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
-    return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
-
-
-def _rollback(log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None) -> list[StateRequest]:
-    """Return the changes of state that make a revision current: what stands before it is retracted, of any origin.
-
-    Args:
-        log: Log that the viewer may see.
-        target: Revision to make current.
-        moment: The present.
-        reason: Reason, for the audit trail.
-
-    Raises:
-        RecordNotFoundError: It has expired, or another record has its value by now.
-        StateConflictError: Words that wait for a model would have to be retracted.
-    """
-    if has_expired(target.assertion, moment):
-        raise RecordNotFoundError("the revision has expired: save its value anew")
-    states = states_of(log)
-    reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
-    retracted = AssertionState.RETRACTED
-    requests = [_request(item, states[item.id], retracted, reason) for item in _above(target, log, states)]
-    if not target.assertion.counts(states[target.id]):
-        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
-    _check_current([target.record_id], _changed_log(log, requests, moment), moment)
-    return requests
-
-
-def _above(target: Recorded, log: Iterable[LogEntry], states: Mapping[str, AssertionState]) -> list[Recorded]:
-    """Return the revisions that count and decide before another one of their record.
-
-    Raises:
-        StateConflictError: One of them waits for a model.
-    """
-    found = [
-        item
-        for item in log
-        if isinstance(item, Recorded)
-        and record_key(item) == record_key(target)
-        and deciding_order(item) > deciding_order(target)
-        and item.assertion.counts(states[item.id])
-    ]
-    if any(states[item.id] is AssertionState.PENDING for item in found):
-        raise StateConflictError("later words wait for a model: try again once the model has read them")
-    return found
-
-
-def _undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason: str | None) -> list[StateRequest]:
-    """Return the changes of state that revert changes of records.
-
-    What decides before a new revision goes with it, unless the revision changed nothing or is a removal.
-
-    Args:
-        log: Log that the viewer may see.
-        last_first: Changes to revert, the last one first.
-        reason: Reason, for the audit trail.
-
-    Raises:
-        RecordNotFoundError: One of them is undone already, or its record was erased.
-        StateConflictError: Words that wait for a model would have to be retracted.
-    """
-    present, logs = states_of(log), by_record(log)
-    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-    states = dict(present)
-    for change in last_first:
-        ids = {change.record.id, (change.previous or change.record).id}
-        known = ((entries[number], state) for number, state in change.states_before.items() if number in entries)
-        named = [(entry, state) for entry, state in known if not ids.isdisjoint((entry.id, entry.record_id))]
-        if change.states_before and all(states[entry.id] is state for entry, state in named):
-            raise RecordNotFoundError("one of the changes is undone already, or its record was erased: see history()")
-        for entry, state in named:
-            states[entry.id] = state
-            replaces = change.kind is not ChangeKind.UNCHANGED and not entry.assertion.removed
-            if state is AssertionState.RETRACTED and replaces:
-                states |= {above.id: state for above in _above(entry, logs[entry.record_id], states)}
-    return [
-        _request(entry, present[entry.id], states[entry.id], reason)
-        for entry in entries.values()
-        if states[entry.id] is not present[entry.id]
-    ]
-
-
-def _in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequence[LogEntry]) -> list[Change]:
-    """Return the changes that reverting others made, in the order of these; both records of a move are one change."""
-    record_ids = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
-    done = list[Change]()
-    for change in reverted:
-        shown = (change.record, change.previous or change.record)
-        left, back = (made.pop(record_ids.get(record.id, record.id), None) for record in shown)
-        if left and back and (left.kind, back.kind) == (ChangeKind.DELETED, ChangeKind.CREATED):
-            states = {**left.states_before, **back.states_before}
-            back = attrs.evolve(back, kind=ChangeKind.UPDATED, previous=left.record, states_before=states)
-            left = None
-        done += filter(None, (left, back))
-    return done
-
-
-def _check_current(record_ids: Collection[str], log: Sequence[LogEntry], moment: Moment) -> None:
-    """Check that records are current by a log.
-
-    Raises:
-        RecordNotFoundError: One is not.
-    """
-    current = {row.recorded.record_id for row in fold(log, moment)}
-    if missing := sum(id not in current for id in record_ids):
-        raise RecordNotFoundError(
-            f"{missing} of the records would still not be current: they have expired, or another record "
-            "has their value by now; save them anew"
-        )
-
-
-def _restore_requests(
-    log: Sequence[LogEntry], record_ids: Collection[str], moment: Moment, reason: str | None
-) -> list[StateRequest]:
-    """Return the changes of state that bring records back after a retraction or a removal.
-
-    A removal at the end of a record, as "forget that …" leaves it, is retracted: the value before it counts again. The
-    revisions of the last retraction of a record are restored, unless a value counts already.
-
-    Args:
-        log: Log that the viewer may see.
-        record_ids: Ids of the records.
-        moment: The present.
-        reason: Reason, for the audit trail.
-
-    Raises:
-        RecordNotFoundError: There is no such record, it is neither retracted nor removed, or it would still not be
-            current.
-    """
-    states, logs = states_of(log), by_record(log)
-    if missing := sum(id not in logs for id in record_ids):
-        raise RecordNotFoundError(f"{missing} of the ids name no visible record, or an erased one: see list_records()")
-    removals: list[StateRequest] = []
-    restored: list[StateRequest] = []
-    for id in record_ids:
-        of_record = logs[id]
-        taken, (ends, has_value) = _last_taken(of_record), _end(of_record, states)
-        missing += not (taken or ends)
-        removals += [_request(entry, states[entry.id], AssertionState.RETRACTED, reason) for entry in ends]
-        if not (ends and has_value):
-            retracted = AssertionState.RETRACTED
-            restored += [_request(entry, retracted, AssertionState.ACTIVE, reason) for entry in taken]
-    if missing:
-        raise RecordNotFoundError(f"{missing} of the records have nothing that is retracted or removed: see history()")
-    requests = [*removals, *restored]
-    _check_current(record_ids, _changed_log(log, requests, moment), moment)
-    return requests
-
-
-def _end(
-    log: Sequence[Recorded | StateChange], states: Mapping[str, AssertionState]
-) -> tuple[Sequence[Recorded], bool]:
-    """Return the removals that count and decide before any value of a record, and whether a value counts."""
-    entries = [entry for entry in log if isinstance(entry, Recorded)]
-    counting = sorted((entry for entry in entries if entry.assertion.counts(states[entry.id])), key=deciding_order)
-    removals = list(itertools.takewhile(lambda entry: entry.assertion.removed, reversed(counting)))
-    return removals, len(counting) > len(removals)
-
-
-def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
-    """Return the revisions that the last retraction of a record took and that are still retracted.
-
-    A retraction takes all that counts at the time, so nothing is said or restored between two of its changes.
-    """
-    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    states = {id: entry.assertion.state for id, entry in entries.items()}
-    taken: list[str] = []
-    why: str | None = None
-    over = True
-    for event in log:
-        match event:
-            case Recorded(id=id, assertion=said) if began_retracted(said):
-                taken, why, over = [id] if over else [*taken, id], None, False
-            case Recorded(assertion=said):
-                over = over or said.counts(said.state)
-            case StateChange(assertion_id=id, state=state):
-                said = entries[id].assertion
-                if state is AssertionState.RETRACTED and said.counts(states[id]):
-                    taken = [id] if over or event.reason != why else [*taken, id]
-                    why, over = event.reason, False
-                else:
-                    over = over or said.counts(state)
-                states[id] = state
-            case _:
-                assert_never(event)
-    return [entries[id] for id in taken if states[id] is AssertionState.RETRACTED]
-
-
-def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:
-    return StateRequest.of(recorded, state=after, reason=reason, expected=before)
-
-
-def state_requests(
-    entries: Iterable[Recorded], before: AssertionState, after: AssertionState, reason: str
-) -> list[StateRequest]:
-    """Return the requests that change the states of assertions from one to another."""
-    return [_request(entry, before, after, reason) for entry in entries]
-
-
-def _changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
-    """Return a log as it will be after some changes of state."""
-    newest = max((entry.seq for entry in log), default=0)
-    return [
-        *log,
-        *(
-            StateChange(
-                assertion_id=request.assertion_id,
-                state=request.state,
-                seq=newest + number,
-                recorded_at=moment.now,
-                reason=request.reason,
-            )
-            for number, request in enumerate(requests, start=1)
-        ),
-    ]
-
-
-def _changes_by(
-    requests: Sequence[StateRequest], log: Sequence[LogEntry], moment: Moment, concepts: Mapping[str, Concept[Any, Any]]
-) -> dict[str, Change]:
-    """Return the changes of records that changes of state make, by record id.
-
-    Args:
-        requests: Changes of state.
-        log: Log before them.
-        moment: The present.
-        concepts: Declared concepts by keyword.
-    """
-    later = _changed_log(log, requests, moment)
-    before, after = ({row.recorded.record_id: row for row in fold(entries, moment)} for entries in (log, later))
-    became = {entry.seq: (entry, state) for entry, state in revisions(later, moment)}
-
-    def unchanged(stays: Current | None, states: Mapping[int, AssertionState]) -> Change:
-        entry, state = became[max(states)]
-        waits = state is AssertionState.QUARANTINED
-        record = as_kept_apart(entry, state, concepts) if waits else shown_record(entry, concepts, state=state)
-        previous = None if stays is None else hydrate(stays, concepts)
-        return Change(kind=ChangeKind.UNCHANGED, record=record, previous=previous, states_before=states)
-
-    return {
-        id: change_of(before.get(id), after.get(id), concepts, states) or unchanged(before.get(id), states)
-        for id, states in changed_states(log, later).items()
-    }
 
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
@@ -415,12 +123,7 @@ class Writer(ReadingPart):
     """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
     async def save(
-        self,
-        facts: Iterable[Any],
-        *,
-        details: FactDetails | None,
-        private: bool | None,
-        ttl: dt.timedelta | None,
+        self, facts: Iterable[Any], *, details: FactDetails | None, private: bool | None, ttl: dt.timedelta | None
     ) -> tuple[FactRecord[Any], ...]:
         """See `Memory.save_many`."""
         self._context.check_writable()
@@ -548,7 +251,7 @@ class Writer(ReadingPart):
         (vector,) = await self.vectors([moved])
         (receipt,) = await self._admitted([*leaving, Append(assertion=moved, vector=vector)])
         record = record_of(receipt.recorded, previous.concept, state=AssertionState.ACTIVE)
-        left = changed_states(log, _changed_log(log, leaving, self._context.moment))[previous.id]
+        left = changed_states(log, changed_log(log, leaving, self._context.moment))[previous.id]
         before = {**left, record.revision: AssertionState.RETRACTED}
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous, states_before=before)
 
@@ -584,8 +287,7 @@ class Writer(ReadingPart):
         entries = [entry for entry in log if isinstance(entry, Recorded) and states[entry.id] in _COUNTING]
         if {entry.record_id for entry in entries} != set(record_ids):
             raise RecordNotFoundError("one of the records was retracted or erased meanwhile: see history()")
-        requests = [_request(entry, states[entry.id], retracted, reason) for entry in entries]
-        return requests, log
+        return [StateRequest.of(it, retracted, reason=reason, expected=states[it.id]) for it in entries], log
 
     def _updated_expiry(self, present: dt.datetime | None, given: Updates) -> dt.datetime | None:
         expiry, ttl = given.get("expires_at"), given.get("ttl")
@@ -602,14 +304,7 @@ class Writer(ReadingPart):
         data = encode_value(fact.values[0], concept.value_type)
         shape = said.shape if concept.shape == JSON_SHAPE else concept.shape
         check_fits(data, shape)
-        return attrs.evolve(
-            said,
-            data=data,
-            shape=shape,
-            timestamp=fact.timestamp,
-            valid_from=None,
-            valid_to=None,
-        )
+        return attrs.evolve(said, data=data, shape=shape, timestamp=fact.timestamp, valid_from=None, valid_to=None)
 
     async def _stored(self, record: FactRecord[Any]) -> Assertion:
         found = [entry.assertion for entry in await self._reader.recorded(LogPart(seqs=[record.revision]))]
@@ -629,7 +324,7 @@ class Writer(ReadingPart):
         self._check_changeable()
         ids = ids_of(record_ids)
         log = await self._reader.log(LogPart(record_ids=ids, related=True))
-        requests = await to_thread.run_sync(_restore_requests, log, ids, self._context.moment, reason)
+        requests = await to_thread.run_sync(restore_requests, log, ids, self._context.moment, reason)
         changes = await self._changed(requests, log)
         return tuple(changes[id] for id in ids)
 
@@ -639,8 +334,8 @@ class Writer(ReadingPart):
         number = revision.revision if isinstance(revision, FactRecord) else revision
         named = [number] if isinstance(number, int) else []
         log = await self._reader.log(LogPart(seqs=named, related=True))
-        target = _revision_in(log, revision)
-        requests = await to_thread.run_sync(_rollback, log, target, self._context.moment, reason)
+        target = revision_in(log, revision)
+        requests = await to_thread.run_sync(rollback_requests, log, target, self._context.moment, reason)
         if change := (await self._changed(requests, log)).get(target.record_id):
             return change
         (record,) = await self._reader.current([target.record_id])
@@ -652,13 +347,13 @@ class Writer(ReadingPart):
         last_first = listed("changes", changes, Change)[::-1]
         numbers = {number for change in last_first for number in change.states_before}
         log = await self._reader.log(LogPart(seqs=numbers, related=True))
-        requests = await to_thread.run_sync(_undo_requests, log, last_first, reason)
-        return tuple(_in_order_of(last_first, await self._changed(requests, log), log))
+        requests = await to_thread.run_sync(undo_requests, log, last_first, reason)
+        return tuple(in_order_of(last_first, await self._changed(requests, log), log))
 
     async def _changed(self, requests: Sequence[StateRequest], log: Sequence[LogEntry]) -> dict[str, Change]:
         """Commit changes of state; return the changes of records that they make, by record id."""
         moment, concepts = self._context.moment, self._context.concepts
-        changes = await to_thread.run_sync(_changes_by, requests, log, moment, concepts)
+        changes = await to_thread.run_sync(changes_by, requests, log, moment, concepts)
         if requests:
             await self.commit(requests)
         return changes
@@ -876,12 +571,7 @@ def _meaning_of(previous: FactRecord[Any], value: Any, origin: Origin | None) ->
     own = origin in (None, Origin.USER)
     said = [item for item in previous.evidence[:1] if previous.is_statement and item.before]
     return tuple(
-        Evidence(
-            quote=str(value),
-            speaker=item.speaker if own else None,
-            answers=item.answers,
-            corrects=item.corrects,
-        )
+        Evidence(quote=str(value), speaker=item.speaker if own else None, answers=item.answers, corrects=item.corrects)
         for item in said
     )
 

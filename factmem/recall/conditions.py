@@ -339,14 +339,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
 """The value of each facet; a frozenset of several."""
 
 NamedFacet: TypeAlias = Literal[
-    Facet.SUBJECT,
-    Facet.PLACE,
-    Facet.KEYWORD,
-    Facet.SPEAKER,
-    Facet.RECORD_ID,
-    Facet.CATEGORY,
-    Facet.TOPIC,
-    Facet.SOURCE,
+    Facet.SUBJECT, Facet.PLACE, Facet.KEYWORD, Facet.SPEAKER, Facet.RECORD_ID, Facet.CATEGORY, Facet.TOPIC, Facet.SOURCE
 ]
 """The facets that are compared with a list of values."""
 

@@ -42,25 +42,26 @@ TELLING: Final = 10
 """Number of top matches that are searched for the record of an event."""
 
 
-_BEFORE: Final = ("before", "until", "till")
+_TABLE: Final = table("recall/text/times")
+_BEFORE: Final = frozenset(_TABLE["before_an_event"].split())
 _EVENT: Final = lazy_pattern(
     rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:{'|'.join(_BEFORE)}|since|after)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
-_ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
+_ASKS: Final = lazy_pattern(_TABLE["asks"], re.IGNORECASE)
 """Start of the question behind an event: "after we moved what did I buy"."""
 
-_IN_THE_PAST: Final = lazy_pattern(r"\b(?:did|was|were|had|have|has|been|\w{3,}ed)\b", re.IGNORECASE)
-_AHEAD: Final = lazy_pattern(table("recall/text/times")["ahead"], re.IGNORECASE)
+_IN_THE_PAST: Final = lazy_pattern(_TABLE["in_the_past"], re.IGNORECASE)
+_AHEAD: Final = lazy_pattern(_TABLE["ahead"], re.IGNORECASE)
 """Words of a record about a future event, or of a question."""
 
-_DONE: Final = lazy_pattern(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)
+_DONE: Final = lazy_pattern(_TABLE["done"], re.IGNORECASE)
 """Words of a record about a past event."""
 
-_JUST_NOW: Final = lazy_pattern(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
+_JUST_NOW: Final = lazy_pattern(_TABLE["just_now"], re.IGNORECASE)
 """Words of a record about an event on its day."""
 
-_LIGHT: Final = frozenset(["get", "go", "come", "take", "make", "start"])
+_LIGHT: Final = frozenset(_TABLE["light"].split())
 """Stems of verbs that others may replace: "got the dog" and "adopted the dog"."""
 
 _RELATED: Final = 0.1

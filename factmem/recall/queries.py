@@ -37,8 +37,8 @@ from factmem.recall.text.signs import (
     negated,
 )
 from factmem.recall.text.times import TimeSpan
-from factmem.sentences import forgettable
 from factmem.short_work import may_wait
+from factmem.text_caches import forgettable
 from factmem.views import Sight
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ import attrs
 from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import Concept
 from factmem.fold import Current
+from factmem.languages import QUESTION_MARKS
 from factmem.recall.queries import Compared
 from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
-from factmem.sentences import QUESTION_MARKS, tells
+from factmem.sentences import tells
 
 FIRST_RESULTS: Final = 10
 """Number of first results that the confidence is computed from."""

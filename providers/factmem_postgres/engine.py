@@ -379,10 +379,7 @@ def _outlines_steps(tenant: str | None, kept: Sequence[_OutlineRow]) -> list[Ste
     shared = {outline.shared: _digest(outline.shared) for _, _, outline, _ in kept}
     columns = [(seq, outline.version, check, shared[outline.shared], body) for seq, check, outline, body in kept]
     name = _bytes_of(tenant)
-    return [
-        (_NEW_SHARED, [name, list(shared.values()), list(shared)]),
-        (_NEW_OUTLINES, [name, *_columns(columns)]),
-    ]
+    return [(_NEW_SHARED, [name, list(shared.values()), list(shared)]), (_NEW_OUTLINES, [name, *_columns(columns)])]
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:

@@ -81,9 +81,7 @@ class PostgresMemoryProvider(DatabaseProvider[PostgresEngine]):
         opened, cancellation = self._here(), Cancellation()
         try:
             return await anyio.to_thread.run_sync(
-                partial(cancellation.run, partial(query, opened.engine)),
-                limiter=opened.readers,
-                abandon_on_cancel=True,
+                partial(cancellation.run, partial(query, opened.engine)), limiter=opened.readers, abandon_on_cancel=True
             )
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):

@@ -754,7 +754,7 @@ class _Batch:
                 None if vector is None else self._slot(seq, tenant or "", vector),
                 None if outline is None else outline_body(seq, id, record_id, now, outline),
                 row.doc,
-            ),
+            )
         )
 
     def _head(self, track: _Track, doc: str, shared: bytes | None) -> int:

@@ -16,13 +16,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import attrs
 
-from factmem.errors import (
-    CorruptStoreError,
-    FactMemError,
-    ProviderClosedError,
-    ReadOnlyError,
-    StoreUnavailableError,
-)
+from factmem.errors import CorruptStoreError, FactMemError, ProviderClosedError, ReadOnlyError, StoreUnavailableError
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.progress import Progress
 from factmem.providers.backups import refuse_unfinished_restore
@@ -30,13 +24,7 @@ from factmem.providers.threaded import foreign_rows
 from factmem.short_work import may_wait
 from factmem_sqlite_vec.codecs import PageCodec, closing_on_error, connected, is_unchanging
 from factmem_sqlite_vec.schema import FORMAT, format_version, found_version, migrate
-from factmem_sqlite_vec.sqlite_errors import (
-    ReadError,
-    detecting_failed_reads,
-    distrusted,
-    is_failed_flush,
-    own_errors,
-)
+from factmem_sqlite_vec.sqlite_errors import ReadError, detecting_failed_reads, distrusted, is_failed_flush, own_errors
 
 T = TypeVar("T")
 

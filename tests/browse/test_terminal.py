@@ -219,7 +219,7 @@ async def test_a_record_shows_its_evidence_its_revisions_and_who_changed_it(pilo
         "description Seats at the venue",
         "“We have 120 seats now.” — Maya (user), conversation monday",
         "2026-03-02 ○────────────────────────────● 2026-03-11",
-        "○ 2026-03-02 09:00  80  superseded, revision 1",
+        "○ 2026-03-02 09:00  80  superseded, revision 1, until 2026-03-11",
         "● 2026-03-11 09:00  120  active, revision 2",
         "by test",
     ):
@@ -423,7 +423,7 @@ async def test_quarantined_records_are_rejected_and_accepted_after_all(memory: M
         await press(pilot, "r", notice="Rejected 1 record.")
         assert not await memory.inbox.quarantine.list()
         await press(pilot, "g", then="The palace has 900 seats.")
-        await press(pilot, "a", notice="Accepted 1 record.")
+        await press(pilot, "a", notice="1 record accepted.")
     assert "The palace has 900 seats." in await values(memory)
 
 
@@ -432,7 +432,7 @@ async def test_all_that_waits_is_marked_and_accepted_with_two_keys(memory: Memor
     async with browsing(memory) as pilot:
         await press(pilot, "i")
         assert "waits: from a tool" in await until(pilot, "Waiting 4")
-        await press(pilot, "asterisk", "a", notice="Accepted 4 records.")
+        await press(pilot, "asterisk", "a", notice="4 records accepted.")
     assert not await memory.inbox.quarantine.list()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import json
 import re
@@ -256,7 +257,13 @@ async def test_the_pages_show_what_the_memory_knows(client: httpx.AsyncClient, m
         "/": ["records 5", "seats 120", "/product/fair", "user:maya", "in quarantine"],
         "/records?keyword=seats": ["seats 120", "about user:maya", "venue"],
         "/search?q=How many seats": ["seats 120", "similarity", "lexical", "80"],
-        f"/record/{id}": ["Seats at the venue", "We have 120 seats now.", "Maya (user)", "superseded", "test"],
+        f"/record/{id}": [
+            "Seats at the venue",
+            "We have 120 seats now.",
+            "Maya (user)",
+            "superseded by revision",
+            "test",
+        ],
         "/subject?name=user:maya": ["Oslo", "Dutch", "120", "The person who talks with the agent"],
         "/inbox": ["The palace has 900 seats.", "In quarantine 1"],
         "/agent?question=seats&user=maya&product=fair": ["<memory>", "Oslo", "/product/fair"],
@@ -545,6 +552,22 @@ async def test_twenty_waiting_facts_are_shown_with_their_reasons_and_accepted_in
             assert "20 records accepted" in text_of(answer.text)
             assert "Nothing waits." in text_of(answer.text)
         assert len(not_none(await memory.load(thing)).values) == 20
+
+
+async def test_an_accepted_wish_to_forget_says_what_it_took_back() -> None:
+    city, wish = Concept.single("city", "The city where somebody lives"), "Please forget my city."
+    asked = {"forget": [{"quote": wish, "message": 1, "keyword": "city"}]}
+    model = ScriptedModel(lambda prompt, answer: asked if answer.__name__ == "Findings" else {})
+    async with Memory("memory:", model=model, concepts=[city], embedder=HashEmbedder()) as memory:
+        (waiting,) = (await memory.remember(Message(content=wish))).waiting
+        async with client_of(memory) as client:
+            await let_in(client)
+            still = await sent(client, "/inbox/accept", id=waiting.id)
+            assert "0 records accepted, 1 still to wait" in text_of(still.text)
+            await memory.save(city.fact(["Graz"], timestamp=waiting.timestamp - dt.timedelta(days=1)))
+            done = await sent(client, "/inbox/accept", id=waiting.id)
+            assert "1 record accepted, 1 record forgotten as asked." in text_of(done.text)
+        assert list(await memory.list_records()) == []
 
 
 async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed() -> None:

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from factmem import BlockingMemory, Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
+from factmem.details import Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 
 if TYPE_CHECKING:
@@ -320,6 +321,34 @@ def test_a_dry_run_of_words_shows_the_facts_that_were_found_in_them(cli: Command
     shown = cli.run("forget", words, "--dry-run").out
     assert "Basic 50" in shown
     assert "Would erase 1 record and 1 fact found in words; erase without --dry-run." in shown
+
+
+def test_undoing_an_update_that_the_users_words_outrank_leaves_these(cli: CommandLine) -> None:
+    cli.run("save", "city", "Graz")
+    with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
+        (record,) = memory.list_records()
+        memory.update(record.id, value="Wien", origin=Origin.ASSISTANT)
+    for state in ("retracted", "superseded"):
+        cli.data("undo", record.id)
+        assert [(it["value"], it["state"]) for it in cli.data("history", "city")] == [
+            ("Graz", "active"),
+            ("Wien", state),
+        ]
+
+
+def test_accepting_a_wish_to_forget_carries_it_out_and_shows_what_it_took(cli: CommandLine) -> None:
+    city, wish = Concept.single("city", "The city where somebody lives"), "Please forget my city."
+    answer = {"forget": [{"quote": wish, "message": 1, "keyword": "city"}]}
+    model = ScriptedModel(lambda prompt, answered: answer if answered.__name__ == "Findings" else {})
+    with BlockingMemory(Memory(str(cli.store), model=model, concepts=[city], embedder=HashEmbedder())) as memory:
+        asked = memory.remember(Message(content=wish))
+        id = asked.waiting[0].id
+        waiting = cli.run("quarantine", "accept", id).out
+        assert ("unchanged" in waiting, "asks to forget, what is not known" in waiting) == (True, True)
+        memory.save(city.fact(["Graz"], timestamp=asked.waiting[0].timestamp - dt.timedelta(days=1)))
+    shown = cli.run("quarantine", "accept", id).out
+    assert ("accepted  Please forget my city." in shown, "deleted  city = Graz" in shown) == (True, True)
+    assert cli.data("list")["records"] == []
 
 
 @pytest.mark.parametrize(

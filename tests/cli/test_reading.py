@@ -42,6 +42,7 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     assert "lexical" in match["reasons"]
     assert set(match["record"]) == {
         *("id", "keyword", "value", "subject", "scope", "timestamp", "revision", "state", "importance"),
+        *("ended_at", "end_reason"),
         *(
             "categories",
             "topics",
@@ -171,6 +172,8 @@ def test_history_shows_every_revision_and_what_became_of_it(cli: CommandLine) ->
     cli.run("save", "seats", "80", "--type", "int")
     cli.run("save", "seats", "120")
     records = cli.data("history", "seats")
+    assert [record["end_reason"] for record in records] == [f"superseded by revision {records[1]['revision']}", None]
+    assert [record["ended_at"] for record in records] == [records[1]["timestamp"], None]
     assert [(record["value"], record["state"]) for record in records] == [(80, "superseded"), (120, "active")]
     shown = cli.run("history", "seats").out
     assert shown.index("80") < shown.index("120")

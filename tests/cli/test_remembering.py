@@ -375,6 +375,21 @@ def test_many_quarantined_are_decided_at_once_by_filters(cli: CommandLine, talk:
     assert cli.data("quarantine", "reject", "--all") == []
 
 
+def test_info_reads_the_reasons_of_the_newest_of_many_waiting_records(
+    cli: CommandLine, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("factmem.cli.store._REASONS_READ", 3)
+    cli.data("ingest", str(talk("Hi", *(f"Hall {at} has a stage." for at in range(5)), roles=["user", *["tool"] * 5])))
+    cli.data("ingest", str(talk("Hi", "The roof leaks.", roles=["user", "tool"])), "--scope", "/product/fair")
+    found = cli.data("info")
+    assert (found["quarantined"], found["reasons"], found["reasons_of"]) == (6, {"from a tool": 3}, 3)
+    found = cli.data("info", "/product/fair")
+    assert (found["quarantined"], found["reasons"], "reasons_of" in found) == (1, {"from a tool": 1}, False)
+    monkeypatch.setattr("factmem.cli.store._REASONS_SHOWN", 0)
+    assert cli.data("info")["reasons"] == {"other reasons": 3}
+    assert "quarantine list" in cli.run("info").err
+
+
 def test_a_record_that_waits_says_how_to_review_it(cli: CommandLine, talk: Talk) -> None:
     cli.data("save", "seats", "120")
     assert cli.data("remember", "The venue is open.")["waiting"] == 0

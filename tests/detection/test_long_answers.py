@@ -11,7 +11,7 @@ import pytest
 from factmem.abc import Detection, DetectionRequest
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.detection import InstructorDetector
-from factmem.detection.utterances import QuotableText
+from factmem.detection.quotes import QuotableText
 from factmem.errors import FactMemError
 from factmem.facts import Concept
 from factmem.testing import ScriptedModel

@@ -18,8 +18,9 @@ from pydantic import BaseModel
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import Conversation, Message
 from factmem.detection import InstructorDetector
+from factmem.detection.quotes import QuotedWords
 from factmem.detection.statements import says_something
-from factmem.detection.utterances import QuotedWords, utterances
+from factmem.detection.utterances import utterances
 from factmem.detection.windows import Window
 from factmem.errors import ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept

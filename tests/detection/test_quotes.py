@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from factmem.abc import Candidate, DetectionRequest, Detector
 from factmem.abc.detector import MEMORY_ROLE, Conversation, DropReason, Message
 from factmem.details import Evidence, Origin
+from factmem.detection.quotes import QuotableText
 from factmem.detection.statements import says_something
-from factmem.detection.utterances import QuotableText
 from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept

@@ -15,7 +15,7 @@ from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.detection import utterances
 from factmem.errors import FactMemError, ModelUnavailableError
 from factmem.memory.background import MemoryEvent, SubmissionFailed, SubmissionFinished
-from factmem.memory.remembering import StoredSession
+from factmem.memory.submitted import StoredSession
 from tests.forgetting.stores import DenseEmbedder, hits, word
 from tests.memory.telling import BEGAN
 

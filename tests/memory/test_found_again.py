@@ -17,7 +17,7 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.memory import Trigger
-from factmem.memory.remembering import ReadyFact, StoredSession
+from factmem.memory.submitted import ReadyFact, StoredSession
 from factmem.testing import ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, SEATS, USER, Gated, opened, said, talk, until, well

@@ -25,7 +25,7 @@ from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.memory import Trigger
 from factmem.memory.background import Unrepresented
 from factmem.memory.context import Policies
-from factmem.memory.remembering import StoredSession
+from factmem.memory.submitted import StoredSession
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, CITY, CONCEPTS, PETS, SEATS, USER, said, talk, well

@@ -17,7 +17,7 @@ from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.details import MetadataMerge
 from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
 from factmem.memory.facade import Memory
-from factmem.memory.remembering import ReadyFact, StoredSession
+from factmem.memory.submitted import ReadyFact, StoredSession
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import (

@@ -444,6 +444,32 @@ async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: Fa
     assert (back.record.value, await city(memory)) == ("Faro", "Faro")
 
 
+async def test_a_history_says_when_and_why_each_value_ended(memory: Memory, clock: FakeClock) -> None:
+    async def ends(view: Memory = memory) -> list[tuple[object, int | None, str | None]]:
+        history = await view.history(CITY)
+        return [(it.value, (it.ended_at - start).days if it.ended_at else None, it.end_reason) for it in history]
+
+    start = clock()
+    for name in ("Porto", "Lisbon", "Lisbon", "Faro"):
+        (record,) = await memory.save(
+            SingleFact(CITY, name, timestamp=clock()), ttl=9 * DAY if name == "Faro" else None
+        )
+        clock.advance(DAY)
+    _, lisbon, _, faro = await memory.history(CITY)
+    replaced = [
+        ("Porto", 1, f"superseded by revision {lisbon.revision}"),
+        *[("Lisbon", 3, f"superseded by revision {faro.revision}")] * 2,
+    ]
+    assert await ends() == [*replaced, ("Faro", None, None)]
+    assert await ends(memory.view(as_of=lisbon.timestamp)) == [replaced[0], ("Lisbon", None, None)]
+    retracted = await memory.retract(record.id, reason="all wrong")
+    assert {(at, why) for _, at, why in await ends()} == {(4, "all wrong")}
+    assert await ends(memory.view(known_at=clock() - DAY)) == [*replaced, ("Faro", None, None)]
+    await memory.undo(retracted)
+    clock.advance(9 * DAY)
+    assert (await ends())[-1] == ("Faro", 12, "expired")
+
+
 async def test_the_history_of_an_earlier_moment_ends_there(memory: Memory, clock: FakeClock) -> None:
     for name in ("Porto", "Lisbon", "Faro"):
         moment = clock()

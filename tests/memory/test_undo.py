@@ -13,6 +13,8 @@ from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action
 from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, RecordNotFoundError
+from factmem.fold import deciding_order
+from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, PETS, Deciding, log_of, said, talk, well
 from tests.memory.telling import opened as with_model
@@ -246,6 +248,25 @@ async def test_many_changes_are_undone_together(
     again = await memory.undo(undone)
     assert [change.record.value for change in again] == boxes
     assert written == [3, 3]
+
+
+async def test_each_update_of_a_record_costs_its_undo_the_same(
+    provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    def counted(entry: Recorded) -> tuple[int, dt.datetime, int]:
+        nonlocal compared
+        compared += 1
+        return deciding_order(entry)
+
+    monkeypatch.setattr("factmem.memory.reversals.deciding_order", counted)
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 0, timestamp=clock()))
+        changes = [await memory.update(record.id, value=number) for number in range(1, 101)]
+        await memory.undo(changes)
+        assert [record.value for record in await memory.list_records()] == [0]
+        assert 100 <= compared < 1_000
 
 
 async def test_what_cannot_be_undone_leaves_its_neighbours_of_the_same_kind(

@@ -13,10 +13,13 @@ import pytest
 from factmem import Concept, Memory, Message, Policies
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, DropReason
+from factmem.changes import ChangeKind
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.details import FactDetails
 from factmem.detection.utterances import utterances
+from factmem.errors import ModelUnavailableError
 from factmem.facts import STATEMENT
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.telling import until
 
@@ -86,6 +89,33 @@ async def test_a_wish_takes_what_an_earlier_conversation_of_the_same_batch_says(
         submission = await memory.remember_many([earlier, said(WISH, 1)])
         await submission.wait()
         assert (list(await memory.list_records()), submission.dropped) == ([], {})
+
+
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+@pytest.mark.parametrize("last", [2, 3], ids=["with a value", "alone"])
+async def test_a_wish_takes_the_words_of_superseded_values(concept: Concept[Any, Any], last: int) -> None:
+    turns = [said("set a.", -9), said("set b.", -8), said("set c.", -7), said("wish.", -6)]
+    async with Memory("memory:", detector=Plain(), concepts=[concept], clock=lambda: NOON) as memory:
+        for turn in (*turns[:last], together(*turns[last:])):
+            await memory.remember(turn)
+        assert list(await memory.list_records()) == []
+        assert list(await memory.recall("set a")) == []
+
+
+@pytest.mark.parametrize("words", ["wish.", "end."])
+async def test_a_history_cites_the_words_that_ended_a_value(words: str) -> None:
+    async with Memory("memory:", detector=Plain(), concepts=PHONES[:1], clock=lambda: NOON) as memory:
+        for turn in (said("set a.", -9), said("set b.", -8), said(words, -7)):
+            outcome = await memory.remember(turn)
+        first, second = await memory.history(PHONES[0])
+        assert (second.value, second.ended_at, second.end_reason) == (
+            "b",
+            NOON - dt.timedelta(minutes=7),
+            f"ended: {words}",
+        )
+        await memory.undo(outcome.changes)
+        ended = [(it.value, it.ended_at) for it in await memory.history(PHONES[0])]
+        assert ended == [("a", first.ended_at), ("b", None)]
 
 
 async def test_what_is_said_after_a_wish_stays() -> None:
@@ -210,8 +240,10 @@ async def test_a_vain_wish_is_counted_and_waits_for_a_decision(keep_words: bool)
         assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
         assert list(await ann.list_records()) == []
         assert list(await memory.for_user("bo").inbox.quarantine.list()) == []
-        await ann.inbox.quarantine.accept(waiting.id)
-        assert [record.value for record in await ann.list_records()] == [WISH]
+        (change,) = await ann.inbox.quarantine.accept(waiting.id)
+        assert (change.kind, change.record.state) == (ChangeKind.UNCHANGED, AssertionState.QUARANTINED)
+        assert [record.id for record in await ann.inbox.quarantine.list()] == [waiting.id]
+        assert list(await ann.list_records()) == []
 
 
 async def test_without_words_only_the_quotes_of_vain_wishes_wait() -> None:
@@ -223,8 +255,104 @@ async def test_without_words_only_the_quotes_of_vain_wishes_wait() -> None:
         assert [
             (it.value, it.evidence[0].message_id, len(it.evidence), it.quarantine_reason) for it in outcome.waiting
         ] == [(WISH, "m-2", 1, reason), (WISH, "m-1", 1, reason)]
+        await memory.save(PHONES[0].fact(["0171 5550199"], timestamp=NOON - dt.timedelta(days=1)))
         await memory.inbox.quarantine.accept(outcome.waiting[0].id)
-        assert [record.value for record in await memory.list_records()] == [WISH]
+        assert list(await memory.list_records()) == []
+        assert [record.evidence[0].message_id for record in await memory.inbox.quarantine.list()] == ["m-1"]
+
+
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+@pytest.mark.parametrize("rejected", [False, True])
+async def test_accepting_a_wish_carries_it_out(concept: Concept[Any, Any], rejected: bool) -> None:
+    async with opened(concept) as memory:
+        quarantine = memory.inbox.quarantine
+        (waiting,) = (await memory.remember(said(WISH, 0))).waiting
+        known, later = "0171 5550199", NOON - dt.timedelta(days=1)
+        await memory.save(concept.fact([known], timestamp=later))
+        if rejected:
+            await quarantine.reject(waiting.id)
+        own, erased = changes = await quarantine.accept(waiting.id, reason="asked on the phone")
+        assert [(it.kind, it.record.value) for it in changes] == [
+            (ChangeKind.DELETED, WISH),
+            (ChangeKind.DELETED, known),
+        ]
+        assert [own.previous is None, erased.previous is None] == [False, True]
+        assert (list(await memory.list_records()), list(await quarantine.list())) == ([], [])
+        assert list(await quarantine.list(rejected=True)) == []
+        assert "asked on the phone" in {entry.reason for entry in (await memory.admin.audit()).entries}
+        await memory.undo(changes)
+        assert [record.value for record in await memory.list_records()] == [known]
+        assert [record.id for record in await quarantine.list()] == [waiting.id]
+
+
+async def test_a_rejected_wish_takes_nothing() -> None:
+    async with opened() as memory:
+        (waiting,) = (await memory.remember(said(WISH, 0))).waiting
+        await memory.inbox.quarantine.reject(waiting.id)
+        await memory.remember(said(TOLD, -5))
+        assert {record.value for record in await memory.list_records()} == {"0171 5550199", TOLD}
+        assert await memory.inbox.quarantine.count() == 0
+
+
+async def test_accepting_a_doubted_wish_carries_it_out() -> None:
+    doubted = "Maybe forget my phone number 0171 5550199?"
+
+    def wishes(prompt: Any, answer: Any) -> dict[str, Any]:
+        asked = {"quote": doubted, "message": 1, "keyword": "phone", "value": "0171 5550199"}
+        return (
+            {"forget": [asked]}
+            if answer.__name__ == "Findings" and doubted in prompt.content
+            else found(prompt, answer)
+        )
+
+    async with opened(model=ScriptedModel(wishes)) as memory:
+        await memory.remember(said(TOLD, 0))
+        outcome = await memory.remember(attrs.evolve(said(doubted, 1), id="later"))
+        assert "0171 5550199" in {record.value for record in await memory.list_records()}
+        await memory.inbox.quarantine.accept(outcome.waiting[0].id)
+        assert [record.value for record in await memory.list_records()] == [doubted]
+
+
+@pytest.mark.parametrize("concept", PHONES, ids=["single", "multiple"])
+async def test_a_vain_wish_takes_what_is_read_later_and_was_said_before_it(concept: Concept[Any, Any]) -> None:
+    async with opened(concept) as memory:
+        await memory.remember(said(WISH, 0))
+        outcome = await memory.remember(said(TOLD, -5))
+        assert (list(await memory.list_records()), outcome.changes) == ([], ())
+        assert list(await memory.recall("phone number")) == []
+        assert await memory.inbox.quarantine.count() == 0
+        await memory.remember(said(TOLD, 0))
+        assert {record.value for record in await memory.list_records()} == {"0171 5550199", TOLD}
+
+
+async def test_a_vain_wish_takes_what_a_retry_finds() -> None:
+    down = True
+
+    def away(prompt: Any, answer: Any) -> dict[str, Any]:
+        if down and TOLD in prompt.content and WISH not in prompt.content:
+            raise ModelUnavailableError("it is away")
+        return found(prompt, answer)
+
+    async with opened(model=ScriptedModel(away)) as memory:
+        assert (await memory.remember(said(TOLD, 0))).failure is not None
+        outcome = await memory.remember(attrs.evolve(said(WISH, 1), id="later"))
+        assert [record.quarantine_reason for record in outcome.waiting] == [DropReason.NOT_CURRENT.value]
+        down = False
+        await memory.inbox.dead_letters.retry()
+        assert (list(await memory.list_records()), await memory.inbox.quarantine.count()) == ([], 0)
+
+
+@pytest.mark.parametrize("other", ["later", "owner", "speaker"])
+async def test_a_vain_wish_leaves_what_it_cannot_mean(other: str) -> None:
+    async with opened() as memory:
+        ann = memory.for_user("ann")
+        name = "Ann" if other == "speaker" else None
+        await ann.remember(said(WISH, -3, name=name))
+        reading = memory.for_user("bo") if other == "owner" else ann
+        speaker = "Bo" if other == "speaker" else None
+        await reading.remember(said(TOLD, -1 if other == "later" else -5, name=speaker))
+        assert TOLD in {record.value for record in await reading.list_records()}
+        assert await ann.inbox.quarantine.count() == 1
 
 
 async def test_words_with_a_wish_that_was_met_do_not_wait_for_another_one() -> None:

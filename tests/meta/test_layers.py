@@ -39,7 +39,10 @@ VOCABULARY = {
     "values",
     "vectors",
     "views",
+    "languages",
+    "own_words",
     "sentences",
+    "text_caches",
     "short_work",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall", "reranking"}

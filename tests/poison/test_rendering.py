@@ -35,9 +35,10 @@ from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.prompts import header_of, prompts_for
+from factmem.detection.quotes import QuotedWords
 from factmem.detection.redaction import redact
 from factmem.detection.tasks import task_of
-from factmem.detection.utterances import QuotedWords, Utterance
+from factmem.detection.utterances import Utterance
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.detection.windows import Window
 from factmem.hidden_characters import CONTROL, HIDDEN

@@ -26,7 +26,7 @@ from factmem import (
 )
 from factmem.facts import STATEMENT
 from factmem.memory.background import Submission
-from factmem.memory.remembering import StoredSession
+from factmem.memory.submitted import StoredSession
 from tests.walls.facade import Household
 from tests.walls.ways import Asked, Door, Shows, Way, Writes, each, outcome, plain, unnamed_scope
 from tests.walls.worlds import MANY, NOW, SHARED, Plant

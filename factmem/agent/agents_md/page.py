@@ -242,13 +242,7 @@ class Page:
     left_out: int = 0
 
 
-def page_of(
-    records: Iterable[FactRecord[Any]],
-    homes: Sequence[Place],
-    *,
-    limit: int = 500,
-    more: int = 0,
-) -> Page:
+def page_of(records: Iterable[FactRecord[Any]], homes: Sequence[Place], *, limit: int = 500, more: int = 0) -> Page:
     """Render facts as a page.
 
     Args:

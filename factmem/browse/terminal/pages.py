@@ -6,6 +6,7 @@ import abc
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import anyio
@@ -49,7 +50,7 @@ from factmem.browse.terminal.widgets import (
     RecordTable,
     sentence_of,
 )
-from factmem.browse.texts import counted
+from factmem.browse.texts import accepted, counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.legal_names import checked_path
@@ -200,6 +201,13 @@ class RecordsPage(Page):
     def _selected(self) -> None:
         if (row := self._first()) is not None:
             self.app.push_screen(RecordScreen(self.browser, row.id))
+
+    def action_turn(self) -> None:
+        """Open the next tab of the page."""
+        tabs = self.query_one(TabbedContent)
+        panes = [str(pane.id) for pane in tabs.query(TabPane)]
+        tabs.active = panes[(panes.index(tabs.active) + 1) % len(panes)]
+        self.set_focus(tabs.get_pane(tabs.active).query_one("*"))
 
     def action_subject(self) -> None:
         """Show the subject of the record."""
@@ -581,12 +589,6 @@ class SubjectScreen(RecordsPage):
         tree.root.expand_all()
         tree.call_after_refresh(lambda: tree.move_cursor_to_line(max(0, min(at, tree.last_line))))
 
-    def action_turn(self) -> None:
-        """Show the other view."""
-        views = self.query_one(TabbedContent)
-        views.active = "as-tree" if views.active == "as-table" else "as-table"
-        self.set_focus(self._tree if views.active == "as-tree" else self.query_one(RecordTable))
-
 
 class InboxScreen(RecordsPage):
     """Statements in quarantine, rejected ones, and texts that a language model could not read.
@@ -663,25 +665,20 @@ class InboxScreen(RecordsPage):
             return False
         return super().check_action(action, parameters)
 
-    def action_turn(self) -> None:
-        """Open the next list."""
-        order = list(self._LISTS)
-        tabs = self.query_one(TabbedContent)
-        tabs.active = order[(order.index(self._tab) + 1) % len(order)]
-        self.set_focus(self.query_one(f"#{tabs.active}-rows"))
-
     def action_accept(self) -> None:
         """Accept the records: they count from now on."""
-        self._decide("Accepted", self.browser.memory.inbox.quarantine.accept, [row.id for row in self.chosen()])
+        self._decide(accepted, self.browser.memory.inbox.quarantine.accept)
 
     def action_reject(self) -> None:
         """Reject the records: they stay apart."""
-        self._decide("Rejected", self.browser.memory.inbox.quarantine.reject, [row.id for row in self.chosen()])
+        self._decide(partial(outcome_of, "Rejected"), self.browser.memory.inbox.quarantine.reject)
 
     @work(exit_on_error=False)
-    async def _decide(self, past: str, decide: Callable[..., Awaitable[Sequence[Change]]], ids: Sequence[str]) -> None:
-        if ids:
-            self.say(outcome_of(past, await decide(*ids)))
+    async def _decide(
+        self, told: Callable[[Sequence[Change]], str], decide: Callable[..., Awaitable[Sequence[Change]]]
+    ) -> None:
+        if ids := [row.id for row in self.chosen()]:
+            self.say(told(await decide(*ids)))
 
     @work(exit_on_error=False)
     async def action_retry(self) -> None:

@@ -156,10 +156,11 @@ def axis_of(revisions: Sequence[FactRecord[Any]], width: int) -> Content:
 def revision_line(row: FactRecord[Any]) -> Content:
     """Return one revision as a line."""
     dot, style = _STATE_MARKS.get(row.state, ("·", _MUTED))
+    end = f", until {moment(row.ended_at)}: {plain(row.end_reason or '')}" if row.ended_at else ""
     return Content.assemble(
         (f"{dot} ", style), f"{moment(row.timestamp)}  ",
         (plain(value_of(row), 200), "bold" if is_current(row) else ""),
-        (f"  {row.state.value}, revision {row.revision}", _MUTED),
+        (f"  {row.state.value}, revision {row.revision}{end}", _MUTED),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing_extensions import Buffer
 from factmem.browse.browser import AgentQuestion, Browser, Comparison, Draft, Narrowing, draft_of
 from factmem.browse.charts import marks_of
 from factmem.browse.past import Biography, undo_last
-from factmem.browse.texts import counted
+from factmem.browse.texts import accepted, counted
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
 from factmem.browse.web.templating import address, render
 from factmem.changes import Change
@@ -41,7 +41,10 @@ _Action: TypeAlias = Callable[[Request, FormData], Awaitable[Response]]
 _Change: TypeAlias = Callable[[Browser, Sequence[str], str | None], Awaitable[Sequence[Change] | None]]
 """A change of some records or dead letters, by their ids and for a reason."""
 
-_CHANGES: Final[Mapping[str, tuple[_Change, str]]] = {
+_Notice: TypeAlias = str | Callable[[Sequence[Change]], str]
+"""A sentence on a change, with a place for the number of records, or a function that returns one."""
+
+_CHANGES: Final[Mapping[str, tuple[_Change, _Notice]]] = {
     "/record/{id}/retract": (
         lambda browser, ids, why: browser.memory.retract(*ids, reason=why),
         "Retracted: no longer loaded or recalled. Undo brings it back.",
@@ -53,7 +56,7 @@ _CHANGES: Final[Mapping[str, tuple[_Change, str]]] = {
     ),
     "/inbox/accept": (
         lambda browser, ids, why: browser.memory.inbox.quarantine.accept(*ids, reason=why),
-        "{} accepted: they count as facts from now on.",
+        accepted,
     ),
     "/inbox/reject": (
         lambda browser, ids, why: browser.memory.inbox.quarantine.reject(*ids, reason=why),
@@ -255,12 +258,13 @@ class _Site:
             return await self._record(request, page, draft=draft, problem=str(error), status=400)
         return self._went(request, f"/record/{done.record.id}", "Changed. The revision before is in its history.")
 
-    async def change(self, change: _Change, notice: str, request: Request, form: FormData) -> Response:
+    async def change(self, change: _Change, notice: _Notice, request: Request, form: FormData) -> Response:
         """Make a change of the record in the path, or of what is ticked, and show its page again."""
         id = request.path_params.get("id")
-        done = await change(self.browser, _chosen(form) if id is None else [id], _text(form, "reason") or None)
+        done = await change(self.browser, _chosen(form) if id is None else [id], _text(form, "reason") or None) or ()
         path = "/inbox" if id is None else f"/record/{id}"
-        return self._went(request, path, notice.format(counted(len(done or ()), "record")))
+        said = notice.format(counted(len(done), "record")) if isinstance(notice, str) else notice(done)
+        return self._went(request, path, said)
 
     async def rollback(self, request: Request, form: FormData) -> Response:
         revision = _revision(form)

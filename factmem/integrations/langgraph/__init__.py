@@ -53,14 +53,7 @@ with MissingPackageError.if_missing("langgraph", extra="langgraph"):
     from langgraph.runtime import Runtime, get_runtime
     from langgraph.types import Command
 
-__all__ = [
-    "ADDED_MESSAGES",
-    "FactMemStore",
-    "identity_here",
-    "integration",
-    "runnable",
-    "with_facts_from_memory",
-]
+__all__ = ["ADDED_MESSAGES", "FactMemStore", "identity_here", "integration", "runnable", "with_facts_from_memory"]
 
 
 _NodeT = TypeVar("_NodeT", bound=Callable[..., Any])

@@ -21,14 +21,7 @@ from factmem.details import Origin
 from factmem.facts import STATEMENT
 from factmem.legal_names import folded_keyword
 from factmem.recall.index.names_in_query import ConceptIndex, SubjectIndex, concept_text, subject_names, subject_text
-from factmem.recall.index.outline_codec import (
-    BODY,
-    BODY_FIELDS,
-    MULTIPLE,
-    read_head,
-    read_labels,
-    read_tail,
-)
+from factmem.recall.index.outline_codec import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.text.signs import is_relative
 from factmem.scopes import MemoryScope

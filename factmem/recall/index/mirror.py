@@ -26,13 +26,7 @@ from factmem.abc.clock import Clock
 from factmem.abc.embedder import Embedder
 from factmem.abc.outlines import KeepsOutlines, Outline
 from factmem.abc.provider import AgentMemoryProvider
-from factmem.errors import (
-    CapabilityError,
-    EmbedderError,
-    EmbedderMismatchError,
-    ReadOnlyError,
-    StoreUnavailableError,
-)
+from factmem.errors import CapabilityError, EmbedderError, EmbedderMismatchError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS

@@ -146,11 +146,7 @@ class SubjectIndex:
         self._related: dict[int, list[tuple[int, frozenset[int]]]] = {}
 
     def named(
-        self,
-        subjects: Sequence[str],
-        terms: Collection[int],
-        people: Mapping[int, int],
-        visible: NDArray[np.bool_],
+        self, subjects: Sequence[str], terms: Collection[int], people: Mapping[int, int], visible: NDArray[np.bool_]
     ) -> tuple[list[int], dict[int, int]]:
         """Return the subjects that a query names, by number and in its order, and the terms that name them.
 

@@ -35,7 +35,8 @@ from factmem.recall.text.signs import (
 from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
-from factmem.sentences import asked_share, forget_texts, points_back, tells_of_change, tells_of_news
+from factmem.sentences import asked_share, points_back, tells_of_change, tells_of_news
+from factmem.text_caches import forget_texts
 
 OUTLINE_VERSION: Final = 25
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""

@@ -210,12 +210,7 @@ class TenantLog:
         return self._laid_out(moment, counts, before.layout, rows, current)
 
     def _laid_out(
-        self,
-        moment: Moment,
-        counts: NDArray[np.bool_],
-        layout: Layout,
-        rows: NDArray[np.intp],
-        current: CurrentRows,
+        self, moment: Moment, counts: NDArray[np.bool_], layout: Layout, rows: NDArray[np.intp], current: CurrentRows
     ) -> Corpus:
         """Return a corpus, after some rows were folded again; see `Layout.changed`."""
         columns = self._columns

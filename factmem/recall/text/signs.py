@@ -12,21 +12,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from factmem.languages import QUESTION_MARKS, clause_spans, content_of, folded, language_code, language_of
 from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
 from factmem.records import Assertion
-from factmem.sentences import (
-    QUESTION_MARKS,
-    clause_spans,
-    content_of,
-    fluent,
-    folded,
-    forgettable,
-    language_code,
-    language_of,
-    tells,
-    tells_of_another,
-)
+from factmem.sentences import fluent, tells, tells_of_another
+from factmem.text_caches import forgettable
 from factmem.toml_tables import table
 from factmem.value_types import ScalarKind, scalar_of_shape
 
@@ -113,9 +104,8 @@ _KINDS_OF_TYPES: Final = {
     ScalarKind.TIME: Kind.TIME,
     ScalarKind.NUMBER: Kind.NUMBER,
     ScalarKind.SUBJECT: Kind.PERSON,
-    ScalarKind.NOTHING: Kind.NONE,
 }
-"""The kind of all values of a type but of texts, which are of any kind."""
+"""The kind of all values of a type, where they have one; texts are of any kind."""
 
 
 def asks_for_assistant(query: str) -> bool:
@@ -318,7 +308,7 @@ def kinds_held(said: Assertion) -> Kind:
         if scalar is None or scalar.kind is ScalarKind.TEXT:
             kinds |= kinds_of_concept(said.keyword, said.description, holds_number=_holds_number(plain(said.data)))
         else:
-            kinds |= _KINDS_OF_TYPES[scalar.kind]
+            kinds |= _KINDS_OF_TYPES.get(scalar.kind, Kind.NONE)
     return kinds
 
 

@@ -40,7 +40,8 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.sentences import day_phrases, forgettable
+from factmem.sentences import day_phrases
+from factmem.text_caches import forgettable
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 
@@ -54,17 +55,17 @@ _MONTHS: Final = {
     name.lower(): number for names in (calendar.month_name, calendar.month_abbr) for number, name in enumerate(names)
 } | {"sept": 9, "May": 5, "March": 3}
 _WEEKDAYS: Final = {name.lower(): number for number, name in enumerate(calendar.day_name)}
-_SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
 _DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "year": 365.25, "decade": 3652.5}
 _MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
-_ALSO_WORDS: Final = ("may", "march")
-"""Names that are words as well; in lower case they need more evidence, and else keep their capital letter."""
-_ALSO_WORD: Final = lazy_pattern(rf"(?:{'|'.join(_ALSO_WORDS)})\b")
 _TABLE: Final = table("recall/text/times")
+_SEASONS: Final[Mapping[str, int]] = _TABLE["seasons"]
+_ALSO_WORDS, _ALSO_VERBS, _BEFORE_VERBS, _NOT_LEADING, NAMED_LAST = (
+    frozenset(_TABLE[name].split())
+    for name in ("also_words", "also_verbs", "before_verbs", "not_leading", "named_last")
+)
+_ALSO_WORD: Final = lazy_pattern(rf"(?:{'|'.join(_ALSO_WORDS)})\b")
 _ORDINALS: Final = {word: number for number, word in enumerate(_TABLE["counted"].split(), start=1)}
-NAMED_LAST: Final = ("last", "this", "past", "previous")
-"""Words before a name that belong to the time; other words before it only introduce it."""
 
 
 def easter(year: int) -> dt.date:
@@ -250,8 +251,8 @@ def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
 
 def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
     """Return three months, by the seasons of the north."""
-    if match["season"] in ("spring", "fall"):
-        not_led = match.groupdict().get("lead") in ("to", "and", "by", "through")
+    if match["season"] in _ALSO_VERBS:
+        not_led = match.groupdict().get("lead") in _BEFORE_VERBS
         is_verb = not_led and not _just_before(_SEASON_BEFORE, match.string, match.start())
         if is_verb or _AFTER_WORD.match(match.string, match.end()):
             return None
@@ -320,12 +321,9 @@ def _nth_last(span_in: Callable[[int], Span], times: int, now: dt.datetime) -> S
     return span_in(year)
 
 
-_NTH: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
-
-
 def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
     """Return a week, a weekend or a weekday of a month: "the first weekend of June"."""
-    which, nth = match["which"], _NTH[match["nth"]]
+    which, nth = match["which"], _TABLE["nth"][match["nth"]]
     start, end = _months(now.year, now.month - (which != "this"), 1, now) if which else _in_year(match, now)
     if match["piece"] == "week":
         return (end - 7 * _A_DAY, end) if nth < 0 else (start + 7 * (nth - 1) * _A_DAY, start + 7 * nth * _A_DAY)
@@ -359,7 +357,6 @@ def _iso(match: re.Match[str], now: dt.datetime) -> Span:
     return _days(dt.date(int(match["year"]), int(match["month"]), int(match["day"])), 1, now)
 
 
-_NOT_LEADING: Final = ("of", "and", "from", "by", "to", "on", "through", "this", "past")
 _MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b")
 
 
@@ -432,7 +429,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{_HOLIDAY_LEAD} {owner}{_HOLIDAY}"), _holiday
     month_of = rf"(?:{_MONTH}(?:{_OF_YEAR})?|(?P<which>last|this|the previous) month)"
     piece = f"(?P<piece>week|weekend|{_any(_WEEKDAYS)})"
-    yield words(rf"{lead}(?:the )?(?P<nth>{'|'.join(_NTH)}) {piece} (?:of|in) {month_of}"), _nth_of_month
+    yield words(rf"{lead}(?:the )?(?P<nth>{'|'.join(_TABLE['nth'])}) {piece} (?:of|in) {month_of}"), _nth_of_month
     yield words(rf"(?:this|the same|same) time (?P<year>{_BACK})"), _this_time
     yield words(rf"{back}{several}(?: of)? {_MONTH}"), _date
     yield words(rf"{back}{_MONTH} {several}"), _date

@@ -13,7 +13,7 @@ May my rent is 950 euros.". Nor do the marks, capitals and hesitations that tell
 ben". Where no letter is a capital, a word or two for a boss or the like are a name unless they are a quality: "my boss
 is nice".
 
-No grammar stands here: the words are lists by language, see ``sentences.toml``. What may hold beside the earlier
+No grammar stands here: the words are lists by language, see ``languages.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
 without lists, numbers in figures count alone. Strictness comes first: a missed update costs less than a hidden fact.
 What is said in other words ("We heat with oil.", "The oil tank is gone.") is left to a model: of pairs that share words
@@ -30,22 +30,11 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
+from factmem.languages import WORD, Language, folded, language_of, sentence_spans, words_anywhere, words_of
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.recall.text.signs import REPLACED, names_one_of_several, relation
-from factmem.sentences import (
-    ENOUGH,
-    WORD,
-    Language,
-    fluent,
-    folded,
-    is_question,
-    language_of,
-    sentence_spans,
-    telling,
-    words_anywhere,
-    words_of,
-)
+from factmem.sentences import fluent, telling
 from factmem.stemming import stemmer
 from factmem.toml_tables import table
 
@@ -134,9 +123,9 @@ def matter_of(text: str) -> Matter[str] | None:
     mine = _begins_with_first_person(lowered, language) or language.finds("of_self", lowered) is not None
     if not (mine or _may_be_framed(lowered, language)):
         return None
-    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not telling(text) & ENOUGH:
+    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not telling(text).alone:
         return None
-    stated = [span for span in sentences if not is_question(lowered[slice(*span)], language)]
+    stated = [span for span in sentences if not language.asks(lowered[slice(*span)])]
     if not stated or any(language.orders(lowered[slice(*span)]) for span in sentences[:-1]):
         return None  # "Translate this. I live in Rome."
     frames = [(_frame_of(text[slice(*span)], lowered[slice(*span)], language), span) for span in stated]
@@ -144,7 +133,7 @@ def matter_of(text: str) -> Matter[str] | None:
     if frame is None or own is None:
         return Matter(mine=True) if mine else None
     others = [lowered[slice(*span)] for span in stated if span != own]
-    more = any(telling(it) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
+    more = any(any(telling(it)) or language.orders(it) or language.finds("lasting", it) for it in others) or frame.more
     return attrs.evolve(frame, content=() if more else _content(text[slice(*own)], language), mine=mine)
 
 

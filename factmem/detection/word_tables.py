@@ -1,4 +1,4 @@
-"""Languages: tables of the words by which a plain statement and the cues against it are recognized.
+"""Tables of the words, by language, by which a plain statement and the cues against it are recognized.
 
 Each file of ``tables`` is one language: lists of words and phrases, with their source. No code knows a language; what a
 table cannot say is not plain. An entry matches whole words, folded; ``*`` stands for any rest of a word.
