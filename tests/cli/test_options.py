@@ -123,19 +123,7 @@ def test_an_organization_sees_nothing_of_another(cli: CommandLine) -> None:
     assert cli.matches("seats") == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["nonsense"],
-        ["recall"],
-        ["recall", "seats", "--limit", "0"],
-        ["recall", "seats", "--since", "soon"],
-        ["recall", "seats", "--subject", "user:"],
-        ["save", "seats", "120", "--type", "complex"],
-        ["save", "seats", "120", "--importance", "2"],
-        ["save", "seats", "120", "--private"],
-    ],
-)
+@pytest.mark.parametrize("words", CASES["wrong usage exits with 2"])
 def test_wrong_usage_exits_with_2(cli: CommandLine, words: list[str]) -> None:
     done = cli.run(*words)
     assert done.code == 2
@@ -304,15 +292,7 @@ def test_an_impossible_weight_is_a_usage_error(
     assert expected in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("quarantine", "accept", "--all", "--scope", ""),
-        ("forget", "--before", "2030-01-01", "--scope", "", "--dry-run"),
-        ("forget", "--pattern", "", "--dry-run"),
-        ("recall", "tea", "--scope", ""),
-    ],
-)
+@pytest.mark.parametrize("words", CASES["an empty filter is an error and does not select everything"])
 def test_an_empty_filter_is_an_error_and_does_not_select_everything(cli: CommandLine, words: tuple[str, ...]) -> None:
     """As of a variable of the shell that is not set."""
     cli.data("remember", "I like tea.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.llm.messages import NoJSONError, json_in
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("reading_cases.txt"))
 
 pytestmark = pytest.mark.slow
 
@@ -44,20 +48,7 @@ def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: s
             json_in(said)
 
 
-@pytest.mark.parametrize(
-    ("said", "document"),
-    [
-        ('{"a": [1, 2,],}', {"a": [1, 2]}),
-        ('{\n  // the seats\n  "a": 1, /* all of them */ "b": 2 # so\n}', {"a": 1, "b": 2}),
-        ("{'a': None, 'b': [True, False], 'c': 'it\\'s'}", {"a": None, "b": [True, False], "c": "it's"}),
-        ('{"a": True, "b": null}', {"a": True, "b": None}),
-        ('{a: "None, // nor # this", b: 1}', {"a": "None, // nor # this", "b": 1}),
-        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
-        ("```python\n{'a': 1,}\n```", {"a": 1}),
-        ("Sure, here you are: {'a': [{'b': 1,}]}. Anything else?", {"a": [{"b": 1}]}),
-        ('{"a": "https://example.org", }', {"a": "https://example.org"}),
-    ],
-)
+@pytest.mark.parametrize(("said", "document"), CASES["slips of notation are read as they are meant"])
 def test_slips_of_notation_are_read_as_they_are_meant(said: str, document: Any) -> None:
     assert json_in(said) == document
 

@@ -7,6 +7,7 @@ import datetime as dt
 import enum
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -23,6 +24,9 @@ from factmem.memory.profiles import ProfileSchema
 from factmem.providers.memory import NoMemory
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, opened, talk, well
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("profiles_cases.txt"))
 
 pytestmark = pytest.mark.processes
 
@@ -366,18 +370,7 @@ def test_the_schema_of_a_pydantic_model_gives_the_same_concepts() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"properties": {"a": {"type": "string"}}},
-        {"title": "t", "type": "string"},
-        {"title": "t", "properties": {"a": {"$ref": "#/$defs/none"}}},
-        {"title": "t", "properties": {"a": {"$ref": "#/properties/a"}}},
-        {"title": "t", "properties": {"a": 7}},
-        {"title": "t", "properties": {"": {}}},
-        {"title": "t", "properties": {"a": {"enum": [[1]]}}},
-    ],
-)
+@pytest.mark.parametrize("schema", CASES["what is no schema of a profile is refused"])
 def test_what_is_no_schema_of_a_profile_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(FactMemError):
         ProfileSchema.of(schema)

@@ -20,6 +20,9 @@ from factmem.providers.memory import InMemoryProvider, NoMemory
 from factmem.providers.registry import open_provider, provider_entry_points
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("registry_cases.txt"))
 
 CITY = Concept.single("city", "d")
 USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
@@ -137,15 +140,7 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
         open_provider(address)
 
 
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("sqlite-vec:", "the provider 'sqlite-vec' needs a location: write sqlite-vec:PATH"),
-        ("sqlite-vec:x?foo=1", "the provider 'sqlite-vec' has no option foo; it has read_only, busy_timeout"),
-        ("memory:x", "the provider 'memory' takes no location: write memory:"),
-        ("none:?foo=1", "the provider 'none' has no option foo; it has none"),
-    ],
-)
+@pytest.mark.parametrize(("address", "expected"), CASES["an invalid address is an error without python terms"])
 def test_an_invalid_address_is_an_error_without_python_terms(address: str, expected: str) -> None:
     with pytest.raises(UnknownProviderError) as error:
         open_provider(address)

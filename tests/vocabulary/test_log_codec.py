@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,6 +31,9 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from factmem.testing.strategies import Mood, Pet
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("log_codec_cases.txt"))
 
 pytestmark = pytest.mark.slow
 
@@ -94,19 +98,7 @@ def test_a_head_with_a_keyword_that_no_store_may_hold_is_refused(keyword: str) -
         decode_head({**encode_head(sample().assertion), "keyword": keyword})
 
 
-@pytest.mark.parametrize(
-    ("data", "details"),
-    [
-        ("", {}),
-        ("\ud800", {}),
-        (5, {}),
-        ("x", {"evidence": [{"verbatim": True, "position": "first"}]}),
-        ("x", {"evidence": [{"verbatim": True, "end": False}]}),
-        ("x", {"evidence": [], "origin": "nobody"}),
-        ("x", {"evidence": [], "importance": 2.0}),
-        ("x", {"evidence": [], "surprise": 1}),
-    ],
-)
+@pytest.mark.parametrize(("data", "details"), CASES["a malformed rest is a typed error"])
 def test_a_malformed_rest_is_a_typed_error(data: object, details: object) -> None:
     (said,) = assertions_of(STATEMENT.fact(["x"], timestamp=NOON), sample().assertion.place)
     with pytest.raises(CodecError):
