@@ -269,21 +269,7 @@ def test_scores_may_be_set_in_the_environment(seats: CommandLine, monkeypatch: p
 
 
 @pytest.mark.parametrize("command", [("recall", "seats"), ("mcp",)])
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--similarity-weight", "0.5"], "--composite additive"),
-        (["--composite", "boost", "--similarity-weight", "0.5"], "--composite additive"),
-        (["--recency-weight", "1.5"], "--recency-weight must be a number from 0 to 1"),
-        (["--composite", "additive", *(f"--{name}-weight=0" for name in ("similarity", "recency", "importance"))], "0"),
-        (["--composite", "sum"], "additive"),
-        (["--half-life", "0"], "--half-life must be more than 0"),
-        (["--half-life", "nan"], "--half-life must be"),
-        (["--lexical-weight", "2"], "--lexical-weight"),
-        (["--diversity", "-1"], "--diversity"),
-        (["--min-score", "30"], "--min-score"),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), CASES["an impossible weight is a usage error"])
 def test_an_impossible_weight_is_a_usage_error(
     cli: CommandLine, command: tuple[str, ...], options: list[str], expected: str
 ) -> None:

@@ -66,17 +66,7 @@ def lines(*values: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        (json.dumps(CHAT), 1),
-        (json.dumps(CHAT, indent=2), 1),
-        (lines(*CHAT), 1),
-        (json.dumps({"messages": CHAT}), 1),
-        (json.dumps({"messages": CHAT}, indent=2), 1),
-        (lines({"messages": CHAT}, {"messages": CHAT}) + "\n\n", 2),
-        (json.dumps([{"messages": CHAT}, {"messages": CHAT}]), 2),
-        (json.dumps([CHAT, CHAT, CHAT]), 3),
-    ],
+    ("text", "count"), [*CASES["the common chat shapes are told apart"], (json.dumps([CHAT, CHAT, CHAT]), 3)]
 )
 def test_the_common_chat_shapes_are_told_apart(text: str, count: int) -> None:
     assert [conversation.messages for conversation in read(text)] == [MESSAGES] * count
@@ -275,33 +265,7 @@ def test_a_conversation_of_something_else_than_messages_is_refused(messages: Any
 GOOD = {"role": "user", "content": "Hi"}
 
 
-@pytest.mark.parametrize(
-    ("value", "path"),
-    [
-        ([{"messages": [GOOD]}, {"messages": [GOOD, {"content": "no role"}]}], "$[1].messages[1]"),
-        ([{"messages": [GOOD]}, {"messages": [GOOD, {"role": 3, "content": "x"}]}], "$[1].messages[1].role"),
-        ({"messages": [GOOD, {"role": " ", "content": "x"}]}, "$.messages[1].role"),
-        ({"messages": "Hi"}, "$.messages"),
-        ({"messages": [GOOD], "id": [1]}, "$.id"),
-        ({"messages": [GOOD], "created_at": "yesterday"}, "$.created_at"),
-        ({"messages": [GOOD], "created_at": True}, "$.created_at"),
-        ([GOOD, 7], "$[1]"),
-        ([GOOD, {"role": "user"}], "$[1]"),
-        ([GOOD, {"role": "user", "content": 7}], "$[1].content"),
-        ([GOOD, {"role": "user", "content": [7]}], "$[1].content[0]"),
-        ([GOOD, {"role": "user", "content": [{"type": "text"}]}], "$[1].content[0]"),
-        ([GOOD, {**GOOD, "time": 1e300}], "$[1].time"),
-        ([[GOOD], [GOOD, None]], "$[1][1]"),
-        ({"conversation": {"speaker_a": "Ann"}}, "$.conversation"),
-        ({"conversation": {"session_1": [{"text": "Hi"}]}}, "$.conversation.session_1[0]"),
-        ({"conversation": {"session_1": [], "session_1_date_time": "1:99 pm on 1 May, 2023"}}, "session_1_date_time"),
-        ({"haystack_sessions": [[GOOD]], "haystack_dates": []}, "$.haystack_dates"),
-        ({"haystack_sessions": [[GOOD]], "haystack_dates": ["2023/13/01 (Mon) 00:00"]}, "$.haystack_dates[0]"),
-        ({"haystack_sessions": [GOOD]}, "$.haystack_sessions[0]"),
-        ({"some": "thing"}, "$"),
-        ("text", "$"),
-    ],
-)
+@pytest.mark.parametrize(("value", "path"), CASES["the error says where"])
 def test_the_error_says_where(value: Any, path: str) -> None:
     with pytest.raises(ConversationFormatError) as caught:
         read(json.dumps(value).encode())

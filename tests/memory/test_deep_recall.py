@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -36,6 +37,9 @@ from factmem.recall.deep import Hint, Look, confidence_of
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.embedders import Counted
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
+from tests.tables import cases
+
+CASES = cases(Path(__file__).with_name("deep_recall_cases.txt"))
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"
@@ -289,21 +293,7 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
     assert (len(analyst.shown) == 1) is explores
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"confidence_threshold_high": 1.1},
-        {"confidence_threshold_low": -0.1},
-        {"complex_query_threshold": True},
-        {"exploration_budget": 1.5},
-        {"added_share": -0.1},
-        {"added_share": 1.1},
-        {"concurrency": 0},
-        {"timeout": 0},
-        {"timeout": float("inf")},
-        {"token_budget": 0},
-    ],
-)
+@pytest.mark.parametrize("wrong", CASES["settings are checked"])
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         DeepSettings(**wrong)

@@ -90,19 +90,7 @@ async def test_a_date_finds_what_names_the_same_day_in_any_form(question: str, t
         assert "dated" in first.reasons
 
 
-@pytest.mark.parametrize(
-    ("question", "texts"),
-    [
-        (
-            "what's on May 14th?",
-            ("The train to Ulm leaves at 14:05.", "In May I bought 14 apples.", "It is 14 km long."),
-        ),
-        ("what was on 14 May 2023?", ("Dentist on 14 May 2019.", "Dentist on 2022-05-14.", "Dentist in May 2023.")),
-        ("what's on August 8th?", ("I stopped smoking 8 years ago.", "Ho smesso di fumare 8 anni fa.")),
-        ("what's on January 3rd?", ("Jan has 3 kids.", "Jan hat 3 Kinder.")),
-        ("what's on November 30th?", ("Stand-up is at 11:30 every Friday.",)),
-    ],
-)
+@pytest.mark.parametrize(("question", "texts"), CASES["a date finds no loose numbers and no other year"])
 async def test_a_date_finds_no_loose_numbers_and_no_other_year(question: str, texts: tuple[str, ...]) -> None:
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
         await memory.remember_many(list(texts))
