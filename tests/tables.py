@@ -28,9 +28,15 @@ def rows(path: Path) -> Mapping[str, Sequence[tuple[str, ...]]]:
     return {name: [tuple(line.split(" | ")) for line in lines] for name, lines in sections(path).items()}
 
 
-def cases(path: Path) -> Mapping[str, Sequence[Any]]:
-    """Return the cases of each section: values in JSON with commas between them, as a tuple unless it is one."""
+def cases(of: str | Path) -> Mapping[str, Sequence[Any]]:
+    """Return the cases of each section: values in JSON with commas between them, as a tuple unless it is one.
+
+    They are those of a test, given by its ``__file__``, which stand beside it in ``…_cases.txt``; or of a table.
+    """
+    path = Path(of)
+    table = path.with_name(f"{path.stem.removeprefix('test_')}_cases.txt") if path.suffix == ".py" else path
     read = {
-        name: [tuple(json.loads(f"[{line}]", strict=False)) for line in lines] for name, lines in sections(path).items()
+        name: [tuple(json.loads(f"[{line}]", strict=False)) for line in lines]
+        for name, lines in sections(table).items()
     }
     return {name: [case if len(case) != 1 else case[0] for case in given] for name, given in read.items()}

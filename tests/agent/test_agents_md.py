@@ -43,7 +43,7 @@ from tests.memory.telling import CITY, PETS, SEATS
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("agents_md_cases.txt"))
+CASES = cases(__file__)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import itertools
-from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -28,7 +27,7 @@ from tests.agent.test_saving import saved
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, well, words
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("rendered_block_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 

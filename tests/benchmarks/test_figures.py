@@ -20,7 +20,7 @@ from tests.benchmarks.test_peers import STORE
 from tests.detection.test_evidence import doubted
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("figures_cases.txt"))
+CASES = cases(__file__)
 
 ROOT = Path(__file__).parents[2]
 

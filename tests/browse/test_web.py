@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -32,7 +31,7 @@ from tests.memory.telling import USER, opened, talk, well
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("web_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -14,7 +13,7 @@ from factmem import BlockingMemory, Concept, FactDetails, Memory, MemorySubject,
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("changing_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine

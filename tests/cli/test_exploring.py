@@ -15,7 +15,7 @@ from factmem.memory.audit import AuditAction
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("exploring_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk

@@ -11,7 +11,7 @@ import pytest
 
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("importing_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine

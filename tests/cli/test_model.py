@@ -14,7 +14,7 @@ from factmem.testing.chat_answers import Said, answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("model_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk

@@ -22,7 +22,7 @@ from tests.reliability.stores import NOON, STORES, DurableStore
 from tests.reliability.test_full_disks import needs_mounts, remount, small_disk
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("moving_stores_cases.txt"))
+CASES = cases(__file__)
 
 NOTES = Concept.multiple("notes", "What is moved")
 USER = MemorySubject("user")

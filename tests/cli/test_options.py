@@ -17,7 +17,7 @@ from factmem.recall import Additive, Boost
 from factmem.recall.scoring import RecallSettings
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("options_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,7 +18,7 @@ from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, Model
 from factmem.records import AssertionState, Recorded
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("planning_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

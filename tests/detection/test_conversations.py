@@ -21,7 +21,7 @@ from factmem.details import Origin
 from factmem.errors import ConversationFormatError, InvalidDataError
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("conversations_cases.txt"))
+CASES = cases(__file__)
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "I moved to Lisbon."},

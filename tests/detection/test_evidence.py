@@ -31,7 +31,7 @@ from factmem.values import decode_value
 from tests.narrowing import not_none
 from tests.tables import cases, rows
 
-CASES = cases(Path(__file__).with_name("evidence_cases.txt"))
+CASES = cases(__file__)
 
 CITY: Final = Concept.single("city", "City where the user lives")
 EMPLOYER: Final = Concept.single("employer", "Where the user works")

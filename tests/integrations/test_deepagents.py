@@ -27,7 +27,7 @@ from tests.integrations.chat_model import NotingModel, calling, model
 from tests.memory.telling import CITY, PETS, SEATS
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("deepagents_cases.txt"))
+CASES = cases(__file__)
 
 ResultT = TypeVar("ResultT")
 

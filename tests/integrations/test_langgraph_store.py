@@ -11,7 +11,6 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -47,7 +46,7 @@ from tests.integrations.chat_model import calling, model
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("langgraph_store_cases.txt"))
+CASES = cases(__file__)
 
 EMBEDDER = HashEmbedder()
 

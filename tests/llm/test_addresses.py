@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.llm.canary import PROMPT, RIGHT, Trip
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("addresses_cases.txt"))
+CASES = cases(__file__)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("costs_cases.txt"))
+CASES = cases(__file__)
 NOTHING: dict[str, Any] = {"facts": [], "remember": [], "forget": []}
 TALKS = [
     Conversation(id=f"c{number}", messages=[Message(content=f"Today I saw bird {number}.")]) for number in range(6)

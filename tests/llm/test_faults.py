@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from factmem.llm.request import Ending, ending_of, is_passing, pause_asked, text_of
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("faults_cases.txt"))
+CASES = cases(__file__)
 
 
 class ForeignError(Exception):

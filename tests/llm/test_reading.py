@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from factmem.llm.messages import NoJSONError, json_in
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("reading_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 

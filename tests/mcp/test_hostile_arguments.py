@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from factmem.mcp import make_server
 from tests.mcp.clients import answer, connected, opened, refusal
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("hostile_arguments_cases.txt"))
+CASES = cases(__file__)
 
 HUGE = "x" * 2_000_000
 DEEP: Any = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import anyio
 import mcp_types as types
@@ -15,7 +14,7 @@ from factmem import Memory, MemoryScope, SingleFact
 from tests.mcp.clients import CITY, SEATS, answer, connected, opened, prompted, text_of, unreadable
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("resources_cases.txt"))
+CASES = cases(__file__)
 
 STRANGE = MemoryScope.product("a/b %2F 你好") / ".." / "C:"
 

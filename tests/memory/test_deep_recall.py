@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -39,7 +38,7 @@ from tests.embedders import Counted
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("deep_recall_cases.txt"))
+CASES = cases(__file__)
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import attrs
 import pytest
@@ -30,7 +29,7 @@ from factmem.testing import FakeClock, HashEmbedder
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("forgotten_words_cases.txt"))
+CASES = cases(__file__)
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 DAY = dt.timedelta(days=1)

@@ -7,7 +7,6 @@ import datetime as dt
 import enum
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -26,7 +25,7 @@ from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, opened, talk, well
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("profiles_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.processes
 

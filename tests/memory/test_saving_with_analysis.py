@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.embedders import Counted
 from tests.memory.telling import USER, Deciding, Gated, opened, until, words
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("saving_with_analysis_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -33,7 +33,7 @@ from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("wrong_arguments_cases.txt"))
+CASES = cases(__file__)
 
 Call = Callable[..., Awaitable[object]]
 ROME = SingleFact(CITY, "Rome")

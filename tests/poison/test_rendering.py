@@ -50,7 +50,7 @@ from tests.narrowing import not_none
 from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, opened
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("rendering_cases.txt"))
+CASES = cases(__file__)
 
 NOON: Final = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 ESCAPES: Final = CASES["escapes"]

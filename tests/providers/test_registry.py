@@ -22,7 +22,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("registry_cases.txt"))
+CASES = cases(__file__)
 
 CITY = Concept.single("city", "d")
 USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")

@@ -21,7 +21,7 @@ from factmem.recall.embedding_vendors import VENDORS, Vendor
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("embedding_vendors_cases.txt"))
+CASES = cases(__file__)
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from factmem.recall.events import EventTime, events_in
 from factmem.testing import FakeClock
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("events_cases.txt"))
+CASES = cases(__file__)
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 SAID = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -17,7 +16,7 @@ from factmem.recall import CallableEmbedder
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("hops_cases.txt"))
+CASES = cases(__file__)
 
 BOSS = Concept.single("boss", "", MemorySubject)
 WIFE = Concept.single("wife", "", MemorySubject)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from factmem.recall.text.signs import people_asked
 from factmem.testing import FakeClock
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("naming_cases.txt"))
+CASES = cases(__file__)
 
 PERSON = MemorySubject("person")
 EMPLOYER = Concept.single("employer", "The company that the person works for")

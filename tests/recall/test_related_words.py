@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("related_words_cases.txt"))
+CASES = cases(__file__)
 
 
 def related(one: str, other: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,7 +13,7 @@ from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations, questions
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("temporal_questions_cases.txt"))
+CASES = cases(__file__)
 
 PEOPLE: Final = "Ann Ben Cleo Dag Eva Finn Greta Hugo Ines Jan Kaja Leo Mona Nils"
 """People met on one day each, five days apart."""

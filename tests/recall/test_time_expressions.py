@@ -21,7 +21,7 @@ from factmem.toml_tables import table
 from tests.growth import cpu_seconds, grows_faster
 from tests.tables import cases, rows, sections
 
-CASES = cases(Path(__file__).with_name("time_expressions_cases.txt"))
+CASES = cases(__file__)
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 MONTHS = [name for name in calendar.month_name if name]

@@ -14,7 +14,7 @@ from factmem.recall.text.updates import Matter, matter_of, overtakes
 from tests.recall.update_pairs import CHAT, PAIRS, UNSEEN
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("updates_cases.txt"))
+CASES = cases(__file__)
 
 BLIND = Path(__file__).parents[2] / "benchmarks" / "blind"
 

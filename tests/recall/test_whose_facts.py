@@ -16,7 +16,7 @@ from factmem.recall import CallableEmbedder
 from factmem.recall.text.signs import Whom, tells_of_whom
 from tests.tables import cases, sections
 
-CASES = cases(Path(__file__).with_name("whose_facts_cases.txt"))
+CASES = cases(__file__)
 
 BIRTHDAY = Concept.single("birthday", "The date on which somebody was born", dt.date)
 SHOE_SIZE = Concept.single("shoe_size", "Shoe size", float)

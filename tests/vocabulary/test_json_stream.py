@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from factmem.errors import FileFormatError
 from factmem.json_stream import json_rows
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("json_stream_cases.txt"))
+CASES = cases(__file__)
 
 ROWS = st.lists(
     st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=20), max_size=3).filter(

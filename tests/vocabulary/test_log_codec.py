@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -33,7 +32,7 @@ from factmem.testing import strategies
 from factmem.testing.strategies import Mood, Pet
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("log_codec_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 

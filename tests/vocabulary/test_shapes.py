@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import enum
 import json
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import attrs
@@ -20,7 +19,7 @@ from factmem.testing import strategies
 from factmem.values import decode_value, encode_value
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("shapes_cases.txt"))
+CASES = cases(__file__)
 
 
 class Size(enum.Enum):

@@ -14,7 +14,7 @@ from factmem.abc.log_storage import LogName, Position
 from tests.conftest import Promise
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("file_names_cases.txt"))
+CASES = cases(__file__)
 
 AWKWARD = [*CASES["awkward names"], "x" * 512, "x" * 511, "😀" * 512]
 NAMES = st.one_of(
