@@ -9,7 +9,7 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,29 +28,10 @@ CHAT: list[dict[str, Any]] = [
     {"role": "assistant", "content": "Lovely!"},
 ]
 MESSAGES = (Message(content="I moved to Lisbon."), Message(content="Lovely!", role="assistant"))
-LOCOMO = {
-    "sample_id": "conv-1",
-    "qa": [],
-    "conversation": {
-        "speaker_a": "Ann",
-        "speaker_b": "Bob",
-        "session_2": [{"speaker": "Bob", "dia_id": "D2:1", "text": "My dog is ill."}],
-        "session_2_date_time": "12:05 am on 1 June, 2023",
-        "session_10": [{"speaker": "Ann", "dia_id": "D10:1", "text": "Better?"}],
-        "session_1": [
-            {"speaker": "Ann", "dia_id": "D1:1", "text": "Hi Bob!"},
-            {"speaker": "Bob", "dia_id": "D1:2", "text": "My dog.", "blip_caption": "a dog on a sofa", "img_url": []},
-        ],
-        "session_1_date_time": "1:56 pm on 8 May, 2023",
-        "session_3_date_time": "1:56 pm on 9 May, 2023",
-    },
-}
-QUESTION = {
-    "question_id": "q1",
-    "haystack_session_ids": ["s1", "s2"],
-    "haystack_dates": ["2023/04/26 (Wed) 11:05", "2023/05/01 (Mon) 09:00"],
-    "haystack_sessions": [CHAT, [{"role": "user", "content": "I like tea.", "has_answer": True}]],
-}
+LOCOMO, QUESTION, CONTENTS = (
+    json.loads((Path(__file__).parent / "conversations" / f"{name}.json").read_text("utf-8"))
+    for name in ("locomo", "longmemeval", "contents_of_google")
+)
 
 
 def read(text: str | bytes) -> list[Conversation]:
@@ -191,18 +172,6 @@ def test_images_audio_and_files_are_counted() -> None:
     assert [message.not_text for message in read_json(chat)[0].messages] == [4, 0]
     (seen,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
     assert [message.not_text for message in seen.messages] == [1, 0]
-
-
-CONTENTS: Final = [
-    {"role": "user", "parts": [{"text": "I live in Oslo."}, {"inline_data": {"mime_type": "image/png"}}]},
-    {
-        "role": "model",
-        "parts": [{"text": "Hm.", "thought": True}, {"text": "Noted."}, {"function_call": {"name": "f"}}],
-    },
-    {"role": "user", "parts": [{"function_response": {"name": "f", "response": {"result": "I live in Rome."}}}]},
-    {"parts": "And I have a cat."},
-    "A dog as well.",
-]
 
 
 @pytest.mark.parametrize("wrapped", [CONTENTS, {"contents": CONTENTS}], ids=["alone", "in a request"])
