@@ -149,21 +149,6 @@ async def test_an_agent_run_as_a_tool_loads_and_does_not_save(memory: AgentMemor
     assert sorted(await statements(memory)) == ["How is the weather?", "Very well."]
 
 
-async def test_a_run_that_fails_is_not_learnt_from(memory: AgentMemory) -> None:
-    class Failing(Scripted):
-        async def generate_content_async(
-            self, llm_request: LlmRequest, stream: bool = False
-        ) -> AsyncGenerator[LlmResponse, None]:
-            yield LlmResponse(content=said("I"), partial=True)
-            raise ValueError("no answer")
-
-    runner = runner_of(install(memory, into=app_of(Failing())))
-    with pytest.raises(ValueError, match="no answer"):
-        await asked(runner, "I have a dog.")
-    assert await statements(memory) == []
-    assert not any("<memory>" in event.model_dump_json() for event in await events_of(runner))
-
-
 async def test_a_run_that_is_cancelled_leaves_nothing_behind(memory: AgentMemory) -> None:
     """Neither the session nor the memory has a trace; the next run is shown the known facts once."""
     asked_for = anyio.Event()
