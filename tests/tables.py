@@ -1,8 +1,8 @@
 r"""Tables of texts: many examples of one kind stand in a file beside their test.
 
-A file has sections, each below its name in brackets. A line is an example, with ` | ` between its parts and `\n` for a
-line feed; or a case of a test, as values in JSON. What stands before the first section, empty lines, and lines that
-begin with `#` are notes.
+A file has sections, each below its name in brackets, which begins with a letter. A line is an example, with ` | `
+between its parts and `\n` for a line feed; or a case of a test, as values in JSON. What stands before the first
+section, empty lines, and lines that begin with `#` are notes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+_NAME = re.compile(r"^\[([^\W\d][^\[\]{}\"]*)\]$", re.MULTILINE)  # a list in JSON is no name
+
 
 def sections(path: Path) -> Mapping[str, Sequence[str]]:
     """Return the examples of each section."""
-    parts = (part.splitlines() for part in re.split(r"^\[", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:])
+    _, *parts = _NAME.split(path.read_text(encoding="utf-8"))
     return {
-        first.rstrip("]"): [line.replace("\\n", "\n") for line in lines if line and not line.startswith("#")]
-        for first, *lines in parts
+        name: [line.replace("\\n", "\n") for line in lines.splitlines() if line and not line.startswith("#")]
+        for name, lines in zip(parts[::2], parts[1::2], strict=True)
     }
 
 

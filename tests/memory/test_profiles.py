@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -299,20 +301,7 @@ class Home:
     city: str = attrs.field(metadata={"description": "Where somebody lives"})
 
 
-SCHEMA: dict[str, Any] = {
-    "title": "trip",
-    "type": "OBJECT",
-    "properties": {
-        "seats": {"type": "INTEGER", "description": "How many seats are booked"},
-        "nights": {"type": "integer", "nullable": True},
-        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
-        "class": {"enum": ["first", "second"], "default": "second"},
-        "leaves": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
-        "plan": {"type": "object", "properties": {"x": {"type": "integer"}}},
-    },
-    "required": ["seats", "nights", "leaves"],
-    "$defs": {"tag": {"type": "string"}},
-}
+SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_name("profile_schema.json").read_text())
 
 
 def test_the_properties_of_a_json_schema_are_concepts() -> None:
