@@ -42,7 +42,6 @@ from short_facts import SETS, FactSet, fact_set
 from factmem import Concept, Memory, MemorySubject, RecallMatch, SingleFact
 from factmem.recall import scoring
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.overtaking import NO_PAIRS
 from factmem.recall.links import Linked
 from factmem.recall.queries import Query, read_query
 from factmem.recall.text.related_words import Term
@@ -238,8 +237,13 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
         off=_set(memory__recaller__followed=lambda corpus, asking: Linked()), code=("factmem.recall.links",)
     ),
     "recency": Mechanism(off=_set(recall__scoring__recency=lambda age, half: 0 * age)),
+    "news follows": Mechanism(
+        off=_set(recall__index__overtaking__UpdateFinder___find_followed=lambda self, columns, first: None),
+        code=("factmem.sentences:tells_of_news", "factmem.recall.index.overtaking:UpdateFinder._find_followed"),
+        written=True,
+    ),
     "marks of updates": Mechanism(
-        off=_set(recall__index__overtaking__Updates__of=lambda self, columns: NO_PAIRS),
+        off=_set(recall__index__overtaking__UpdateFinder___find_overtaken=lambda self, columns, first: None),
         code=(f"{_TEXT}.updates", "factmem.recall.index.overtaking"),
         written=True,
     ),

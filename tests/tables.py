@@ -1,8 +1,8 @@
 r"""Tables of texts: many examples of one kind stand in a file beside their test.
 
-A file has sections, each below its name in brackets. A line is an example, with ` | ` between its parts and `\n` for a
-line feed; or a case of a test, as values in JSON. What stands before the first section, empty lines, and lines that
-begin with `#` are notes.
+A file has sections, each below its name in brackets, which begins with a letter. A line is an example, with ` | `
+between its parts and `\n` for a line feed; or a case of a test, as values in JSON. What stands before the first
+section, empty lines, and lines that begin with `#` are notes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+_NAME = re.compile(r"^\[([^\W\d][^\[\]{}\"]*)\]$", re.MULTILINE)  # a list in JSON is no name
+
 
 def sections(path: Path) -> Mapping[str, Sequence[str]]:
     """Return the examples of each section."""
-    parts = (part.splitlines() for part in re.split(r"^\[", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:])
+    _, *parts = _NAME.split(path.read_text(encoding="utf-8"))
     return {
-        first.rstrip("]"): [line.replace("\\n", "\n") for line in lines if line and not line.startswith("#")]
-        for first, *lines in parts
+        name: [line.replace("\\n", "\n") for line in lines.splitlines() if line and not line.startswith("#")]
+        for name, lines in zip(parts[::2], parts[1::2], strict=True)
     }
 
 
@@ -28,9 +30,15 @@ def rows(path: Path) -> Mapping[str, Sequence[tuple[str, ...]]]:
     return {name: [tuple(line.split(" | ")) for line in lines] for name, lines in sections(path).items()}
 
 
-def cases(path: Path) -> Mapping[str, Sequence[Any]]:
-    """Return the cases of each section: values in JSON with commas between them, as a tuple unless it is one."""
+def cases(of: str | Path) -> Mapping[str, Sequence[Any]]:
+    """Return the cases of each section: values in JSON with commas between them, as a tuple unless it is one.
+
+    They are those of a test, given by its ``__file__``, which stand beside it in ``…_cases.txt``; or of a table.
+    """
+    path = Path(of)
+    table = path.with_name(f"{path.stem.removeprefix('test_')}_cases.txt") if path.suffix == ".py" else path
     read = {
-        name: [tuple(json.loads(f"[{line}]", strict=False)) for line in lines] for name, lines in sections(path).items()
+        name: [tuple(json.loads(f"[{line}]", strict=False)) for line in lines]
+        for name, lines in sections(table).items()
     }
     return {name: [case if len(case) != 1 else case[0] for case in given] for name, given in read.items()}

@@ -229,7 +229,7 @@ class Recaller(ReadingPart):
         own = (await searcher.found([Look(question)]))[Look(question)]
         own = [match for match in own if match.score >= search.min_score]
         ordered.confidence = await self._confidence(question, own, compared)
-        ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searcher.failure)
+        ordered.deep = attrs.evolve(found, matches=tuple(ordered))
         return ordered
 
     def with_filters(self, search: Search, filters: Filters, limit: int) -> Search:

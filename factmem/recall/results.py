@@ -117,7 +117,6 @@ class DeepRecall:
         tokens: Number of tokens that they took, as far as the endpoint reports them.
         failure: The reason why the model could not be asked or its answer not be used; None for none. The result
             holds what was found without it.
-        words_only: The reason why meaning did not count; see `RecallMatches.failure`.
     """
 
     matches: tuple[RecallMatch, ...]
@@ -131,7 +130,6 @@ class DeepRecall:
     calls: int = 0
     tokens: int = 0
     failure: str | None = None
-    words_only: str | None = None
 
 
 class RecallMatches(list[RecallMatch]):

@@ -43,7 +43,7 @@ from tests.memory.telling import CITY, PETS, SEATS
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("agents_md_cases.txt"))
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -282,25 +282,7 @@ async def test_no_text_renders_as_nothing(tmp_path: Path) -> None:
 
 # Comments in AGENTS.md are left out; text that only resembles one stays.
 
-SHOWN = [
-    "```\n<!-- x -->\n```",
-    "```html\n<!-- x -->\n``\n~~~\n<!-- y -->\n````",
-    "~~~ ` html\n<!-- x -->\n```\n<!-- y -->\n~~~",
-    "```\n<!-- the fence is never closed -->\n",
-    "   ```\n<!-- x -->\n   ```",
-    "    <!-- x -->\n",
-    "\t<!-- x -->\n\n    <!-- y -->\n",
-    "# title\n    <!-- x -->\n",
-    "- a\n\n      <!-- x -->\n",
-    "- ```\n  <!-- x -->\n  ```\n- b",
-    "1. - ~~~\n     <!-- x -->\n     ~~~",
-    "`<!-- x -->`",
-    "``a ` <!-- x -->``",
-    "\\<!-- x -->",
-    "write <!-- to begin a comment",
-    "plain",
-    "",
-]
+SHOWN = CASES["what only looks like a comment is shown"]
 
 
 @pytest.mark.parametrize(("text", "left"), CASES["a comment is left out"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -27,7 +26,7 @@ from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, texts,
 from tests.memory.telling import BEGAN, CITY, PETS, SEATS
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("loading_cases.txt"))
+CASES = cases(__file__)
 
 AGENT, PRODUCT, SHARED = MemoryScope.agent("clerk"), MemoryScope.product("fair"), MemoryScope.CROSS_PRODUCT
 ASKED = user("Where do I live?")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import itertools
-from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -28,22 +27,11 @@ from tests.agent.test_saving import saved
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, well, words
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("rendered_block_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 
-FACTS: Final = {
-    "sister": ("My sister is called Ada.", "Ada", "What is the name of my sister?"),
-    "home_city": ("I live in Oslo.", "Oslo", "In which city do I live?"),
-    "job": ("I work as a nurse.", "nurse", "What do I work as?"),
-    "pet": ("I have a cat named Tom.", "cat named Tom", "Do I have a cat?"),
-    "birthday": ("My birthday is on 3 May.", "3 May", "When is my birthday?"),
-    "allergy": ("I am allergic to nuts.", "nuts", "What am I allergic to?"),
-    "car": ("My car is a red Volvo.", "red Volvo", "Which car is mine?"),
-    "instrument": ("I play the cello.", "cello", "Which instrument do I play?"),
-    "school_of_my_son": ("My son goes to Elm School.", "Elm School", "To which school does my son go?"),
-    "holiday": ("We fly to Rome in June.", "Rome in June", "Where do we fly in June?"),
-}
+FACTS: Final = dict(CASES["facts"])
 REPLY: Final = ("That is good to know, thank you for telling me. " * 8)[:370]
 """An assistant's reply of typical length."""
 

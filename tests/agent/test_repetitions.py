@@ -7,7 +7,6 @@ import html
 import io
 import re
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -26,7 +25,7 @@ from tests.agent.test_saving import saved
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("repetitions_cases.txt"))
+CASES = cases(__file__)
 
 CITY: Final = Concept.single("home_city", "The city where the user lives")
 SEATS: Final = Concept.single("seats", "How many people the hall seats", int)

@@ -18,6 +18,9 @@ from factmem.recall import scoring
 from factmem.testing import HashEmbedder
 from tests.benchmarks.test_peers import STORE
 from tests.detection.test_evidence import doubted
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,17 +115,7 @@ async def test_each_set_meets_its_goals(evidence: Any, big: bool) -> None:
     assert [missed for missed in evidence.misses(figures) if not missed.startswith((*later, "honest, seventh"))] == []
 
 
-@pytest.mark.parametrize(
-    ("askable", "verifier", "honest", "fate"),
-    [
-        (None, "none", False, "believed"),
-        (True, "none", True, "waiting"),
-        (True, "label", True, "believed"),
-        (True, "label", False, "dropped"),
-        (True, "yes", False, "believed"),
-        (False, "yes", False, "waiting"),
-    ],
-)
+@pytest.mark.parametrize(("askable", "verifier", "honest", "fate"), CASES["a verifier decides what it may be asked"])
 def test_a_verifier_decides_what_it_may_be_asked(
     evidence: Any, askable: bool | None, verifier: str, honest: bool, fate: str
 ) -> None:

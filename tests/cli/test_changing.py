@@ -12,6 +12,9 @@ import pytest
 from factmem import BlockingMemory, Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
 from factmem.details import Origin
 from factmem.testing import HashEmbedder, ScriptedModel
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -115,17 +118,7 @@ def test_a_subject_keeps_the_priority_it_is_known_with(cli: CommandLine) -> None
     assert cli.data("load", "seats")["value"] == 150
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--concept", "seats"],
-        ["--scope", "/product/fair"],
-        ["--before", "2026-02-01"],
-        ["--until", "2026-02-01"],
-        ["--subject", "everything", "--until", "2026-02-01"],
-        ["--until", "2026-02-01", "--before", "2026-12-01"],
-    ],
-)
+@pytest.mark.parametrize("words", CASES["forget erases what fits and nothing else"])
 def test_forget_erases_what_fits_and_nothing_else(cli: CommandLine, words: list[str]) -> None:
     cli.data("save", "seats", "80", "--scope", "/product/fair", "--timestamp", "2026-01-01")
     cli.data("save", "pet", "cat", "--timestamp", "2026-03-01")

@@ -13,6 +13,9 @@ from factmem.cli.session import in_words
 from factmem.entry_points import installed_entry_points
 from factmem.memory.audit import AuditAction
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -235,15 +238,7 @@ def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cl
     assert "minilm, multilingual, wordllama, and vendors openai," in error["message"]
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("openai:tiny", "set the environment variable OPENAI_API_KEY"),
-        ("openai:@3", "openai:MODEL@DIMENSION"),
-        ("openai:tiny@0", "openai:MODEL@DIMENSION"),
-        ("wordllama:large", "is written as wordllama"),
-    ],
-)
+@pytest.mark.parametrize(("name", "advice"), CASES["an embedder that cannot be had is an error that says what to do"])
 def test_an_embedder_that_cannot_be_had_is_an_error_that_says_what_to_do(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, name: str, advice: str
 ) -> None:

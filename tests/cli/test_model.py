@@ -12,6 +12,9 @@ import pytest
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.testing.chat_answers import Said, answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -129,15 +132,7 @@ def test_concepts_may_be_the_fields_of_a_class(
     assert cli.data("load", "seats")["value"] == 120
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "no JSON",
-        "{}",
-        "[]",
-        '{"properties": {"x": "complex"}}',
-    ],
-)
+@pytest.mark.parametrize("content", CASES["a malformed file of concepts is reported before anything is kept"])
 def test_a_malformed_file_of_concepts_is_reported_before_anything_is_kept(
     cli: CommandLine, talk: Talk, concepts: Path, nobody: str, content: str
 ) -> None:
@@ -147,17 +142,7 @@ def test_a_malformed_file_of_concepts_is_reported_before_anything_is_kept(
     assert cli.data("info")["records"] == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--concepts", "x.json"],
-        ["--topics", "managed"],
-        ["--open"],
-        ["--no-keep-words"],
-        ["--no-consolidate"],
-        ["--again"],
-    ],
-)
+@pytest.mark.parametrize("words", CASES["what only a model can do says how to name one"])
 def test_what_only_a_model_can_do_says_how_to_name_one(cli: CommandLine, talk: Talk, words: list[str]) -> None:
     error = cli.error("ingest", str(talk(SAID)), *words)
     assert error["type"] == "CapabilityError"

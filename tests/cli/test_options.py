@@ -17,7 +17,7 @@ from factmem.recall import Additive, Boost
 from factmem.recall.scoring import RecallSettings
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("options_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -123,19 +123,7 @@ def test_an_organization_sees_nothing_of_another(cli: CommandLine) -> None:
     assert cli.matches("seats") == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["nonsense"],
-        ["recall"],
-        ["recall", "seats", "--limit", "0"],
-        ["recall", "seats", "--since", "soon"],
-        ["recall", "seats", "--subject", "user:"],
-        ["save", "seats", "120", "--type", "complex"],
-        ["save", "seats", "120", "--importance", "2"],
-        ["save", "seats", "120", "--private"],
-    ],
-)
+@pytest.mark.parametrize("words", CASES["wrong usage exits with 2"])
 def test_wrong_usage_exits_with_2(cli: CommandLine, words: list[str]) -> None:
     done = cli.run(*words)
     assert done.code == 2
@@ -281,21 +269,7 @@ def test_scores_may_be_set_in_the_environment(seats: CommandLine, monkeypatch: p
 
 
 @pytest.mark.parametrize("command", [("recall", "seats"), ("mcp",)])
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--similarity-weight", "0.5"], "--composite additive"),
-        (["--composite", "boost", "--similarity-weight", "0.5"], "--composite additive"),
-        (["--recency-weight", "1.5"], "--recency-weight must be a number from 0 to 1"),
-        (["--composite", "additive", *(f"--{name}-weight=0" for name in ("similarity", "recency", "importance"))], "0"),
-        (["--composite", "sum"], "additive"),
-        (["--half-life", "0"], "--half-life must be more than 0"),
-        (["--half-life", "nan"], "--half-life must be"),
-        (["--lexical-weight", "2"], "--lexical-weight"),
-        (["--diversity", "-1"], "--diversity"),
-        (["--min-score", "30"], "--min-score"),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), CASES["an impossible weight is a usage error"])
 def test_an_impossible_weight_is_a_usage_error(
     cli: CommandLine, command: tuple[str, ...], options: list[str], expected: str
 ) -> None:
@@ -304,15 +278,7 @@ def test_an_impossible_weight_is_a_usage_error(
     assert expected in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("quarantine", "accept", "--all", "--scope", ""),
-        ("forget", "--before", "2030-01-01", "--scope", "", "--dry-run"),
-        ("forget", "--pattern", "", "--dry-run"),
-        ("recall", "tea", "--scope", ""),
-    ],
-)
+@pytest.mark.parametrize("words", CASES["an empty filter is an error and does not select everything"])
 def test_an_empty_filter_is_an_error_and_does_not_select_everything(cli: CommandLine, words: tuple[str, ...]) -> None:
     """As of a variable of the shell that is not set."""
     cli.data("remember", "I like tea.")

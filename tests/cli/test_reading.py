@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,7 @@ from factmem.testing.chat_answers import chat_answer, error_answer, unreachable_
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("reading_cases.txt"))
+CASES = cases(__file__)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk

@@ -9,7 +9,7 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,36 +21,17 @@ from factmem.details import Origin
 from factmem.errors import ConversationFormatError, InvalidDataError
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("conversations_cases.txt"))
+CASES = cases(__file__)
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "I moved to Lisbon."},
     {"role": "assistant", "content": "Lovely!"},
 ]
 MESSAGES = (Message(content="I moved to Lisbon."), Message(content="Lovely!", role="assistant"))
-LOCOMO = {
-    "sample_id": "conv-1",
-    "qa": [],
-    "conversation": {
-        "speaker_a": "Ann",
-        "speaker_b": "Bob",
-        "session_2": [{"speaker": "Bob", "dia_id": "D2:1", "text": "My dog is ill."}],
-        "session_2_date_time": "12:05 am on 1 June, 2023",
-        "session_10": [{"speaker": "Ann", "dia_id": "D10:1", "text": "Better?"}],
-        "session_1": [
-            {"speaker": "Ann", "dia_id": "D1:1", "text": "Hi Bob!"},
-            {"speaker": "Bob", "dia_id": "D1:2", "text": "My dog.", "blip_caption": "a dog on a sofa", "img_url": []},
-        ],
-        "session_1_date_time": "1:56 pm on 8 May, 2023",
-        "session_3_date_time": "1:56 pm on 9 May, 2023",
-    },
-}
-QUESTION = {
-    "question_id": "q1",
-    "haystack_session_ids": ["s1", "s2"],
-    "haystack_dates": ["2023/04/26 (Wed) 11:05", "2023/05/01 (Mon) 09:00"],
-    "haystack_sessions": [CHAT, [{"role": "user", "content": "I like tea.", "has_answer": True}]],
-}
+LOCOMO, QUESTION, CONTENTS = (
+    json.loads((Path(__file__).parent / "conversations" / f"{name}.json").read_text("utf-8"))
+    for name in ("locomo", "longmemeval", "contents_of_google")
+)
 
 
 def read(text: str | bytes) -> list[Conversation]:
@@ -66,17 +47,7 @@ def lines(*values: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        (json.dumps(CHAT), 1),
-        (json.dumps(CHAT, indent=2), 1),
-        (lines(*CHAT), 1),
-        (json.dumps({"messages": CHAT}), 1),
-        (json.dumps({"messages": CHAT}, indent=2), 1),
-        (lines({"messages": CHAT}, {"messages": CHAT}) + "\n\n", 2),
-        (json.dumps([{"messages": CHAT}, {"messages": CHAT}]), 2),
-        (json.dumps([CHAT, CHAT, CHAT]), 3),
-    ],
+    ("text", "count"), [*CASES["the common chat shapes are told apart"], (json.dumps([CHAT, CHAT, CHAT]), 3)]
 )
 def test_the_common_chat_shapes_are_told_apart(text: str, count: int) -> None:
     assert [conversation.messages for conversation in read(text)] == [MESSAGES] * count
@@ -203,18 +174,6 @@ def test_images_audio_and_files_are_counted() -> None:
     assert [message.not_text for message in seen.messages] == [1, 0]
 
 
-CONTENTS: Final = [
-    {"role": "user", "parts": [{"text": "I live in Oslo."}, {"inline_data": {"mime_type": "image/png"}}]},
-    {
-        "role": "model",
-        "parts": [{"text": "Hm.", "thought": True}, {"text": "Noted."}, {"function_call": {"name": "f"}}],
-    },
-    {"role": "user", "parts": [{"function_response": {"name": "f", "response": {"result": "I live in Rome."}}}]},
-    {"parts": "And I have a cat."},
-    "A dog as well.",
-]
-
-
 @pytest.mark.parametrize("wrapped", [CONTENTS, {"contents": CONTENTS}], ids=["alone", "in a request"])
 def test_contents_of_googles_apis_are_read(wrapped: Any) -> None:
     """Calls of functions, their results and thoughts are not words; media are counted."""
@@ -275,33 +234,7 @@ def test_a_conversation_of_something_else_than_messages_is_refused(messages: Any
 GOOD = {"role": "user", "content": "Hi"}
 
 
-@pytest.mark.parametrize(
-    ("value", "path"),
-    [
-        ([{"messages": [GOOD]}, {"messages": [GOOD, {"content": "no role"}]}], "$[1].messages[1]"),
-        ([{"messages": [GOOD]}, {"messages": [GOOD, {"role": 3, "content": "x"}]}], "$[1].messages[1].role"),
-        ({"messages": [GOOD, {"role": " ", "content": "x"}]}, "$.messages[1].role"),
-        ({"messages": "Hi"}, "$.messages"),
-        ({"messages": [GOOD], "id": [1]}, "$.id"),
-        ({"messages": [GOOD], "created_at": "yesterday"}, "$.created_at"),
-        ({"messages": [GOOD], "created_at": True}, "$.created_at"),
-        ([GOOD, 7], "$[1]"),
-        ([GOOD, {"role": "user"}], "$[1]"),
-        ([GOOD, {"role": "user", "content": 7}], "$[1].content"),
-        ([GOOD, {"role": "user", "content": [7]}], "$[1].content[0]"),
-        ([GOOD, {"role": "user", "content": [{"type": "text"}]}], "$[1].content[0]"),
-        ([GOOD, {**GOOD, "time": 1e300}], "$[1].time"),
-        ([[GOOD], [GOOD, None]], "$[1][1]"),
-        ({"conversation": {"speaker_a": "Ann"}}, "$.conversation"),
-        ({"conversation": {"session_1": [{"text": "Hi"}]}}, "$.conversation.session_1[0]"),
-        ({"conversation": {"session_1": [], "session_1_date_time": "1:99 pm on 1 May, 2023"}}, "session_1_date_time"),
-        ({"haystack_sessions": [[GOOD]], "haystack_dates": []}, "$.haystack_dates"),
-        ({"haystack_sessions": [[GOOD]], "haystack_dates": ["2023/13/01 (Mon) 00:00"]}, "$.haystack_dates[0]"),
-        ({"haystack_sessions": [GOOD]}, "$.haystack_sessions[0]"),
-        ({"some": "thing"}, "$"),
-        ("text", "$"),
-    ],
-)
+@pytest.mark.parametrize(("value", "path"), CASES["the error says where"])
 def test_the_error_says_where(value: Any, path: str) -> None:
     with pytest.raises(ConversationFormatError) as caught:
         read(json.dumps(value).encode())

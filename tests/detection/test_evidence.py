@@ -27,18 +27,16 @@ from factmem.detection.words import ReadableText, words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
+from factmem.values import decode_value
 from tests.narrowing import not_none
 from tests.tables import cases, rows
 
-CASES = cases(Path(__file__).with_name("evidence_cases.txt"))
+CASES = cases(__file__)
 
 CITY: Final = Concept.single("city", "City where the user lives")
 EMPLOYER: Final = Concept.single("employer", "Where the user works")
 AGE: Final = Concept.single("age", "The user's age in years", int)
 SMOKES: Final = Concept.single("smokes", "Whether the user smokes", bool)
-THEME: Final[Any] = Literal["dark", "light"]
-DOSE: Final = Concept.single("dose", "Dose of the drug in mg", float)
-VISIT: Final = Concept.single("visit", "When the user sees the doctor", dt.date)
 NOWHERE: Final = "a name, a number or a date that nobody said"
 
 
@@ -75,6 +73,21 @@ class AttrsAllergy:
 class PydanticAllergy(pydantic.BaseModel):
     to: str
     severity: Severity = Severity.MILD
+
+
+KINDS: Final[dict[str, Any]] = {
+    **{kind.__name__: kind for kind in (bool, bytes, float, int, str, Decimal, Diet, Home)},
+    **{kind.__name__: kind for kind in (dt.date, dt.datetime, dt.time, dt.timedelta)},
+    "list[str]": list[str],
+    "theme": Literal["dark", "light"],
+}
+
+
+def fact(value: Any, concept: list[str]) -> tuple[Any, Concept[Any, Any]]:
+    """Return the value and the concept of a case: JSON; and a keyword, a description and the name of a type."""
+    keyword, description, kind = concept
+    about = STATEMENT if keyword == STATEMENT.keyword else Concept.single(keyword, description, KINDS[kind])
+    return decode_value(value, KINDS[kind]), about
 
 
 def doubted(askable: bool | None) -> Detection:
@@ -144,113 +157,32 @@ def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> N
     assert reason(text, "Oslo", quote="Oslo") == why
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "concept"),
-    [
-        ("I weigh 80.5 kilos.", 80.5, Concept.single("weight", "The user's weight in kilograms", float)),
-        ("We need 1,200 seats.", 1_200, Concept.single("seats", "How many seats they need", int)),
-        ("Mein Budget ist 1.200,50 Euro.", Decimal("1200.50"), Concept.single("budget", "Budget in euros", Decimal)),
-        ("I was born on 4 October 1981.", dt.date(1981, 10, 4), Concept.single("birthday", "When born", dt.date)),
-        ("Nací el 4 de octubre de 1981.", dt.date(1981, 10, 4), Concept.single("birthday", "When born", dt.date)),
-        ("私は1981年10月4日生まれです。", dt.date(1981, 10, 4), Concept.single("birthday", "When born", dt.date)),
-        ("I get up at 6:30.", dt.time(6, 30), Concept.single("wake_up", "When the user gets up", dt.time)),
-        ("My commute takes 40 minutes.", dt.timedelta(minutes=40), Concept.single("commute", "How long", dt.timedelta)),
-        ("I'm vegan.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet)),
-        ("Ich bin Vegetarierin.", Diet.VEGETARIAN, Concept.single("diet", "The user's diet", Diet)),
-        ("My theme is dark.", "dark", Concept.single("theme", "The theme", THEME)),
-        ("Ich bin 43 Jahre alt.", 43, Concept.single("age", "The user's age", int)),
-        ("Tengo 43 años.", 43, Concept.single("alter", "Alter des Nutzers", int)),
-        ("名前は美咲です。", "美咲", Concept.single("first_name", "The user's first name")),
-        ("Benim adım Ayşe.", "Ayşe", Concept.single("first_name", "The user's first name")),
-        ("I smoke.", True, SMOKES),
-        ("I don't smoke.", False, SMOKES),
-        ("Ich rauche nicht.", False, SMOKES),
-        ("I use Python and Rust.", ["Python", "Rust"], Concept.single("stack", "Languages used", list[str])),
-        ("I live in Elm Street, Leeds.", Home("Elm Street", "Leeds"), Concept.single("home", "Where they live", Home)),
-        ("I keep bees in the garden.", "The user keeps bees in the garden.", STATEMENT),
-        ("My code is blue.", b"blue", Concept.single("code", "The user's code", bytes)),
-    ],
-    ids=str,
-)
-def test_a_value_of_any_type_is_found_in_its_canonical_form(text: str, value: Any, concept: Concept[Any, Any]) -> None:
-    assert judged(text, value, concept) is None
+@pytest.mark.parametrize(("text", "value", "concept"), CASES["a value of any type is found in its canonical form"])
+def test_a_value_of_any_type_is_found_in_its_canonical_form(text: str, value: Any, concept: list[str]) -> None:
+    assert judged(text, *fact(value, concept)) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "concept"),
-    [
-        ("I live 60 kilometres outside of town.", 60, AGE),
-        ("I'm 18 months sober.", 18, AGE),
-        ("I'm 36, er, 37 since last week.", 36, AGE),
-        ("I'm 36, 37", 36, AGE),
-        ("I've been here 12 years, and I'm 41.", 12, AGE),
-        ("I am about 41.", 41, AGE),
-        ("12 is too many seats.", 12, Concept.single("seats", "How many seats they need", int)),
-        ("We got married on 20 June 2015.", dt.date(2015, 6, 20), Concept.single("birthday", "When born", dt.date)),
-        ("I only eat a light lunch.", "light", Concept.single("theme", "The theme", THEME)),
-        ("We use Python but not Rust.", ["Python", "Rust"], Concept.single("stack", "Languages used", list[str])),
-        ("I smoke? Hardly.", True, SMOKES),
-        ("I don't smoke.", True, SMOKES),
-        ("I like tea.", "The user does not like tea.", STATEMENT),
-        ("I keep bees.", "The user keeps bees and wasps.", STATEMENT),
-    ],
-    ids=str,
-)
-def test_another_sense_unit_or_part_is_not_plain(text: str, value: Any, concept: Concept[Any, Any]) -> None:
+@pytest.mark.parametrize(("text", "value", "concept"), CASES["another sense unit or part is not plain"])
+def test_another_sense_unit_or_part_is_not_plain(text: str, value: Any, concept: list[str]) -> None:
     quote = "I'm 41" if "I'm 41" in text else ""
-    assert judged(text, value, concept, quote=quote) is not None
+    assert judged(text, *fact(value, concept), quote=quote) is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "concept", "askable"),
-    [
-        ("I live in Oslo.", "Bergen", CITY, False),
-        ("I live in Oslo.", 41, AGE, False),
-        ("I live in Oslo.", dt.date(2024, 5, 8), Concept.single("moved", "When they moved", dt.date), False),
-        ("I live by the sea.", "a coast", CITY, True),
-        ("My twins start school.", 2, Concept.single("children", "How many children", int), True),
-        ("I'm two years short of forty.", 38, AGE, True),
-        ("I eat nothing that comes from animals.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet), True),
-        ("I take 400 mg of ibuprofen.", 800, DOSE, False),
-        ("I take 400 mg of ibuprofen.", 40.0, DOSE, False),
-        ("I take 400 mg of ibuprofen.", "800 mg", Concept.single("dose", "Dose of the drug"), False),
-        ("I take two pills of 200 mg.", 400, DOSE, True),
-        ("We need three dozen seats.", 36, Concept.single("seats", "How many seats they need", int), True),
-        ("My height is 1m74.", 174, Concept.single("height", "Height in centimetres", int), True),
-        ("I was born in 1990.", 36, AGE, False),
-        ("I see the doctor on 3 May 2026.", dt.date(2026, 5, 13), VISIT, False),
-        ("I see the doctor on 3 May.", dt.date(2026, 5, 3), VISIT, True),
-        ("I see the doctor at the end of May.", dt.date(2026, 5, 31), VISIT, True),
-        ("I see the doctor in 2 weeks.", dt.date(2026, 5, 13), VISIT, True),
-        ("I get up at 6:30.", dt.time(7, 45), Concept.single("wake_up", "When the user gets up", dt.time), False),
-        ("I get up at half past six.", dt.time(6, 30), Concept.single("wake_up", "When they get up", dt.time), True),
-    ],
-    ids=str,
-)
-def test_what_nobody_said_is_never_asked(text: str, value: Any, concept: Concept[Any, Any], askable: bool) -> None:
-    doubt = judged(text, value, concept)
+@pytest.mark.parametrize(("text", "value", "concept", "askable"), CASES["what nobody said is never asked"])
+def test_what_nobody_said_is_never_asked(text: str, value: Any, concept: list[str], askable: bool) -> None:
+    doubt = judged(text, *fact(value, concept))
     assert doubt is not None
     assert doubt.askable is askable
     assert (doubt.reason == NOWHERE) is not askable
 
 
 @pytest.mark.parametrize(
-    ("asked", "text", "value", "concept", "believed"),
-    [
-        ("Where do you live?", "Oslo", "Oslo", CITY, True),
-        ("Wo wohnst du?", "In Bremen.", "Bremen", CITY, True),
-        ("Where does your sister live?", "In Oslo, I think.", "Oslo", CITY, False),
-        ("Where do you not want to live?", "Oslo", "Oslo", CITY, False),
-        ("", "Oslo", "Oslo", CITY, False),
-        ("Do you smoke?", "Yes, I do.", True, SMOKES, True),
-        ("Do you smoke?", "No.", True, SMOKES, False),
-        ("", "Yes.", True, SMOKES, False),
-    ],
+    ("asked", "text", "value", "concept", "believed"), CASES["an answer says what was asked just before"]
 )
 def test_an_answer_says_what_was_asked_just_before(
-    asked: str, text: str, value: Any, concept: Concept[Any, Any], believed: bool
+    asked: str, text: str, value: Any, concept: list[str], believed: bool
 ) -> None:
-    assert (judged(text, value, concept, asked=asked) is None) is believed
+    assert (judged(text, *fact(value, concept), asked=asked) is None) is believed
 
 
 @pytest.mark.parametrize("parts", _TEXTS["after somebody else"])
@@ -476,19 +408,9 @@ async def test_secrets_in_a_models_answer_are_redacted() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "concept"),
-    [
-        ("My best time is 3 hours 52 minutes.", dt.timedelta(hours=3, minutes=52), ("best_time", "Their best time")),
-        ("I smoke.", True, ("smoker", "Whether they smoke")),
-        ("I never eat pork.", False, ("eats_pork", "Whether they eat pork")),
-        ("My oral exam is on July 9, 2026.", dt.date(2026, 7, 9), ("exam_date", "When their exam is")),
-        ("My favourite writer is Ursula K. Le Guin.", "Ursula K. Le Guin", ("writer", "Their favourite writer")),
-        ("My share is 75%.", 0.75, ("share", "Their share of the company")),
-    ],
-)
-def test_forms_of_a_value_and_of_its_concept_are_plain(text: str, value: Any, concept: tuple[str, str]) -> None:
-    assert reason(text, value, Concept.single(*concept, type(value))) is None
+@pytest.mark.parametrize(("text", "value", "concept"), CASES["forms of a value and of its concept are plain"])
+def test_forms_of_a_value_and_of_its_concept_are_plain(text: str, value: Any, concept: list[str]) -> None:
+    assert reason(text, *fact(value, concept)) is None
 
 
 def test_a_word_that_ends_like_a_denial_denies_nothing() -> None:
@@ -500,42 +422,12 @@ def test_a_number_that_a_language_cannot_spell_is_read_in_figures() -> None:
         judged(text, 32_000, Concept.single("budget", "Their budget", int))
 
 
-RELATIVE: Final = Concept.single("deadline", "When the report is due", dt.date)
-LENGTH: Final = Concept.single("commute", "How long the way to work takes", dt.timedelta)
-MEETING: Final = Concept.single("meeting", "When they meet", dt.datetime)
-STARS: Final = Concept.single("rating", "How many stars they give", float)
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "concept", "believed"),
-    [
-        ("My report is due tomorrow.", dt.date(2024, 5, 9), RELATIVE, True),
-        ("My report is due tomorrow.", dt.date(2024, 5, 10), RELATIVE, False),
-        ("My report is due the day after tomorrow.", dt.date(2024, 5, 10), RELATIVE, True),
-        ("My report is due the day after tomorrow.", dt.date(2024, 5, 9), RELATIVE, False),
-        ("My report is due on the last day of June 2024.", dt.date(2024, 6, 30), RELATIVE, True),
-        ("My report is due on the twenty-third of June 2024.", dt.date(2024, 6, 3), RELATIVE, False),
-        ("My report is due on Christmas Eve 2024.", dt.date(2024, 12, 24), RELATIVE, True),
-        ("My commute takes an hour and a half.", dt.timedelta(minutes=90), LENGTH, True),
-        ("My commute takes an hour and a half.", dt.timedelta(minutes=60), LENGTH, False),
-        ("My commute takes half an hour.", dt.timedelta(minutes=30), LENGTH, True),
-        ("My commute takes 3 hours 52 minutes.", dt.timedelta(hours=3, minutes=52), LENGTH, True),
-        ("We meet tomorrow at three in the afternoon.", dt.datetime(2024, 5, 9, 15), MEETING, True),
-        ("We meet tomorrow at three in the afternoon.", dt.datetime(2024, 5, 9, 3), MEETING, False),
-        ("We meet tomorrow at quarter to six in the evening.", dt.datetime(2024, 5, 9, 17, 45), MEETING, True),
-        ("My rating is three and a half stars.", 3.5, STARS, True),
-        ("My rating is three and a half stars.", 3, STARS, False),
-        ("I give it two dozen stars.", 12, STARS, False),
-        ("I'm twenty-five.", 5, AGE, False),
-    ],
-)
-def test_numbers_and_times_in_words_are_whole(
-    text: str, value: Any, concept: Concept[Any, Any], believed: bool
-) -> None:
+@pytest.mark.parametrize(("text", "value", "concept", "believed"), CASES["numbers and times in words are whole"])
+def test_numbers_and_times_in_words_are_whole(text: str, value: Any, concept: list[str], believed: bool) -> None:
     said = Citation(
         text=ReadableText(text), quote=(0, len(text)), names=frozenset({"user"}), said_on=dt.date(2024, 5, 8)
     )
-    assert (doubt_of(value, concept, said) is None) is believed
+    assert (doubt_of(*fact(value, concept), said) is None) is believed
 
 
 @pytest.mark.parametrize(("text", "value", "believed"), CASES["a denial reaches what it denies"])
@@ -610,17 +502,9 @@ def test_what_the_assistant_offers_is_chosen_in_a_word(asked: str, text: str, be
     assert (judged(text, "aisle", SEAT, asked=asked) is None) is believed
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "concept"),
-    [
-        ("Two of my cats are ill.", 2, Concept.single("cats", "How many cats the user has", int)),
-        ("I have ten days of leave left.", 10, Concept.single("leave", "Days of leave a year", int)),
-        ("My commute got 20 minutes longer.", dt.timedelta(minutes=20), Concept.single("commute", "", dt.timedelta)),
-        ("Hi, I'm Baker.", "baker", Concept.single("job", "What the user works as")),
-    ],
-)
-def test_a_part_a_difference_and_a_name_are_not_plain(text: str, value: Any, concept: Concept[Any, Any]) -> None:
-    assert judged(text, value, concept) is not None
+@pytest.mark.parametrize(("text", "value", "concept"), CASES["a part a difference and a name are not plain"])
+def test_a_part_a_difference_and_a_name_are_not_plain(text: str, value: Any, concept: list[str]) -> None:
+    assert judged(text, *fact(value, concept)) is not None
 
 
 def test_a_sentence_may_end_with_a_number() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,7 +22,7 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.subjects import MemorySubject
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("model_open_cases.txt"))
+CASES = cases(__file__)
 
 
 @attrs.frozen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from factmem.errors import ModelAnswerError, ModelRefusedError
 from factmem.testing import ScriptedModel
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("question_analyst_cases.txt"))
+CASES = cases(__file__)
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 REQUEST = QuestionRequest(now=NOW, scopes_in_use=("/product/alpha", "/product/beta"), keywords_in_use=("city", "diet"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import unicodedata
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,7 +22,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("quotes_cases.txt"))
+CASES = cases(__file__)
 
 SEATS = DetectionRequest(concepts=[Concept.single("seats", "How many seats", int)])
 

@@ -24,7 +24,7 @@ from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact
 from tests.growth import cpu_seconds, grows_faster
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("redaction_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 

@@ -85,6 +85,12 @@ def found_in(system: str, path: Path, *, limits: Limits | None = None, **options
     return list(read_system(system, path, ImportOptions(now=NOW, **options), limits=limits))
 
 
+def rows(name: str) -> Any:
+    """Return what a fixture holds: a JSON document, or a list of the documents in JSON Lines."""
+    text = (FIXTURES / name).read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else json.loads(text)
+
+
 def lines(path: Path, rows: Iterable[Any]) -> Path:
     """Write JSON Lines."""
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")

@@ -2,7 +2,7 @@
 
 Each system is run offline, without a model: its embedder, where it wants one, is a stub of a few numbers. The version
 that wrote a fixture stands in ``fixtures/versions.json``. Other systems cannot be run without servers or accounts:
-their fixtures are written in the tests, from their sources or documentation, and said to be.
+their fixtures are written by hand, from their sources or documentation: the systems that ``MAKERS`` does not name.
 """
 
 # pyright: reportMissingImports=false

@@ -14,7 +14,7 @@ import pytest
 from factmem.abc.detector import DropReason
 from factmem.errors import FileFormatError
 from factmem.importers.contract import Dialogue, Lost, Problem, Skipped
-from tests.importers.conftest import DATED, Mover, document, found_in
+from tests.importers.conftest import DATED, Mover, document, found_in, rows
 
 Fixture = Callable[[str], Path]
 
@@ -87,36 +87,9 @@ def test_pydantic_ai(fixture: Fixture) -> None:
 # -- Exports of chats, from public descriptions ---------------------------------------------------------------------
 
 
-def chatgpt_node(id: str, parent: str | None, role: str, text: Any, **message: Any) -> dict[str, Any]:
-    content = {"content_type": "text", "parts": [text]} if isinstance(text, str) else text
-    return {
-        "id": id,
-        "parent": parent,
-        "children": [],
-        "message": {"id": id, "author": {"role": role}, "create_time": 1714557600.5, "content": content, **message},
-    }
-
-
 def chatgpt_talk(**changes: Any) -> dict[str, Any]:
-    picture = {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer"}, "Look at this."]}
-    nodes = [
-        {"id": "root", "parent": None, "children": ["a"], "message": None},
-        chatgpt_node("sys", "root", "system", ""),
-        chatgpt_node("own", "sys", "user", {"content_type": "user_editable_context", "user_profile": "A nurse."}),
-        chatgpt_node("a", "own", "user", "I live in Lisbon."),
-        chatgpt_node("b", "a", "assistant", {"content_type": "code", "text": "search()"}, recipient="browser"),
-        chatgpt_node("c", "b", "assistant", "Nice.", metadata={"is_visually_hidden_from_conversation": True}),
-        chatgpt_node("d", "c", "assistant", "A lovely place."),
-        chatgpt_node("e1", "d", "user", "I moved to Poto."),
-        chatgpt_node("e2", "d", "user", picture),
-    ]
-    return {
-        "id": "talk-1",
-        "title": "Homes",
-        "create_time": 1714557600.0,
-        "current_node": "e2",
-        "mapping": {node["id"]: node for node in nodes},
-    } | changes
+    talk: dict[str, Any] = rows("chatgpt/conversations.json")[0]
+    return talk | changes
 
 
 async def test_chatgpt(mover: Mover, tmp_path: Path) -> None:
@@ -143,7 +116,8 @@ async def test_chatgpt(mover: Mover, tmp_path: Path) -> None:
 
 
 def test_a_chat_that_goes_in_a_circle_costs_no_other_one(tmp_path: Path) -> None:
-    circle = {"a": chatgpt_node("a", "b", "user", "x"), "b": chatgpt_node("b", "a", "user", "y")}
+    nodes = chatgpt_talk()["mapping"]
+    circle = {"a": nodes["a"] | {"parent": "b"}, "b": nodes["b"] | {"parent": "a"}}
     talks = [chatgpt_talk(mapping=circle, current_node="a"), 7, chatgpt_talk(mapping=[]), chatgpt_talk()]
     found = found_in("chatgpt", document(tmp_path / "conversations.json", talks))
     assert len([item for item in found if isinstance(item, Problem)]) == 3
@@ -155,35 +129,11 @@ def test_a_chat_without_a_current_node_ends_with_its_last_leaf(tmp_path: Path) -
     assert said(found)[0][-1] == ("user", "Look at this.")
 
 
-async def test_claude(mover: Mover, tmp_path: Path) -> None:
+async def test_claude(mover: Mover, fixture: Fixture) -> None:
     """The parts tell words from tools; the conversations of a project are the product's."""
-    parts = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": "Hello Jörg!"},
-        {"type": "tool_use", "name": "search", "input": {}},
-    ]
-    talk = {
-        "uuid": "t1",
-        "name": "Names",
-        "created_at": "2026-05-01T10:00:00.000000Z",
-        "project_uuid": "p1",
-        "chat_messages": [
-            {
-                "uuid": "m1",
-                "sender": "human",
-                "text": "Ich heiße Jörg 🎉",
-                "created_at": "2026-05-01T10:00:01Z",
-                "attachments": [{"file_name": "a.txt", "extracted_content": "x"}],
-                "files": [{"file_name": "a.png"}],
-            },
-            {"uuid": "m2", "sender": "assistant", "text": "This block is not supported", "content": parts},
-        ],
-    }
-    folder = tmp_path / "export"
-    folder.mkdir()
+    folder = fixture("claude")
+    (talk,) = rows("claude/conversations.json")
     document(folder / "conversations.json", [talk, talk | {"uuid": "t2", "chat_messages": []}, {"chat_messages": [{}]}])
-    document(folder / "projects.json", [{"uuid": "p1", "name": "Garden"}])
-    document(folder / "memories.json", [{"conversations_memory": "x"}])
     report = await mover.move("claude", folder)
     assert await mover.facts() == {
         "Ich heiße Jörg 🎉": "everything in /product/Garden",

@@ -19,7 +19,7 @@ from tests.importers.conftest import DATED
 from tests.tables import cases
 
 DOCUMENTS = Path(__file__).with_name("fixtures") / "documents"
-CASES = cases(Path(__file__).with_name("documents_cases.txt"))
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from factmem import MemoryScope, MemorySubject, Origin
 from factmem.errors import FileFormatError, KeyUnavailableError, MissingPackageError, WrongKeyError
 from factmem.importers.contract import Entry, Lost, Problem, Skipped
 from factmem.importers.koog import write_koog
-from tests.importers.conftest import DATED, Mover, document, found_in, lines
+from tests.importers.conftest import DATED, FIXTURES, Mover, document, found_in, lines, rows
 
 Fixture = Callable[[str], Path]
 
@@ -240,35 +240,15 @@ def test_a_name_with_a_dot_can_be_told_by_a_template_with_one_name(tmp_path: Pat
 
 # -- Graphiti, from its sources -------------------------------------------------------------------------------------
 
-EDGE: dict[str, Any] = {
-    "uuid": "e1",
-    "group_id": "acme",
-    "source_node_uuid": "n1",
-    "target_node_uuid": "n2",
-    "name": "LIVES_IN",
-    "fact": "Alice lives in Lisbon",
-    "episodes": ["p1"],
-    "created_at": "2026-05-02T10:00:00Z",
-    "reference_time": "2026-05-01T10:00:00Z",
-    "expired_at": None,
-    "valid_at": "2026-04-01T00:00:00Z",
-    "invalid_at": None,
-    "attributes": {"sure": True},
-}
-NODES = [
-    {"uuid": "n1", "name": "Alice", "group_id": "acme", "labels": ["Entity", "Person"], "summary": "A person"},
-    {"uuid": "n2", "name": "Lisbon", "group_id": "acme", "labels": ["Entity"], "summary": ""},
-]
-EPISODE = {"uuid": "p1", "name": "talk", "group_id": "acme", "content": "So: Alice lives in Lisbon, she said."}
+(EDGE,), NODES, (EPISODE,) = (rows(f"graphiti/{part}.jsonl") for part in ("edges", "nodes", "episodes"))
 
 
-async def test_graphiti(mover: Mover, tmp_path: Path) -> None:
+async def test_graphiti(mover: Mover, fixture: Fixture) -> None:
     """Valid times, the words in an episode and the end of a fact come along; what the graph alone can say is lost."""
     ended = EDGE | {"uuid": "e2", "fact": "Alice lives in Porto", "expired_at": "2026-05-01T10:00:00Z", "episodes": []}
-    lines(tmp_path / "edges.jsonl", [EDGE, ended])
-    lines(tmp_path / "nodes.jsonl", NODES)
-    lines(tmp_path / "episodes.jsonl", [EPISODE])
-    report = await mover.move("graphiti", tmp_path, trust=True)
+    folder = fixture("graphiti")
+    lines(folder / "edges.jsonl", [EDGE, ended])
+    report = await mover.move("graphiti", folder, trust=True)
     assert (report.imported, report.errors) == (2, 0)
     (record,) = await mover.memory.list_records()
     assert (record.value, str(record.subject), str(record.scope)) == (EDGE["fact"], "person:Alice", "/customer/acme")
@@ -301,11 +281,8 @@ async def test_graphitis_edge_whose_node_is_unknown_is_about_nobody_else(mover: 
 
 
 @pytest.mark.parametrize("named", ["edges.jsonl", "nodes.jsonl", "."])
-def test_graphitis_files_are_read_together(tmp_path: Path, named: str) -> None:
-    lines(tmp_path / "edges.jsonl", [EDGE])
-    lines(tmp_path / "nodes.jsonl", NODES)
-    lines(tmp_path / "episodes.jsonl", [EPISODE])
-    (entry,) = [item for item in found_in("graphiti", tmp_path / named) if isinstance(item, Entry)]
+def test_graphitis_files_are_read_together(fixture: Fixture, named: str) -> None:
+    (entry,) = [item for item in found_in("graphiti", fixture("graphiti") / named) if isinstance(item, Entry)]
     assert str(entry.recorded.assertion.place.subject) == "person:Alice"
     assert entry.recorded.assertion.details.evidence
 
@@ -313,29 +290,9 @@ def test_graphitis_files_are_read_together(tmp_path: Path, named: str) -> None:
 # -- Letta, from its sources ----------------------------------------------------------------------------------------
 
 
-async def test_letta(mover: Mover, tmp_path: Path) -> None:
+async def test_letta(mover: Mover, fixture: Fixture, tmp_path: Path) -> None:
     """Blocks are the agent's words; messages are a conversation, without its thoughts and its events."""
-    send = {"function": {"name": "send_message", "arguments": json.dumps({"message": "Hello Jörg!"})}}
-    wrapped = json.dumps({"type": "user_message", "message": "I am Jörg.", "time": "now"})
-    login = json.dumps({"type": "login", "time": "now"})
-    agent = {
-        "id": "agent-0",
-        "name": "sam",
-        "block_ids": ["b1", "b2"],
-        "messages": [
-            {"role": "system", "content": [{"type": "text", "text": "Be Sam."}]},
-            {"role": "user", "content": [{"type": "text", "text": login}], "created_at": "2026-05-01T10:00:00Z"},
-            {"role": "user", "content": [{"type": "text", "text": wrapped}], "created_at": "2026-05-01T10:01:00Z"},
-            {"role": "assistant", "content": [{"type": "text", "text": "A thought."}], "tool_calls": [send]},
-            {"role": "tool", "content": [{"type": "text", "text": "sent"}]},
-        ],
-    }
-    blocks = [
-        {"id": "b1", "label": "human", "value": "Name: Jörg\n\nLikes tea", "limit": 2000},
-        {"id": "b2", "label": "persona", "value": "I am Sam."},
-    ]
-    path = document(tmp_path / "sam.af", {"agents": [agent], "blocks": blocks, "tools": [{}, {}], "files": []})
-    report = await mover.move("letta", path, dated=DATED)
+    report = await mover.move("letta", fixture("letta") / "sam.af", dated=DATED)
     assert (report.conversations, report.errors) == (1, 0)
     assert await mover.facts() == {
         "Name: Jörg": "user in /agent/sam",
@@ -353,18 +310,7 @@ async def test_letta(mover: Mover, tmp_path: Path) -> None:
 # -- Koog, from its sources, and back -------------------------------------------------------------------------------
 
 
-def koog_fact(type: str, keyword: str, timestamp: int, **value: Any) -> dict[str, Any]:
-    concept = {"keyword": keyword, "description": f"The {keyword}", "factType": "SINGLE"}
-    return {"type": f"ai.grazie.code.{type}", "concept": concept, "timestamp": timestamp, **value}
-
-
-KOOG = {
-    "seats": [
-        koog_fact("SingleFact", "seats", 1_700_000_000_000, value="5"),
-        koog_fact("SingleFact", "seats", 1_700_000_001_000, value="7"),
-    ],
-    "pets": [koog_fact("MultipleFacts", "pets", 1_700_000_000_000, values=["cat", "dog"])],
-}
+KOOG = rows("koog/agent/a/subject/user")
 KEY = base64.b64encode(bytes(range(32))).decode()
 
 
@@ -406,7 +352,7 @@ def test_koogs_encrypted_files_need_their_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [None, KEY])
 async def test_what_is_written_for_koog_reads_back(mover: Mover, tmp_path: Path, key: str | None) -> None:
     """Places, concepts, values and times survive; what Koog has no place for is counted."""
-    await mover.move("table", Path(__file__).parent / "fixtures" / "table.csv", trust=True)
+    await mover.move("table", FIXTURES / "table.csv", trust=True)
     records = [*await mover.memory.list_records()]
     written, lost = write_koog(records, tmp_path / "koog", key)
     assert (written, [*lost.values()]) == (4, [1, 1])
@@ -429,30 +375,9 @@ async def test_what_is_written_for_koog_reads_back(mover: Mover, tmp_path: Path,
 BANK = "projects/p/locations/l/reasoningEngines/1/memories/m1"
 
 
-async def test_memory_bank(mover: Mover, tmp_path: Path) -> None:
+async def test_memory_bank(mover: Mover, fixture: Fixture) -> None:
     """Revisions are history; a structured profile is a fact for each field."""
-    memory = {
-        "name": BANK,
-        "fact": "I live in Porto.",
-        "scope": {"user_id": "alice", "app_name": "planner", "team": "red"},
-        "topics": [{"managedMemoryTopic": "USER_PERSONAL_INFO"}, {"customMemoryTopicLabel": "homes"}],
-        "metadata": {"tier": {"stringValue": "gold"}, "sure": {"boolValue": True}},
-        "createTime": "2026-05-01T10:00:00Z",
-        "updateTime": "2026-05-02T10:00:00.123456789Z",
-    }
-    profile = {
-        "name": BANK.replace("m1", "m2"),
-        "memoryType": "STRUCTURED_PROFILE",
-        "scope": {"user_id": "alice"},
-        "structuredContent": {"schemaId": "s", "data": {"name": "Alice", "seats": 5}},
-        "updateTime": "2026-05-01T10:00:00Z",
-    }
-    revisions = [
-        {"name": f"{BANK}/revisions/2", "fact": "I live in Porto.", "createTime": "2026-05-02T10:00:00Z"},
-        {"name": f"{BANK}/revisions/1", "fact": "I live in Lisbon.", "createTime": "2026-05-01T10:00:00Z"},
-    ]
-    answer = {"memories": [memory, profile], "nextPageToken": "", "memoryRevisions": revisions}
-    report = await mover.move("memory-bank", document(tmp_path / "memories.json", answer), trust=True)
+    report = await mover.move("memory-bank", fixture("memory_bank"), trust=True)
     assert (report.imported, report.errors) == (4, 0), report.problems
     records = {record.concept.keyword: record for record in await mover.memory.list_records()}
     home = records["statement"]
@@ -495,15 +420,8 @@ async def test_memory_banks_revisions_may_stand_beside_it(mover: Mover, tmp_path
 # -- The MCP server "memory", from its sources ----------------------------------------------------------------------
 
 
-async def test_mcp_memory(mover: Mover, tmp_path: Path) -> None:
-    path = lines(
-        tmp_path / "memory.jsonl",
-        [
-            {"type": "entity", "name": "Jörg", "entityType": "person", "observations": ["likes tea", "plays chess"]},
-            {"type": "entity", "name": "Club", "entityType": "group", "observations": []},
-            {"type": "relation", "from": "Jörg", "to": "Club", "relationType": "member_of"},
-        ],
-    )
+async def test_mcp_memory(mover: Mover, fixture: Fixture) -> None:
+    path = fixture("mcp_memory") / "memory.jsonl"
     path.write_text(path.read_text("utf-8") + "torn {\n", "utf-8")
     report = await mover.move("mcp-memory", path)
     assert (report.imported, report.errors, report.problems[0].where) == (3, 1, "line 4")
@@ -517,30 +435,9 @@ async def test_mcp_memory(mover: Mover, tmp_path: Path) -> None:
 
 # -- Folders of notes -----------------------------------------------------------------------------------------------
 
-NOTE = """---
-# Preferences
-- likes tea
-- plays chess,
-  on Sundays
-## Home ##
-Lives in Porto,
-since May.
 
-```python
-secret = 1
-```
-1. first
-"""
-
-
-async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
-    folder = tmp_path / "memories"
-    (folder / "customer" / "acme").mkdir(parents=True)
-    (folder / "user.md").write_text(NOTE, "utf-8")
-    document(
-        folder / "customer" / "acme" / "facts.json",
-        {"plan": ["gold", {"since": "May", "until": 2027, "by": None}, {"text": "silver", "by": None}], "seats": 5},
-    )
+async def test_a_folder_of_notes(mover: Mover, fixture: Fixture) -> None:
+    folder = fixture("memory_folder")
     (folder / "photo.png").write_bytes(b"\x89PNG")
     (folder / "link.md").symlink_to(folder / "user.md")
     report = await mover.move("memory-folder", folder, dated=DATED)
@@ -604,20 +501,8 @@ def test_a_table_without_a_header_is_not_quoted_in_the_error(tmp_path: Path) -> 
         found_in("table", path)
 
 
-async def test_a_table_with_columns_of_its_own(mover: Mover, tmp_path: Path) -> None:
+async def test_a_table_with_columns_of_its_own(mover: Mover) -> None:
     """Unmapped columns are metadata; a row that is wrong costs no other one."""
-    path = tmp_path / "notes.csv"
-    path.write_text(
-        "text,who,when,stars,concept,kind,from\n"
-        '"Likes tea, and chess",user:jörg,2026-05-01,5,,,user\n'
-        "7,user:jörg,2026-05-01,,seats,int,user\n"
-        "seven,user:jörg,2026-05-01,,seats,int,user\n"
-        "x,user:jörg,tomorrow,,,,user\n"
-        "too,few\n"
-        '"torn" quote,user:jörg,2026-05-01,,,,user\n'
-        ",user:jörg,2026-05-01,,,,user\n",
-        "utf-8",
-    )
     columns = {
         "value": "text",
         "subject": "who",
@@ -626,7 +511,7 @@ async def test_a_table_with_columns_of_its_own(mover: Mover, tmp_path: Path) -> 
         "type": "kind",
         "origin": "from",
     }
-    report = await mover.move("table", path, columns=columns)
+    report = await mover.move("table", FIXTURES / "columns.csv", columns=columns)
     assert (report.imported, report.errors, sum(report.skipped.values())) == (2, 4, 1), report.problems
     assert [problem.where for problem in report.problems] == ["line 4", "line 5", "line 6", "line 7"]
     records = {record.concept.keyword: record for record in await mover.memory.list_records()}

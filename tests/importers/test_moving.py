@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,40 +22,26 @@ from factmem.importers.moving import preview
 from factmem.importers.rows import Fields, Row
 from factmem.importers.systems import SYSTEMS
 from factmem.testing import HashEmbedder
-from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines
-from tests.importers.test_conversations import chatgpt_talk
-from tests.importers.test_memories import EDGE, EPISODE, KOOG, NODES, NOTE
+from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, lines, rows
 
 Fixture = Callable[[str], Path]
 
 
 @pytest.fixture
-def sources(fixture: Fixture, tmp_path: Path) -> dict[str, Path]:
+def sources(fixture: Fixture) -> dict[str, Path]:
     """A source of every system."""
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "user.md").write_text(NOTE, "utf-8")
-    koog = tmp_path / "koog" / "agent" / "a" / "subject"
-    koog.mkdir(parents=True)
-    document(koog / "user", KOOG)
-    with zipfile.ZipFile(tmp_path / "chatgpt.zip", "w") as archive:
-        archive.writestr("conversations.json", json.dumps([chatgpt_talk()]))
-    agent = {"name": "sam", "block_ids": ["b"], "messages": [{"role": "user", "content": "I am Jörg."}]}
-    talk = {"uuid": "t", "chat_messages": [{"uuid": "m", "sender": "human", "text": "I am Jörg."}]}
-    entity = {"type": "entity", "name": "Jörg", "entityType": "person", "observations": ["likes tea"]}
-    memory = {"name": "m1", "fact": "Likes tea", "scope": {"user_id": "u"}, "updateTime": "2026-05-01T00:00:00Z"}
     return {
         "mem0": fixture("mem0"),
         "crewai": fixture("crewai") / "memories.jsonl",
-        "graphiti": lines(tmp_path / "graph.jsonl", [EDGE, *NODES, EPISODE]),
-        "letta": document(tmp_path / "a.af", {"agents": [agent], "blocks": [{"id": "b", "label": "x", "value": "y"}]}),
+        "graphiti": fixture("graphiti"),
+        "letta": fixture("letta") / "sam.af",
         "langgraph": fixture("langgraph") / "store.db",
-        "koog": tmp_path / "koog",
-        "memory-bank": document(tmp_path / "memories.json", {"memories": [memory]}),
-        "mcp-memory": lines(tmp_path / "memory.jsonl", [entity]),
-        "memory-folder": notes,
-        "chatgpt": tmp_path / "chatgpt.zip",
-        "claude": document(tmp_path / "conversations.json", [talk]),
+        "koog": fixture("koog"),
+        "memory-bank": fixture("memory_bank"),
+        "mcp-memory": fixture("mcp_memory") / "memory.jsonl",
+        "memory-folder": fixture("memory_folder"),
+        "chatgpt": fixture("chatgpt"),
+        "claude": fixture("claude"),
         "langchain": fixture("langchain") / "history.json",
         "openai-agents": fixture("openai_agents") / "sessions.db",
         "pydantic-ai": fixture("pydantic_ai") / "messages.json",
@@ -215,35 +200,19 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(item)
 
 
-def _fixture(name: str) -> Any:
-    return json.loads((FIXTURES / name).read_text("utf-8"))
-
-
 SOUND: dict[str, list[Any]] = {
-    "mem0": [_fixture("mem0/get_all.json")],
-    "crewai": [[json.loads(line) for line in (FIXTURES / "crewai/memories.jsonl").read_text("utf-8").splitlines()]],
-    "graphiti": [{"edges": [EDGE], "nodes": NODES, "episodes": [EPISODE]}],
-    "letta": [
-        {
-            "agents": [{"name": "sam", "block_ids": ["b"], "messages": [{"role": "user", "content": [{"text": "x"}]}]}],
-            "blocks": [{"id": "b", "label": "human", "value": "y"}],
-        }
-    ],
-    "langgraph": [_fixture("langgraph/items.json")],
-    "koog": [KOOG],
-    "memory-bank": [
-        {
-            "memories": [
-                {"name": "m", "fact": "x", "scope": {"user": "u"}, "topics": ["a"], "updateTime": "2026-05-01"}
-            ],
-            "memoryRevisions": [{"name": "m/revisions/1", "fact": "y", "createTime": "2026-04-01"}],
-        }
-    ],
-    "mcp-memory": [{"type": "entity", "name": "n", "entityType": "t", "observations": ["x"]}],
-    "chatgpt": [[chatgpt_talk()]],
-    "claude": [[{"uuid": "t", "chat_messages": [{"sender": "human", "content": [{"type": "text", "text": "x"}]}]}]],
-    "langchain": [_fixture("langchain/history.json")],
-    "pydantic-ai": [_fixture("pydantic_ai/messages.json")],
+    "mem0": [rows("mem0/get_all.json")],
+    "crewai": [rows("crewai/memories.jsonl")],
+    "graphiti": [{part: rows(f"graphiti/{part}.jsonl") for part in ("edges", "nodes", "episodes")}],
+    "letta": [rows("letta/sam.af")],
+    "langgraph": [rows("langgraph/items.json")],
+    "koog": [rows("koog/agent/a/subject/user")],
+    "memory-bank": [rows("memory_bank/memories.json")],
+    "mcp-memory": rows("mcp_memory/memory.jsonl")[:1],
+    "chatgpt": [rows("chatgpt/conversations.json")],
+    "claude": [rows("claude/conversations.json")],
+    "langchain": [rows("langchain/history.json")],
+    "pydantic-ai": [rows("pydantic_ai/messages.json")],
 }
 """Sound sources, to be damaged."""
 

@@ -25,6 +25,9 @@ from factmem.records import AssertionState, FactRecord
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
 from tests.memory.telling import CITY, PETS, SEATS
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 ResultT = TypeVar("ResultT")
 
@@ -185,17 +188,7 @@ async def test_no_edit_changes_or_takes_back_what_the_user_said(memory: AgentMem
     assert await records(memory) == known
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "what_to_do"),
-    [
-        ("Berlin", "Oslo", "not found"),
-        ("**seats**: 120", "**seats**: many", "the value of seats is not legal: the value is not a valid int"),
-        ("### user", "# Alice", "nothing is kept under this heading; there are '### user:alice in /agent/clerk'"),
-        ("**city**: Rome", "**city**: Oslo\n- **city**: Bonn", "edit that one"),
-        (" (said 20", " (said 10", "this changes no fact"),
-        ("- **city**: Rome", "The city is Rome", "write '- ' before what is known"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "what_to_do"), CASES["an edit that fails says what to do"])
 async def test_an_edit_that_fails_says_what_to_do(
     memory: AgentMemory, before: str, after: str, what_to_do: str
 ) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import attrs
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain.agents import create_agent
@@ -151,24 +150,6 @@ async def test_what_was_said_is_learnt_once(memory: AgentMemory) -> None:
             assert len(revisions) == times
 
 
-async def test_a_run_that_failed_leaves_nothing_behind(memory: AgentMemory) -> None:
-    @tool
-    def break_down() -> str:
-        """Fail."""
-        raise OSError
-
-    saver = InMemorySaver()
-    agent = agent_of(memory, model(calling("break_down")), [break_down], checkpointer=saver)
-    async with memory:
-        await know(memory, "Oslo")
-        with pytest.raises(OSError):  # noqa: PT011
-            await agent.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, THREAD, context=ALICE)
-        assert await learnt(memory) == [("user:alice", "Oslo")]
-    state = await agent.aget_state(THREAD)
-    assert [message.text for message in state.values["messages"]] == ["We booked 12 seats.", ""]
-    assert "Oslo" not in str(list(saver.list(THREAD)))
-
-
 async def test_a_run_that_was_cancelled_leaves_nothing_behind(memory: AgentMemory) -> None:
     waiting = anyio.Event()
 
@@ -202,42 +183,6 @@ async def test_streams_show_nothing_of_it(memory: AgentMemory) -> None:
     assert {mode for mode, _ in seen} == set(modes)
     assert "Oslo" not in str(seen)
     assert "<memory>" in str(seen), "its beginning is seen, not what it found"
-
-
-@attrs.frozen
-class Who:
-    user_id: Any = None
-    thread_id: Any = None
-
-
-@pytest.mark.parametrize(
-    "whose",
-    [
-        {"context": {"user_id": "alice"}},
-        {"context": Who(user_id="alice")},
-        {"config": {"configurable": {"user_id": "alice"}}},
-        {"context": Who(user_id="alice"), "config": {"configurable": {"user_id": "bob"}}},
-        {"config": {"configurable": {"langgraph_auth_user_id": "alice", "user_id": "bob"}}},
-        {"config": {"metadata": {"user_id": "alice"}}},
-    ],
-    ids=str,
-)
-async def test_whom_it_works_for(memory: AgentMemory, whose: Any) -> None:
-    chat = model()
-    async with memory:
-        await know(memory, "Oslo")
-        await know(memory, "Bern", "bob")
-        await know(memory, "Rome", "7")
-        agent = agent_of(memory, chat)
-        await agent.ainvoke(WHERE, **whose)
-        assert ("Oslo" in chat.shown(), "Bern" in chat.shown()) == (True, False)
-        with memory.run(user_id="bob"):
-            await agent.ainvoke(WHERE, **whose)
-        assert ("Oslo" in chat.shown(), "Bern" in chat.shown()) == (False, True)
-        await agent.ainvoke(WHERE, context={"user_id": 7})
-        assert "Rome" in chat.shown()
-        await agent.ainvoke(WHERE)
-        assert "<memory>" not in chat.shown()
 
 
 async def test_an_open_memory_is_for_async_runs_only() -> None:

@@ -11,7 +11,6 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -47,7 +46,7 @@ from tests.integrations.chat_model import calling, model
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("langgraph_store_cases.txt"))
+CASES = cases(__file__)
 
 EMBEDDER = HashEmbedder()
 
@@ -179,23 +178,7 @@ def test_what_is_not_indexed_comes_last_and_without_a_score(store: BaseStore) ->
 NAMESPACES = [("a", "b", "c"), ("a", "b", "d", "e"), ("a", "b", "d", "i"), ("a", "b", "f"), ("a", "c", "f"), ("x",)]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {},
-        {"prefix": ("a", "b")},
-        {"prefix": ("a", "b"), "max_depth": 3},
-        {"suffix": ("f",)},
-        {"prefix": ("a", "*", "f")},
-        {"suffix": ("*", "f")},
-        {"prefix": ("a",), "suffix": ("i",)},
-        {"max_depth": 1},
-        {"limit": 2},
-        {"limit": 2, "offset": 3},
-        {"prefix": ("nowhere",)},
-        {"prefix": ("a", "b", "c", "d", "e", "f")},
-    ],
-)
+@pytest.mark.parametrize("asked", CASES["namespaces are listed alike"])
 def test_namespaces_are_listed_alike(asked: dict[str, Any]) -> None:
     theirs = InMemoryStore()
     with factmem_store() as ours:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -14,7 +12,6 @@ from agents import (
     Agent,
     AgentHooks,
     GuardrailFunctionOutput,
-    ModelSettings,
     OutputGuardrailTripwireTriggered,
     RunConfig,
     RunContextWrapper,
@@ -28,7 +25,7 @@ from agents.items import ModelResponse, TResponseInputItem
 from agents.memory import Session
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 
-from factmem import AgentMemory, Memory, Message
+from factmem import AgentMemory, Memory
 from factmem.agent import install
 from factmem.agent.config import Hooks, RunIdentity, Saving, SavingTime
 from factmem.agent.holders import SavedHistory
@@ -56,18 +53,6 @@ async def test_what_is_known_stands_before_the_users_last_message_in_the_request
     assert call.system_instructions == "Be brief."
     assert "Oslo" not in json.dumps(result.to_input_list())
     assert json.dumps(history) == before
-
-
-async def test_the_agent_that_was_given_stays_as_it_was_and_so_does_the_model(memory: Memory) -> None:
-    model = answering(ANSWER, ANSWER)
-    agent = Agent("clerk", model=model, model_settings=ModelSettings(temperature=0.5))
-    installed = install(await knowing(memory), into=agent)
-    await run(agent, "I live in Bern.")
-    assert words(await memory.list_records()) == []
-    await run(installed)
-    assert (agent.hooks, type(installed), installed.model) == (None, Agent, model)
-    assert ["<memory>" in request for request in shown(model)] == [False, True]
-    assert [call.model_settings.temperature for call in model.calls] == [0.5, 0.5]
 
 
 async def test_a_model_that_is_named_for_a_run_is_shown_the_block(memory: Memory) -> None:
@@ -211,23 +196,6 @@ async def test_where_the_server_keeps_the_conversation_what_is_known_is_sent_onc
     agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up]))
     await run(agent, conversation_id="conv_1")
     assert [request.count("<memory>") for request in shown(model)] == [1, 0]
-
-
-async def test_a_runs_context_says_whom_it_works_for_and_the_program_goes_before_it() -> None:
-    ids: list[Any] = []
-
-    async def note(identity: RunIdentity, history: Sequence[Message]) -> bool:
-        ids.append((identity.user_id, identity.session_id))
-        return False
-
-    async with memory_over() as store:
-        memory = plugin(store, hooks=Hooks(before_load=note))
-        agent = install(memory, into=Agent("clerk", model=answering(ANSWER, ANSWER, ANSWER)))
-        await run(agent, context=SimpleNamespace(user_id=7, session_id="monday"))
-        await run(agent, context={"user_id": "bob"})
-        with memory.run("carol"):
-            await run(agent)
-    assert ids == [("7", "monday"), ("bob", None), ("carol", "monday")]
 
 
 def test_memory_is_put_into_agents_alone() -> None:

@@ -142,18 +142,6 @@ async def test_tools_may_be_added_to_an_agent_that_has_a_memory(memory: Memory) 
         _ = installed.no_such
 
 
-async def test_streamed_runs_load_and_save(memory: Memory) -> None:
-    heard = Heard()
-    agent = install(await knowing(memory), into=Agent(heard.model()))
-    async with agent.run_stream("I have a cat.", deps=ALICE) as streamed:
-        assert (await streamed.get_output()).strip() == "Very well."
-    async with agent.iter("I have a dog.", deps=ALICE) as run:
-        async for _ in run:
-            pass
-    assert {"I have a cat.", "I have a dog."} <= set(words(await memory.list_records()))
-    assert ["Oslo" in shown for shown in heard.shown] == [True, True]
-
-
 async def test_a_run_that_is_left_before_its_end_is_not_learnt_from(memory: Memory) -> None:
     agent = install(plugin(memory), into=Agent(Heard().model()))
     async with agent.iter("I have a cat.", deps=ALICE) as run:

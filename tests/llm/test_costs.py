@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.tables import cases
 
+CASES = cases(__file__)
 NOTHING: dict[str, Any] = {"facts": [], "remember": [], "forget": []}
 TALKS = [
     Conversation(id=f"c{number}", messages=[Message(content=f"Today I saw bird {number}.")]) for number in range(6)
@@ -131,42 +135,9 @@ def test_no_budget_is_never_spent() -> None:
     assert not Budget().is_spent(spent)
 
 
-def shaped(**fields: Any) -> Any:
-    return types.SimpleNamespace(**fields)
-
-
-CACHED = shaped(cached_tokens=4)
-
-
-@pytest.mark.parametrize(
-    ("response", "usage"),
-    [
-        (
-            shaped(usage=shaped(prompt_tokens=9, completion_tokens=2, prompt_tokens_details=CACHED)),
-            Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
-        ),
-        (
-            shaped(usage=shaped(input_tokens=9, output_tokens=2, input_tokens_details=CACHED), model="x"),
-            Usage(model="x", input_tokens=9, cached_tokens=4, output_tokens=2),
-        ),
-        (
-            shaped(
-                usage=shaped(input_tokens=3, output_tokens=2, cache_read_input_tokens=4, cache_creation_input_tokens=2)
-            ),
-            Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
-        ),
-        (
-            shaped(usage_metadata=shaped(prompt_token_count=9, candidates_token_count=2, cached_content_token_count=4)),
-            Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
-        ),
-        (
-            {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2, "cachedContentTokenCount": 4}},
-            Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
-        ),
-        (shaped(usage=None), Usage()),
-        (shaped(), Usage()),
-    ],
-    ids=["chat completions", "responses", "Anthropic", "Google", "Google in JSON", "no usage", "nothing"],
-)
-def test_tokens_are_read_in_the_shape_of_each_provider(response: Any, usage: Usage) -> None:
-    assert usage_of(response) == usage
+@pytest.mark.parametrize(("response", "usage"), CASES["tokens are read in the shape of each provider"])
+def test_tokens_are_read_in_the_shape_of_each_provider(response: Any, usage: Mapping[str, Any]) -> None:
+    """All but Google's JSON come as objects of the vendor's package."""
+    if "usageMetadata" not in response:
+        response = json.loads(json.dumps(response), object_hook=lambda fields: types.SimpleNamespace(**fields))
+    assert usage_of(response) == Usage(**usage)

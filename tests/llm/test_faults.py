@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from email.utils import formatdate
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from factmem.llm.request import Ending, ending_of, is_passing, pause_asked, text_of
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 
 class ForeignError(Exception):
@@ -60,19 +62,7 @@ def test_transient_errors_are_distinguished_from_permanent_ones(error: Exception
     assert is_passing(error) is passes
 
 
-@pytest.mark.parametrize(
-    ("header", "pause"),
-    [
-        ("2", 2.0),
-        ("0.5", 0.5),
-        ("-3", 0.0),
-        (formatdate(1_000_030, usegmt=True), 30.0),
-        (formatdate(999_000, usegmt=True), 0.0),
-        ("soon", None),
-        ("inf", None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("header", "pause"), CASES["retry after is seconds or a date"])
 def test_retry_after_is_seconds_or_a_date(header: str | None, pause: float | None) -> None:
     headers = {} if header is None else {"retry-after": header}
     error = ForeignError(status_code=429, response=SimpleNamespace(headers=headers))

@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.llm.messages import NoJSONError, json_in
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 
@@ -44,20 +47,7 @@ def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: s
             json_in(said)
 
 
-@pytest.mark.parametrize(
-    ("said", "document"),
-    [
-        ('{"a": [1, 2,],}', {"a": [1, 2]}),
-        ('{\n  // the seats\n  "a": 1, /* all of them */ "b": 2 # so\n}', {"a": 1, "b": 2}),
-        ("{'a': None, 'b': [True, False], 'c': 'it\\'s'}", {"a": None, "b": [True, False], "c": "it's"}),
-        ('{"a": True, "b": null}', {"a": True, "b": None}),
-        ('{a: "None, // nor # this", b: 1}', {"a": "None, // nor # this", "b": 1}),
-        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
-        ("```python\n{'a': 1,}\n```", {"a": 1}),
-        ("Sure, here you are: {'a': [{'b': 1,}]}. Anything else?", {"a": [{"b": 1}]}),
-        ('{"a": "https://example.org", }', {"a": "https://example.org"}),
-    ],
-)
+@pytest.mark.parametrize(("said", "document"), CASES["slips of notation are read as they are meant"])
 def test_slips_of_notation_are_read_as_they_are_meant(said: str, document: Any) -> None:
     assert json_in(said) == document
 
@@ -72,17 +62,7 @@ def test_a_python_literal_or_json5_that_is_cut_off_is_refused(document: Any, dat
 @pytest.mark.parametrize(
     "said",
     [
-        "",
-        "I am sorry, but no.",
-        '"I am sorry, but no."',
-        '{"a": 1} or perhaps {"a": 2}',
-        '{"a": NaN}',
-        '{"a": -Infinity}',
-        "{'a': None, 'b': [1, 2",
-        '{"a": "b" "c"}',
-        "{'a': {1, 2}}",
-        "[1, 2, {}, 3",
-        r'"{\"a\": null, \"b{}',
+        *CASES["what is no single whole document is refused"],
         "[" * 100_000,
         '{"a":' * 100_000,
         '{"a": 1, ' + "/* " * 100_000 + "}",

@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import random
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -42,17 +43,12 @@ from tests.growth import cpu_seconds, grows_faster
 from tests.malformed.feeding import fed, fed_async
 from tests.malformed.mutating import hostile, hostile_text, mutated_text
 from tests.malformed.samples import NOW
+from tests.tables import sections
 
 _BIG = pytest.mark.timeout(14_400)
 _CLOCK = FakeClock(NOW)
-_ADDRESSES = (
-    "sqlite-vec:///{folder}/facts.db?read_only=true&busy_timeout=0.5",
-    "file:{folder}/facts?lock_timeout=1",
-    "encrypted:{folder}/facts?key_env=NO_SUCH_KEY&key_per=tenant",
-    "memory:",
-    "none:",
-    "{folder}/facts.db",
-)
+_SOUND = sections(Path(__file__).with_name("words.txt"))
+_ADDRESSES = _SOUND["addresses"]
 _MODELS = ("http://127.0.0.1:9/v1#model", "openai/gpt", "anthropic/claude", "https://[::1]:1/v1#m")
 _PATHS = ("/agent/planner", "/product/alpha/decisions", "/cross-product/a%2Fb", "/customer/acme", "/feature/x")
 
@@ -169,31 +165,7 @@ def test_the_arguments_of_a_memory_are_refused_or_understood(big: bool, promise:
     promise("malformed arguments", fed_async("arguments", 4_000 if big else 400, feed))
 
 
-_COMMANDS = (
-    ("recall", "Oslo", "--scope", "/product/alpha", "--limit", "5", "--since", "2024-05-01", "--subject", "user:alice"),
-    ("save", "city", "Oslo", "--type", "str", "--ttl", "30d", "--metadata", "tier=gold", "--said", "2024-05-01"),
-    ("remember", "I live in Oslo.", "--subject", "user", "--scope", "/product/alpha"),
-    ("load", "city", "--subject", "user"),
-    ("history", "city"),
-    ("info", "/product/alpha"),
-    ("tree", "/product", "--depth", "2"),
-    ("list", "--limit", "5", "--since", "2024-05-01", "--order", "importance", "--page", "12"),
-    ("show", "0123"),
-    ("update", "0123", "--value", "Oslo", "--importance", "0.5"),
-    ("undo", "0123"),
-    ("forget", "0123"),
-    ("retract", "0123"),
-    ("rollback", "7"),
-    ("forget", "--scope", "/product/alpha", "--dry-run"),
-    ("forget", "--expired"),
-    ("quarantine", "accept", "0123"),
-    ("quarantine", "list"),
-    ("dead-letters", "list"),
-    ("import", "export.jsonl"),
-    ("ingest", "chat.json"),
-    ("audit",),
-    ("providers",),
-)
+_COMMANDS = [shlex.split(line) for line in _SOUND["commands"]]
 
 
 @_BIG

@@ -12,6 +12,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from factmem import Memory
 from factmem.mcp import make_server
 from tests.mcp.clients import answer, connected, opened, refusal
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 HUGE = "x" * 2_000_000
 DEEP: Any = []
@@ -28,54 +31,17 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("recall", {"query": ""}),
+        *CASES["a hostile argument is refused in a few words"],
         ("recall", {"query": HUGE}),
-        ("recall", {"query": None}),
-        ("recall", {"query": 5}),
-        ("recall", {"query": "\ud800"}),
-        ("recall", {"query": "x", "limit": 0}),
-        ("recall", {"query": "x", "limit": 10**30}),
-        ("recall", {"query": "x", "limit": float("nan")}),
-        ("recall", {"query": "x", "limit": "many"}),
-        ("recall", {"query": "x", "scope": "/product/../../etc"}),
-        ("recall", {"query": "x", "scope": ""}),
         ("recall", {"query": "x", "scope": HUGE}),
-        ("recall", {"query": "x", "scope": "/a\x00b"}),
-        ("recall", {"query": "x", "subject": ":"}),
-        ("recall", {"query": "x", "subject": "user:\n"}),
-        ("recall", {"query": "x", "since": "soon"}),
-        ("recall", {"query": "x", "since": "9999-12-31T23:59:59-14:00"}),
         ("recall", {"query": "x", "concepts": ["c"] * 1_000}),
-        ("recall", {"query": "x", "concepts": "seats"}),
-        ("recall", {"query": "x", "limt": 5}),
-        ("recall", {}),
-        ("list", {"page": "nonsense"}),
         ("list", {"page": HUGE}),
-        ("load", {"keyword": {"a": 1}}),
-        ("remember", {"text": ""}),
-        ("remember", {"text": "  \n "}),
         ("remember", {"text": HUGE}),
-        ("remember", {"text": "x", "importance": 2}),
-        ("remember", {"text": "x", "categories": [""]}),
-        ("remember", {"text": "x", "privat": True}),
-        ("save_fact", {"keyword": "k"}),
-        ("save_fact", {"keyword": "", "value": 1}),
         ("save_fact", {"keyword": HUGE, "value": 1}),
-        ("save_fact", {"keyword": "k", "value": "\ud800"}),
         ("save_fact", {"keyword": "k", "value": HUGE}),
-        ("save_fact", {"keyword": "k", "value": " "}),
         ("save_fact", {"keyword": "k", "value": 10**400, "type": "float"}),
-        ("save_fact", {"keyword": "k", "value": 1, "type": "complex"}),
-        ("save_fact", {"keyword": "k", "value": "1", "type": "int"}),
-        ("save_fact", {"keyword": "k", "value": 1, "said": "2999-01-01"}),
-        ("save_fact", {"keyword": "k", "value": 1, "multiple": "perhaps"}),
-        ("update", {"id": "", "value": 1}),
         ("update", {"id": HUGE, "value": 1}),
-        ("retract", {"ids": []}),
         ("retract", {"ids": ["x"] * 1_000}),
-        ("retract", {"ids": "x"}),
-        ("forget", {"ids": []}),
-        ("forget", {"ids": [None]}),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else str(value),
 )

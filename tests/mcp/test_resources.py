@@ -12,6 +12,9 @@ from mcp.shared.subscriptions import ResourceUpdated
 
 from factmem import Memory, MemoryScope, SingleFact
 from tests.mcp.clients import CITY, SEATS, answer, connected, opened, prompted, text_of, unreadable
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 STRANGE = MemoryScope.product("a/b %2F 你好") / ".." / "C:"
 
@@ -61,18 +64,7 @@ async def test_tree_info_and_records_are_json(memory: Memory, client: Client) ->
 
 
 @pytest.mark.parametrize(
-    "address",
-    [
-        "factmem://facts/",
-        "factmem://facts/..",
-        "factmem://facts/product/%2E%2E/x",
-        "factmem://facts/product//x",
-        "factmem://record/",
-        "factmem://record/a/b",
-        "factmem://other",
-        "file:///etc/passwd",
-        f"factmem://facts/{'x' * 5_000}",
-    ],
+    "address", [*CASES["an address of nothing is an error with the next step"], f"factmem://facts/{'x' * 5_000}"]
 )
 async def test_an_address_of_nothing_is_an_error_with_the_next_step(address: str, client: Client) -> None:
     assert await unreadable(client, address)
@@ -102,13 +94,7 @@ async def test_a_model_is_asked_to_remember_the_conversation(client: Client) -> 
 
 
 @pytest.mark.parametrize(
-    ("prompt", "arguments"),
-    [
-        ("nope", {}),
-        ("recall_context", {}),
-        ("recall_context", {"question": " "}),
-        ("recall_context", {"question": "x" * 5_000}),
-    ],
+    ("prompt", "arguments"), [*CASES["a wrong prompt is an error"], ("recall_context", {"question": "x" * 5_000})]
 )
 async def test_a_wrong_prompt_is_an_error(prompt: str, arguments: dict[str, str], client: Client) -> None:
     with pytest.raises(MCPError) as error:

@@ -27,7 +27,7 @@ from factmem.mcp.server import serve_http
 from tests.mcp.clients import answer, refusal
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("serving_cases.txt"))
+CASES = cases(__file__)
 
 TOKEN = "let-me-in"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,7 +21,7 @@ from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refu
 from tests.narrowing import not_none
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("tools_cases.txt"))
+CASES = cases(__file__)
 
 MONDAY = dt.datetime(2026, 5, 4, 9, tzinfo=dt.UTC)
 PETS = Concept.multiple("pets", "Animals that somebody keeps")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from factmem.memory.screening import QuarantineQuota
 from tests.mcp.clients import CITY, answer, connected, opened, prompted, refusal, text_of
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("trust_cases.txt"))
+CASES = cases(__file__)
 
 
 async def known(memory: Memory) -> list[Any]:

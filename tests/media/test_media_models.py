@@ -31,6 +31,9 @@ from factmem.media import Medium
 from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
@@ -184,7 +187,7 @@ GOOGLE = Wire(
     },
     answer=lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}, "finishReason": "STOP"}]},
 )
-CASES = [(wire, mime) for wire in (OPENAI, ANTHROPIC, GOOGLE) for mime in wire.parts]
+FORMS = [(wire, mime) for wire in (OPENAI, ANTHROPIC, GOOGLE) for mime in wire.parts]
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +217,7 @@ async def read(answer: Answer, monkeypatch: pytest.MonkeyPatch, wire: Wire = OPE
             await model.aclose()
 
 
-@pytest.mark.parametrize(("wire", "mime"), CASES, ids=[f"{wire.address}-{mime}" for wire, mime in CASES])
+@pytest.mark.parametrize(("wire", "mime"), FORMS, ids=[f"{wire.address}-{mime}" for wire, mime in FORMS])
 async def test_a_vendor_is_given_a_medium_in_exactly_its_own_form(
     wire: Wire, mime: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,22 +343,7 @@ async def test_a_wrong_answer_is_a_model_error_without_its_text(
     assert "cannot" not in str(caught.value).replace("cannot be reached", "")
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        {"page": 0},
-        {"page": True},
-        {"page": "2"},
-        {"box": [0, 0, 2, 2]},
-        {"box": [0.5, 0.5, 0.1, 0.1]},
-        {"box": [0, 0, 1]},
-        {"box": "all"},
-        {"start": 5, "end": 1},
-        {"start": -1, "end": 1},
-        {"start": 1},
-        {"end": float("inf"), "start": 0},
-    ],
-)
+@pytest.mark.parametrize("place", CASES["a place that makes no sense is left out and the text kept"])
 async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -20,7 +19,7 @@ from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("ended_facts_cases.txt"))
+CASES = cases(__file__)
 ALLERGIES: Final = Concept.multiple("allergies", "What the user is allergic to")
 EMPLOYER: Final = Concept.single("employer", "Where the user works")
 NOON: Final = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

@@ -6,7 +6,6 @@ import datetime as dt
 import math
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +33,7 @@ from tests.embedders import Away
 from tests.memory.telling import log_of, opened, talk, well, words
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("recalling_cases.txt"))
+CASES = cases(__file__)
 
 CITY = Concept.single("home_city", "The town where somebody lives")
 ANN, BEN = (MemorySubject("user", individual_name=name) for name in ("Ann", "Ben"))

@@ -31,6 +31,9 @@ from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
 from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 Call = Callable[..., Awaitable[object]]
 ROME = SingleFact(CITY, "Rome")
@@ -239,16 +242,7 @@ async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: st
     assert said(await memory.list_records(sources=["mill"])) == ["The mill is old."]
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("subjcts", ": did you mean subjects"),
-        ("keyword", ": did you mean concepts"),
-        ("keywords", ": did you mean concepts"),
-        ("places", "; it takes .*scope, exact, subject, subjects"),
-        ("within", "; it takes .*scope, exact, subject, subjects"),
-    ],
-)
+@pytest.mark.parametrize(("name", "hint"), CASES["an unknown filter is refused with the known ones"])
 async def test_an_unknown_filter_is_refused_with_the_known_ones(memory: Memory, name: str, hint: str) -> None:
     """A misspelt condition must not be left out: `forget` would erase more than was meant."""
     await memory.save(SingleFact(CITY, "Rome"), subject=USER)

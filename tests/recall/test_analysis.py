@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from factmem import BlockingMemory, Memory
 from factmem.recall.text.analysis import analyse, ascii_words
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("analysis_cases.txt"))
+CASES = cases(__file__)
 
 
 @pytest.mark.parametrize(("one", "other"), CASES["ways to write a word are one"])

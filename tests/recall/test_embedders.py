@@ -29,6 +29,9 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -55,15 +58,8 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
 @pytest.mark.parametrize(
     ("text", "known"),
     [
-        ("What is my favourite film?", True),
-        ("When did Gina mention Shia Labeouf?", True),
-        ("Is it I?", True),
-        ("3 + 4?", True),
+        *CASES["an english model knows which texts are none of its own"],
         ("What is my favourite film? " * 8 + "Kaç kilo ağırlığındayım? " * 32, True),
-        ("Kaç kilo ağırlığındayım?", False),
-        ("Gdzie mieszkam i jak mam na imię?", False),
-        ("Сколько я вешу?", False),
-        ("好きな映画は何ですか？", False),
     ],
 )
 async def test_an_english_model_knows_which_texts_are_none_of_its_own(
@@ -177,19 +173,7 @@ async def test_plain_and_async_functions_serve_as_embedders() -> None:
         assert (await embed_checked(embedder, ["a", "bb"])).shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    "rubbish",
-    [
-        [[1.0]],
-        [[1.0, 2.0, 3.0]],
-        [[float("nan"), 1.0]],
-        [[0.0, 0.0]],
-        [[float("inf"), 1.0]],
-        "text",
-        None,
-        [["a", "b"]],
-    ],
-)
+@pytest.mark.parametrize("rubbish", CASES["rubbish vectors are refused"])
 async def test_rubbish_vectors_are_refused(rubbish: object) -> None:
     embedder = CallableEmbedder(lambda texts: rubbish, name="rubbish", dimension=2)
     with pytest.raises(EmbedderError):

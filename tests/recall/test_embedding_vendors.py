@@ -21,13 +21,15 @@ from factmem.recall.embedding_vendors import VENDORS, Vendor
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("embedding_vendors_cases.txt"))
+CASES = cases(__file__)
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
 KEY = "key-of-a-test"
 _BEARER = {"authorization": f"Bearer {KEY}"}
+_VECTOR = [0.5, 1.0, 0.25]
+_DATA = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": _VECTOR}], "usage": {}}
 
 
 @attrs.frozen(kw_only=True)
@@ -50,189 +52,18 @@ class Wire:
     path: str = "/embeddings"
     document: dict[str, Any]
     question: dict[str, Any]
-    answer: Any
+    answer: Any = _DATA
     headers: Mapping[str, str] = _BEARER
     name: str
 
+    def answers(self, path: str, request: dict[str, Any]) -> Answer:
+        """Answer a request, also one to exchange the key."""
+        exchanged = path == "/identity/token"
+        return Answer({"access_token": KEY, "expires_in": 3600} if exchanged else json.dumps(self.answer).encode())
 
-_VECTOR = [0.5, 1.0, 0.25]
-_DATA = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": _VECTOR}], "usage": {}}
-
-
-def plain(address: str, key: str | None, model: str, *, prefixes: tuple[str, str] = ("", ""), name: str = "") -> Wire:
-    """Return OpenAI's form."""
-    return Wire(
-        address=address,
-        environment={key: KEY} if key else {},
-        document={"model": model, "input": [f"{prefixes[0]}tea"]},
-        question={"model": model, "input": [f"{prefixes[1]}coffee"]},
-        answer=_DATA,
-        headers=_BEARER if key else {},
-        name=name or model,
-    )
-
-
-def told(field: str, document: str, question: str, of: Wire, mark: str) -> Wire:
-    """Return a form that tells documents from questions by a field."""
-    return attrs.evolve(
-        of,
-        document={**of.document, field: document},
-        question={**of.question, field: question},
-        name=f"{of.name}+{mark}",
-    )
-
-
-def cohere(purpose: str, text: str) -> dict[str, Any]:
-    return {"texts": [text], "input_type": purpose, "embedding_types": ["float"]}
-
-
-def gemini(task: str, text: str) -> dict[str, Any]:
-    model = "models/gemini-embedding-001"
-    return {"requests": [{"model": model, "content": {"parts": [{"text": text}]}, "taskType": task}]}
-
-
-E5 = ("passage: ", "query: ")
 
 # The names are those of CrewAI's providers, then those of other vendors and servers.
-WIRES = [
-    plain("openai:text-embedding-ada-003", "OPENAI_API_KEY", "text-embedding-ada-003"),
-    attrs.evolve(
-        plain("azure:my-deployment", "AZURE_OPENAI_API_KEY", "my-deployment"),
-        headers={"api-key": KEY},
-        environment={"AZURE_OPENAI_API_KEY": KEY, "AZURE_OPENAI_ENDPOINT": "https://my.openai.azure.com/"},
-    ),
-    Wire(
-        address="amazon-bedrock:amazon.titan-embed-text-v2:0",
-        environment={"AWS_BEARER_TOKEN_BEDROCK": KEY},
-        path="/model/amazon.titan-embed-text-v2%3A0/invoke",
-        document={"inputText": "tea"},
-        question={"inputText": "coffee"},
-        answer={"embedding": _VECTOR, "inputTextTokenCount": 1},
-        name="amazon.titan-embed-text-v2:0",
-    ),
-    Wire(
-        address="bedrock:cohere.embed-v4:0",
-        environment={"AWS_BEARER_TOKEN_BEDROCK": KEY},
-        path="/model/cohere.embed-v4%3A0/invoke",
-        document=cohere("search_document", "tea"),
-        question=cohere("search_query", "coffee"),
-        answer={"embeddings": {"float": [_VECTOR]}},
-        name="cohere.embed-v4:0+search_document",
-    ),
-    Wire(
-        address="cohere:embed-v4.0",
-        environment={"CO_API_KEY": KEY},
-        path="/v2/embed",
-        document={"model": "embed-v4.0", **cohere("search_document", "tea")},
-        question={"model": "embed-v4.0", **cohere("search_query", "coffee")},
-        answer={"embeddings": {"float": [_VECTOR]}, "meta": {"billed_units": {"input_tokens": 1}}},
-        name="embed-v4.0+search_document",
-    ),
-    Wire(
-        address="google-generativeai:gemini-embedding-001",
-        environment={"GOOGLE_API_KEY": KEY},
-        path="/models/gemini-embedding-001:batchEmbedContents",
-        document=gemini("RETRIEVAL_DOCUMENT", "tea"),
-        question=gemini("RETRIEVAL_QUERY", "coffee"),
-        answer={"embeddings": [{"values": _VECTOR}]},
-        headers={"x-goog-api-key": KEY},
-        name="gemini-embedding-001+RETRIEVAL_DOCUMENT",
-    ),
-    Wire(
-        address="google-vertex:text-embedding-005",
-        environment={"GOOGLE_OAUTH_ACCESS_TOKEN": KEY, "GOOGLE_CLOUD_PROJECT": "mine"},
-        path="/models/text-embedding-005:predict",
-        document={"instances": [{"content": "tea", "task_type": "RETRIEVAL_DOCUMENT"}]},
-        question={"instances": [{"content": "coffee", "task_type": "RETRIEVAL_QUERY"}]},
-        answer={"predictions": [{"embeddings": {"values": _VECTOR, "statistics": {"token_count": 1}}}]},
-        name="text-embedding-005+RETRIEVAL_DOCUMENT",
-    ),
-    Wire(
-        address="huggingface:intfloat/multilingual-e5-large",
-        environment={"HF_TOKEN": KEY},
-        path="/intfloat/multilingual-e5-large/pipeline/feature-extraction",
-        document={"inputs": ["passage: tea"]},
-        question={"inputs": ["query: coffee"]},
-        answer=json.dumps([_VECTOR]).encode(),
-        name="intfloat/multilingual-e5-large+passage",
-    ),
-    plain("instructor:hkunlp/instructor-xl", None, "hkunlp/instructor-xl"),
-    told(
-        "task",
-        "retrieval.passage",
-        "retrieval.query",
-        plain("jina:jina-embeddings-v3", "JINA_API_KEY", "jina-embeddings-v3"),
-        "retrieval.passage",
-    ),
-    plain("ollama:bge-m3", None, "bge-m3"),
-    plain("openclip:ViT-B-32", None, "ViT-B-32"),
-    Wire(
-        address="roboflow:ViT-B-16",
-        environment={"ROBOFLOW_API_KEY": KEY},
-        path="/clip/embed_text",
-        document={"clip_version_id": "ViT-B-16", "text": ["tea"], "api_key": KEY},
-        question={"clip_version_id": "ViT-B-16", "text": ["coffee"], "api_key": KEY},
-        answer={"embeddings": [_VECTOR], "time": 0.1},
-        headers={},
-        name="ViT-B-16",
-    ),
-    plain("sentence-transformer:all-MiniLM-L6-v2", None, "all-MiniLM-L6-v2"),
-    plain("text2vec:shibing624/text2vec-base-chinese", None, "shibing624/text2vec-base-chinese"),
-    told(
-        "input_type",
-        "document",
-        "query",
-        plain("voyageai:voyage-3", "VOYAGE_API_KEY", "voyage-3"),
-        "document",
-    ),
-    Wire(
-        address="watsonx:ibm/slate-125m-english-rtrvr",
-        environment={
-            "WATSONX_API_KEY": "exchanged",
-            "WATSONX_PROJECT_ID": "p-1",
-            "WATSONX_IAM_URL": "BASE/identity/token",
-        },
-        path="/ml/v1/text/embeddings?version=2024-05-31",
-        document={"model_id": "ibm/slate-125m-english-rtrvr", "project_id": "p-1", "inputs": ["tea"]},
-        question={"model_id": "ibm/slate-125m-english-rtrvr", "project_id": "p-1", "inputs": ["coffee"]},
-        answer={"results": [{"embedding": _VECTOR}], "input_token_count": 1},
-        name="ibm/slate-125m-english-rtrvr",
-    ),
-    plain("dashscope:text-embedding-v4", "DASHSCOPE_API_KEY", "text-embedding-v4"),
-    plain("deepinfra:BAAI/bge-m3", "DEEPINFRA_API_KEY", "BAAI/bge-m3"),
-    plain(
-        "fireworks:nomic-ai/nomic-embed-text-v1.5",
-        "FIREWORKS_API_KEY",
-        "nomic-ai/nomic-embed-text-v1.5",
-        prefixes=("search_document: ", "search_query: "),
-        name="nomic-ai/nomic-embed-text-v1.5+search_document",
-    ),
-    plain("github:openai/text-embedding-3-small", "GITHUB_TOKEN", "openai/text-embedding-3-small"),
-    plain("mistral:mistral-embed", "MISTRAL_API_KEY", "mistral-embed"),
-    plain("nebius:Qwen/Qwen3-Embedding-8B", "NEBIUS_API_KEY", "Qwen/Qwen3-Embedding-8B"),
-    told(
-        "input_type",
-        "passage",
-        "query",
-        plain("nvidia:nvidia/nv-embedqa-e5-v5", "NVIDIA_API_KEY", "nvidia/nv-embedqa-e5-v5"),
-        "passage",
-    ),
-    plain("openrouter:qwen/qwen3-embedding-8b", "OPENROUTER_API_KEY", "qwen/qwen3-embedding-8b"),
-    plain(
-        "together:intfloat/multilingual-e5-large-instruct",
-        "TOGETHER_API_KEY",
-        "intfloat/multilingual-e5-large-instruct",
-    ),
-    plain("llamacpp:gguf", None, "gguf"),
-    plain("lmstudio:e5-base-v2", None, "e5-base-v2", prefixes=E5, name="e5-base-v2+passage"),
-    plain(
-        "tei:BAAI/bge-small-en-v1.5",
-        None,
-        "BAAI/bge-small-en-v1.5",
-        prefixes=("", "Represent this sentence for searching relevant passages: "),
-    ),
-    plain("vllm:intfloat/e5-small", None, "intfloat/e5-small", prefixes=E5, name="intfloat/e5-small+passage"),
-]
+WIRES = [Wire(**wire) for wire in json.loads(Path(__file__).with_name("embedding_vendors_wires.json").read_text())]
 
 CREWAI = {
     *("azure", "amazon-bedrock", "cohere", "google-generativeai", "google-vertex", "huggingface", "instructor", "jina"),
@@ -264,12 +95,7 @@ def opened(wire: Wire, server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.address)
 async def test_a_vendor_is_asked_in_its_own_form(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    def respond(path: str, request: dict[str, Any]) -> Answer:
-        if path == "/identity/token":
-            return Answer({"access_token": KEY, "expires_in": 3600})
-        return Answer(wire.answer)
-
-    with LoopbackOpenAIServer(respond) as server:
+    with LoopbackOpenAIServer(wire.answers) as server:
         embedder = opened(wire, server, monkeypatch)
         document, question = await embedder.embed(["tea"]), await embedder.embed_query(["coffee"])
         identity = await embedder.identity()
@@ -311,7 +137,7 @@ async def test_a_dimension_is_asked_for_in_each_vendors_words_and_only_when_give
         if VENDORS[wire.address.partition(":")[0]] is VENDORS[address.partition(":")[0]]
         and "cohere." not in wire.address
     ]
-    with LoopbackOpenAIServer(lambda path, request: Answer(wire.answer)) as server:
+    with LoopbackOpenAIServer(wire.answers) as server:
         embedder = opened(attrs.evolve(wire, address=f"{address}@3"), server, monkeypatch)
         assert (await embedder.identity()).dimension == 3
         assert not server.requests

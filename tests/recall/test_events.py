@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,22 +13,10 @@ from factmem.recall.events import EventTime, events_in
 from factmem.testing import FakeClock
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("events_cases.txt"))
+CASES = cases(__file__)
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
-SAID = {
-    "2025-01-10": "The café that I like best is the Labath.",
-    "2025-02-10": "We are going to move to Porto in three months.",
-    "2025-04-28": "I ordered twenty boxes.",
-    "2025-05-10": "We moved to Porto today.",
-    "2025-06-12": "I ordered a lamp.",
-    "2025-09-01": "The café that I like best is the Combi.",
-    "2026-01-12": "My first day at Lumen was fun.",
-    "2026-03-01": "The café that I like best is the Moustache.",
-    "2026-05-20": "A year in Porto, and we never regretted moving.",
-    "2026-06-20": "The exam was a torment.",
-    "2026-09-01": "The café that I like best is the Época.",
-}
+SAID = dict(CASES["said"])
 
 
 @pytest.mark.parametrize(("query", "before", "phrase"), CASES["an event is read with the side that is meant"])

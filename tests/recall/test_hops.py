@@ -14,6 +14,9 @@ from factmem.errors import ConceptConflictError
 from factmem.memory.filters import Filters
 from factmem.recall import CallableEmbedder
 from tests.narrowing import not_none
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 BOSS = Concept.single("boss", "", MemorySubject)
 WIFE = Concept.single("wife", "", MemorySubject)
@@ -95,33 +98,12 @@ async def test_a_name_with_a_colon_is_no_individual() -> None:
             await memory.save(SingleFact(Concept.single("boss", ""), "a text"), subject=odd.individual("x:y"))
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "path"),
-    [
-        ("Where does Ada Lind's boss work?", ("Eva Berg", "employer", "Globex"), ["Ada Lind, boss"]),
-        ("Where does the manager of Ada Lind live?", ("Eva Berg", "city", "Bergen"), ["Ada Lind, boss"]),
-        (
-            "Where does Ada Lind's boss's wife work?",
-            ("Nina Moe", "employer", "Initech"),
-            ["Ada Lind, boss", "Eva Berg, wife"],
-        ),
-        (
-            "In which city is the spouse of Ada Lind's manager?",
-            ("Nina Moe", "city", "Turku"),
-            ["Ada Lind, boss", "Eva Berg, wife"],
-        ),
-        (
-            "Where does Bo Ek's boss's boss's wife work?",
-            ("Nina Moe", "employer", "Initech"),
-            ["Bo Ek, boss", "Ada Lind, boss", "Eva Berg, wife"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("question", "answer", "path"), CASES["links lead to the answer and say how"])
 async def test_links_lead_to_the_answer_and_say_how(
-    memory: Memory, question: str, answer: tuple[str, str, str], path: list[str]
+    memory: Memory, question: str, answer: list[str], path: list[str]
 ) -> None:
     first = (await memory.recall(question))[0]
-    assert shown(first) == answer
+    assert list(shown(first)) == answer
     assert led_by(first) == path
     assert "linked" in first.reasons
 

@@ -9,6 +9,9 @@ import pytest
 from factmem import InMemoryProvider, Memory
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 
 def related(one: str, other: str) -> bool:
@@ -17,55 +20,17 @@ def related(one: str, other: str) -> bool:
     return number in query_term(term).numbers.tolist()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "James John David Ben Anna Nora Emma Lisa Kate Lucy Sarah Laura Marie Maria Grace Rose",
-        "Smith Jones Miller Johnson Murphy Garcia Lopez",
-        "January February May June October Monday Tuesday Friday summer winter",
-        "two three seven nine twelve fifty million billion",
-        "red blue green purple black white",
-        "Norway Sweden Germany France Brazil Argentina",
-        "Texas Kansas Ohio Michigan",
-        "London Birmingham Glasgow Edinburgh Toronto Melbourne Sydney",
-    ],
-)
+@pytest.mark.parametrize("words", CASES["words of one kind do not stand for each other"])
 def test_words_of_one_kind_do_not_stand_for_each_other(words: str) -> None:
     assert [pair for pair in itertools.permutations(words.split(), 2) if related(*pair)] == []
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        "Liz Elizabeth",
-        "Mike Michael",
-        "Dave David",
-        "Dan Daniel",
-        "Chris Christopher",
-        "Steve Steven",
-        "Jon Jonathan",
-        "Kate Katherine",
-        "Ben Benjamin",
-        "Tom Thomas",
-        "Bob Robert",
-        "Sara Sarah",
-    ],
-)
+@pytest.mark.parametrize("names", CASES["a name and its short form stand for each other"])
 def test_a_name_and_its_short_form_stand_for_each_other(names: str) -> None:
     assert [pair for pair in itertools.permutations(names.split(), 2) if not related(*pair)] == []
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("car", "vehicle"),
-        ("hope", "wish"),
-        ("small", "tiny"),
-        ("art", "painter"),
-        ("gray", "grey"),
-        ("Paris", "France"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), CASES["synonyms do also where they are names"])
 def test_synonyms_do_also_where_they_are_names(one: str, other: str) -> None:
     assert related(one, other)
 

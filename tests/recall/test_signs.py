@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from functools import reduce
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +24,7 @@ from factmem.sentences import tells_of_another, tells_of_change
 from factmem.shapes import shape_of
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("signs_cases.txt"))
+CASES = cases(__file__)
 
 EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
 

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from factmem.errors import FileFormatError
 from factmem.json_stream import json_rows
+from tests.tables import cases
+
+CASES = cases(__file__)
 
 ROWS = st.lists(
     st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=20), max_size=3).filter(
@@ -55,12 +58,7 @@ def test_a_row_has_the_path_where_it_stands() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"rows": [1, 2', "ends within a list"),
-        ('{"rows": [1 2]}', "expected a comma"),
-        ('{"a": 1 "b": 2}', "end of the object"),
-        ('{"a" 1}', "a key and a colon"),
-        ("{7: 1}", "a key and a colon"),
-        ('{"a": nothing}', "not JSON"),
+        *CASES["a damaged file is a typed error"],
         ("[" * 100_000, "nested too deeply"),
         ('{"rows": ' + "[" * 100_000, "nested too deeply"),
         ('{"a": ' + '{"a":' * 100_000, "nested too deeply"),

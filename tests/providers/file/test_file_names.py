@@ -12,45 +12,11 @@ from hypothesis import strategies as st
 
 from factmem.abc.log_storage import LogName, Position
 from tests.conftest import Promise
+from tests.tables import cases
 
-AWKWARD = [
-    "..",
-    ".",
-    "/",
-    "a/b",
-    "a\\b",
-    "../../etc/passwd",
-    "CON",
-    "con",
-    "nul",
-    "com1",
-    "User",
-    "user",
-    "USER",
-    "é",
-    "e\u0301",
-    "ß",
-    "ss",
-    "user.jsonl",
-    "user@alice",
-    "@default",
-    "deep~~0",
-    "name~0",
-    "~",
-    "-",
-    " user",
-    "user ",
-    "user.",
-    "x" * 512,
-    "x" * 511,
-    "😀" * 512,
-    "数据",
-    "Σίσυφος",
-    "a%2Fb",
-    "*?<>|:\"'",
-    "\u202euser",
-    "\u2028",
-]
+CASES = cases(__file__)
+
+AWKWARD = [*CASES["awkward names"], "x" * 512, "x" * 511, "😀" * 512]
 NAMES = st.one_of(
     st.sampled_from(AWKWARD),
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=512),

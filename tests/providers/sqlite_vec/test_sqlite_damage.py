@@ -17,7 +17,7 @@ from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_valu
 from tests.databases import alter
 from tests.tables import cases
 
-CASES = cases(Path(__file__).with_name("sqlite_damage_cases.txt"))
+CASES = cases(__file__)
 
 HEADER_FLIPS = [0, 15, 16, 18, 21, 60, 68]
 """Bytes of the magic, the page size, the file format, the payload fractions, our version and our mark."""
