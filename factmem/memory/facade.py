@@ -432,7 +432,7 @@ class Memory:
         """Return a view: this memory for another viewer, at another time, of fewer scopes or subjects.
 
         Nothing outside of a view is visible. In every method, a scope or a subject outside of the view raises
-        `OutOfViewError`. A view of a view only narrows it.
+        `OutOfViewError`. A view of a view only narrows it, but for the viewer: another one replaces them.
 
             ada = memory.view(viewer="ada", individual=MemorySubject("customer").individual("ada"))
             before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject="user")
@@ -525,7 +525,7 @@ class Memory:
             name: The name of the user: the viewer, and the individual of the subject ``user``.
 
         Raises:
-            OutOfViewError: The view is not about the user.
+            OutOfViewError: The subjects of this view leave the user out.
         """
         checked_name(name, what="a viewer")
         return self._view(self._context.for_user(name))
