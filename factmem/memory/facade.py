@@ -360,7 +360,7 @@ class Memory:
         await worker.__aenter__()
         if not self._backend.four_verbs_only:
             if self._backend.reads_words and not self._context.read_only:
-                worker.start(self.inbox.resume)
+                worker.resume(self.inbox.resume)
             worker.start(self._keep_up)
         return self
 
