@@ -61,14 +61,15 @@ async def list_letters(session: Session, all_users: bool = False) -> None:
     async with session.memory() as memory:
         letters = await memory.inbox.dead_letters.list(all_users=all_users)
     listed = [{**attributes(letter), "reason": in_words(letter.reason)} for letter in letters]
-    session.show(listed, lambda out: _print_letters(out, letters))
+    others = "" if all_users or session.reader else " that are public: --all-users shows those of all users"
+    session.show(listed, lambda out: _print_letters(out, letters, f"There are no dead letters{others}."))
 
 
-def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
+def _print_letters(out: Console, letters: Sequence[DeadLetter], empty: str) -> None:
     from rich.text import Text
 
     if not letters:
-        out.print("There are no dead letters.")
+        out.print(empty)
     for letter in letters:
         why = Text(
             f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} UTC · id {short_id(letter.id)}", style="yellow"

@@ -81,7 +81,7 @@ async def info(
     """
     async with session.memory(scope=scope) as memory:
         found = await memory.admin.info(scope, exact=exact)
-        waiting = await _waiting(memory, found.scope, exact=exact)
+        waiting = await _waiting(memory, found.scope, exact=exact, all_users=session.reader is None)
         if not found.records:
             await session.note_if_empty(memory, scope=scope)
     data: dict[str, Json] = {
@@ -107,12 +107,14 @@ async def info(
     session.note_quarantined(int(bool(waiting["quarantined"])))
 
 
-async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) -> dict[str, Json]:
+async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool, all_users: bool) -> dict[str, Json]:
     """Return the numbers of quarantined records, in all and by reason, and for the whole store of dead letters."""
     records = await memory.inbox.quarantine.list(scope=scope, exact=exact)
     reasons = Counter(record.quarantine_reason for record in records)
-    letters: dict[str, Json] = {} if scope else {"dead_letters": len(await memory.inbox.dead_letters.list())}
-    return {"quarantined": len(records), "reasons": dict(reasons.most_common()), **letters}
+    found: dict[str, Json] = {"quarantined": len(records), "reasons": dict(reasons.most_common())}
+    if scope is None:
+        found["dead_letters"] = len(await memory.inbox.dead_letters.list(all_users=all_users))
+    return found
 
 
 async def providers(session: Session) -> None:
