@@ -196,7 +196,7 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
         target = for_a_terminal if sys.stdout.isatty() else sys.stdout
     async with session.memory() as memory:
         try:
-            lines = await memory.admin.export(target)
+            lines = await memory.admin.export(target, replace=force)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 raise error.__cause__ from None
