@@ -608,7 +608,7 @@ class Memory:
             matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
 
         Args:
-            query: The query, in words.
+            query: The query, in words. Lone surrogates become U+FFFD, as in `Message`.
             limit: Maximum number of results.
             min_score: Minimum score of a result, from 0 to 1. All scores are low for a query that nothing answers.
             depth: With or without the help of a language model.
@@ -623,8 +623,8 @@ class Memory:
             filters: Conditions on the records, applied before ranking; see `Filters`.
 
         Raises:
-            InvalidDataError: The query is blank or holds lone surrogates, a number is out of range, there is no such
-                depth, or both kinds of evidence are switched off.
+            InvalidDataError: The query is blank, a number is out of range, there is no such depth, or both kinds of
+                evidence are switched off.
             EmbedderError: The embedder failed, and only meaning counts.
             EmbedderMismatchError: The store's vectors come from another embedder, and meaning counts.
             CapabilityError: There is no model, and ``strict`` is set.

@@ -41,7 +41,7 @@ from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.sentences import language_code
 from factmem.short_work import SHORT, may_wait
-from factmem.validators import check_fraction, check_instance, check_text, check_whole
+from factmem.validators import check_fraction, check_instance, check_whole, mended
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class Recaller(ReadingPart):
         else:
             check_instance(settings, "settings", RecallSettings)
         check_instance(query, "query", str)
-        check_text(query, path="$.query")
+        query = mended(query)
         check_whole(limit, "limit", least=1)
         check_fraction(min_score, "min_score")
         if not query.strip():
