@@ -97,10 +97,11 @@ async def retry(session: Session, ids: SomeLettersArgument = None, all_users: bo
 
     def render(out: Console) -> None:
         out.print(f"{counted(len(results), 'dead letter')} tried: {tally}" if results else "There are no dead letters.")
-        for result in results:
+        for result in read:
             print_changes(out, result.changes)
 
-    changes: list[Json] = [attributes(change) for result in results for change in result.changes]
+    read = [result for result in results if result.failure is None]  # the others are the letters, as they were
+    changes: list[Json] = [attributes(change) for result in read for change in result.changes]
     session.show({"retried": len(results), **tally.to_json(), "changes": changes}, render)
     if failures := [result.failure for result in results if result.failure is not None]:
         names = ", ".join(dict.fromkeys(failures))

@@ -74,11 +74,13 @@ def _grow(branch: Tree, node: ScopeTree) -> None:
 async def info(
     session: Session, scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None, exact: bool = False
 ) -> None:
-    """Summarize the store: records, dates, concepts, subjects and categories.
+    """Summarize the store: records, dates, concepts, subjects and categories. A missing store is an error.
 
     Options:
         scope: Scope (default: the whole store).
     """
+    if (missing := await session.missing_store()) is not None:
+        raise StoreUnavailableError(missing)
     async with session.memory(scope=scope) as memory:
         found = await memory.admin.info(scope, exact=exact)
         waiting = await _waiting(memory, found.scope, exact=exact, all_users=session.reader is None)

@@ -329,6 +329,9 @@ class Memory:
         settings = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
         return f"Memory({self._backend.provider!r}{settings})"
 
+    def __getstate__(self) -> object:
+        raise TypeError("a Memory cannot be pickled or copied: pass its address, and open it there")
+
     def _view(self, context: Context) -> Self:
         view = type(self).__new__(type(self))
         view._compose(context, self._backend, owns_store=False)
@@ -1038,7 +1041,8 @@ class Memory:
     async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
         """Keep words as they were said, secrets redacted, and read them with the model if there is one.
 
-        A text becomes one memory. Without a model, the text is kept word for word. With a model, missing scope,
+        A text becomes one memory; a text of more than 10,000 characters becomes several, and equal pieces of it are
+        kept once. Without a model, the text is kept word for word. With a model, missing scope,
         categories and importance are inferred, and similar memories are updated or retracted. In a message or a
         conversation, the detector looks for facts; without a model, its words are kept unchanged. Words of a tool, a
         document or an unknown origin are quarantined.

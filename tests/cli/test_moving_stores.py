@@ -71,7 +71,7 @@ def test_keys_are_named_in_the_addresses(cli: CommandLine, tmp_path: Path, monke
         ("{store}", "{store}", "the same address"),
         ("{store}", "none:", "history, states, owners"),
         ("none:", "{store}", "history, states, owners"),
-        ("{folder}/missing.db", "{folder}/new.db", "check its address"),
+        ("{folder}/missing.db", "{folder}/new.db", "missing.db') holds no store that anything was written to"),
         ("{store}", "{folder}/other.db", "something else"),
         ("nothing-such:x", "{store}", "nothing-such"),
     ],
