@@ -69,8 +69,14 @@ def _sync(descriptor: int) -> None:
 
 
 def is_read_only(folder: Path) -> bool:
-    """Return whether a folder lies on a disk that is mounted read-only, as a part of a container's image does."""
-    return sys.platform != "win32" and folder.exists() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    """Return whether a folder lies on a disk that is mounted read-only, or this process may not write into it.
+
+    So it is with a part of a container's image, and with a store of another account.
+    """
+    if sys.platform == "win32" or not folder.exists():
+        return False
+    may_write = os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    return not may_write or bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def make_folders(folder: Path, *, durable: bool = True) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Self
@@ -146,7 +147,7 @@ def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
     part = tenant_words(tenant)
     problems = [*_of_numbers(log), *_of_references(log), *_of_types(log)]
     wrong = [Finding(kind=kind, part=part, problem=problem, advice=_RESTORE) for kind, problem in problems]
-    return [*wrong, *_counted(log, part)]
+    return [*wrong, *_counted(log, tenant)]
 
 
 def tenant_words(tenant: str | None) -> str:
@@ -184,24 +185,50 @@ def _of_types(log: Sequence[LogEntry]) -> Iterable[tuple[FindingKind, str]]:
         yield FindingKind.INCONSISTENT, f"{mixed} concept(s) are SINGLE and MULTIPLE at one place"
 
 
-def _counted(log: Sequence[LogEntry], part: str) -> Iterable[Finding]:
-    states = {entry.id: entry.assertion.state for entry in log if isinstance(entry, Recorded)}
+def _counted(log: Sequence[LogEntry], tenant: str | None) -> Iterable[Finding]:
+    said = {entry.id: entry.assertion for entry in log if isinstance(entry, Recorded)}
+    states = {id: assertion.state for id, assertion in said.items()}
     states |= {entry.assertion_id: entry.state for entry in log if isinstance(entry, StateChange)}
-    counts = Counter(states.values())
-    for state, kind, what, advice in (
-        (AssertionState.PENDING, FindingKind.WAITING, "text(s) wait for the language model", "run `factmem resume`"),
-        (
-            AssertionState.FAILED,
-            FindingKind.DEAD_LETTERS,
-            "text(s) could not be read by the language model",
-            "see `factmem dead-letters list`",
-        ),
-        (
-            AssertionState.QUARANTINED,
-            FindingKind.QUARANTINED,
-            "record(s) wait to be accepted or rejected",
-            "see `factmem quarantine list`",
-        ),
-    ):
-        if count := counts[state]:
-            yield Finding(kind=kind, part=part, problem=f"{count} {what}", advice=advice)
+    counts = Counter((state, id in said and said[id].details.owner is not None) for id, state in states.items())
+    for state, kind, private, what, advice, words in _TO_DO:
+        if count := sum(counts[state, one] for one in private):
+            command = shlex.join(["factmem", *([] if tenant is None else ["--organization", tenant]), *words.split()])
+            problem, advice = f"{count} {what}", f"{advice} `{command}`"
+            yield Finding(kind=kind, part=tenant_words(tenant), problem=problem, advice=advice)
+
+
+_TO_DO: Final[tuple[tuple[AssertionState, FindingKind, tuple[bool, ...], str, str, str], ...]] = (
+    (
+        AssertionState.PENDING,
+        FindingKind.WAITING,
+        (False, True),
+        "text(s) wait for the language model",
+        "run",
+        "resume",
+    ),
+    (
+        AssertionState.FAILED,
+        FindingKind.DEAD_LETTERS,
+        (False, True),
+        "text(s) could not be read by the language model",
+        "see",
+        "dead-letters list --all-users",
+    ),
+    (
+        AssertionState.QUARANTINED,
+        FindingKind.QUARANTINED,
+        (False,),
+        "record(s) wait to be accepted or rejected",
+        "see",
+        "quarantine list",
+    ),
+    (
+        AssertionState.QUARANTINED,
+        FindingKind.QUARANTINED,
+        (True,),
+        "private record(s) wait to be accepted or rejected",
+        "with the name of each user, see",
+        "--user NAME quarantine list",
+    ),
+)
+"""States of records that wait, public (False) or private (True), and the command that shows or reads them."""

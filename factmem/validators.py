@@ -49,6 +49,13 @@ def is_sound(text: str) -> bool:
     return True
 
 
+def mended(text: str) -> str:
+    """Return a text with each lone surrogate, which no store can carry, replaced by U+FFFD."""
+    if is_sound(text):
+        return text
+    return "".join("\ufffd" if 0xD800 <= ord(char) <= 0xDFFF else char for char in text)
+
+
 def check_whole(value: object, name: str, *, least: int = 0, most: int | None = None) -> int:
     """Return a whole number in a range.
 

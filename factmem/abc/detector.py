@@ -15,7 +15,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, MultipleFacts, SingleFact, check_distinct, utc
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
-from factmem.validators import count, instance_of, listed, one_or_more
+from factmem.validators import count, instance_of, listed, mended, one_or_more
 
 MEMORY_ROLE: Final = "memory"
 """Role of text that factmem itself put into a prompt.
@@ -28,14 +28,9 @@ _INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 
 def _storable(text: object) -> str:
-    """Return a text with each lone surrogate, which no store can encode, replaced."""
     if not isinstance(text, str):
         raise InvalidDataError(f"a message's texts must be strings, not {type(text).__name__}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join("\ufffd" if 0xD800 <= ord(char) <= 0xDFFF else char for char in text)
-    return text
+    return mended(text)
 
 
 def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:

@@ -100,16 +100,29 @@ class ThreadMemoryHolder:
         return self._loops.wait(self._started(work))
 
     async def aclose(self) -> None:
-        """Process pending submissions, and close."""
+        """Process pending submissions, and close; if this is cancelled, leave the rest to the next process."""
         self._loops.seen()
-        await to_thread.run_sync(self.close)
+        try:
+            await to_thread.run_sync(self.close, abandon_on_cancel=True)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(self._leave)
+            raise
 
     def close(self) -> None:
         """Close, without an event loop."""
-        with self._starting:
-            thread, self._thread, self._closed = self._thread, None, True
-        if thread is not None:
+        if (thread := self._last_thread()) is not None:
             thread.close()
+
+    def _leave(self) -> None:
+        if (thread := self._last_thread()) is not None:
+            thread.drop(_PATIENCE)
+
+    def _last_thread(self) -> MemoryThread | None:
+        """Refuse further calls, and return the thread if it runs."""
+        with self._starting:
+            self._closed = True
+        return self._thread if self._thread is not None and self._thread.usable else None
 
     def _started(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
         thread, memory = self._running()

@@ -184,7 +184,10 @@ class AgentMemory:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Process pending submissions, and close the store; a `Memory` that the program opened stays open."""
+        """Process pending submissions, and close the store; a `Memory` that the program opened stays open.
+
+        Cancelled, such as by `anyio.move_on_after`, it closes at once and leaves the rest to the next process.
+        """
         await self._held.aclose()
 
     def close(self) -> None:

@@ -62,14 +62,15 @@ async def list_letters(session: Session, all_users: bool = False) -> None:
     async with session.memory() as memory:
         letters = await memory.inbox.dead_letters.list(all_users=all_users)
     listed = [{**attributes(letter), "reason": in_words(letter.reason)} for letter in letters]
-    session.show(listed, lambda out: _print_letters(out, letters))
+    others = "" if all_users or session.reader else " that are public: --all-users shows those of all users"
+    session.show(listed, lambda out: _print_letters(out, letters, f"There are no dead letters{others}."))
 
 
-def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
+def _print_letters(out: Console, letters: Sequence[DeadLetter], empty: str) -> None:
     from rich.text import Text
 
     if not letters:
-        out.print("There are no dead letters.")
+        out.print(empty)
     for letter in letters:
         why = Text(
             f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} UTC · id {short_id(letter.id)}", style="yellow"
@@ -97,10 +98,11 @@ async def retry(session: Session, ids: SomeLettersArgument = None, all_users: bo
 
     def render(out: Console) -> None:
         out.print(f"{counted(len(results), 'dead letter')} tried: {tally}" if results else "There are no dead letters.")
-        for result in results:
+        for result in read:
             print_changes(out, result.changes)
 
-    changes: list[Json] = [attributes(change) for result in results for change in result.changes]
+    read = [result for result in results if result.failure is None]  # the others are the letters, as they were
+    changes: list[Json] = [attributes(change) for result in read for change in result.changes]
     session.show({"retried": len(results), **tally.to_json(), "changes": changes}, render)
     if failures := [result.failure for result in results if result.failure is not None]:
         names = ", ".join(dict.fromkeys(failures))

@@ -30,6 +30,7 @@ from factmem.facts import Concept, Fact, FactType
 from factmem.json_form import attributes, record_json
 from factmem.records import AssertionState, FactRecord
 from factmem.subjects import MemorySubject
+from factmem.validators import check_text
 from factmem.values import Json, encode_value, value_text
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ async def recall(
         earlier: Show the earlier values of each fact.
         explain: Show the parts of each score.
     """
+    check_text(query, path="$.query")  # an argument that is not UTF-8
     settings = scoring.settings()
     if deep := depth == "deep":
         session.check_model("deep recall")

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
 import typer
+from anyio import to_thread
 
 from factmem.browse.texts import escaped_json
 from factmem.cli.options import checked_address
-from factmem.errors import CapabilityError, FactMemError
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.toml_tables import table
@@ -191,7 +192,10 @@ class Session:
             return None
         from factmem.llm.instructor_model import language_model
 
-        return language_model(self.model)
+        try:
+            return language_model(self.model)
+        except InvalidDataError as error:
+            raise InvalidDataError(f"--model or FACTMEM_MODEL: {error}") from None
 
     @contextlib.contextmanager
     def _warning_once(self) -> Iterator[None]:
@@ -294,6 +298,8 @@ class Session:
             return
         if self.address.partition(":")[0] == "none":
             self.note("none: keeps nothing: name another store with --store.")
+        elif (missing := await self.missing_store()) is not None:
+            self.note(missing)
         elif quarantined := len(await memory.inbox.quarantine.list()):
             hint = self.command_line("quarantine", "list")
             self.note(f"{self.shown_address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
@@ -302,11 +308,26 @@ class Session:
             self.note(f"{self.shown_address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
         else:
             hint = self.command_line("ingest", "FILE")
-            users = "" if self.reader else "see what is private to a user with --user NAME, "
+            users = [] if self.reader else ["private to a user with --user NAME"]
+            tenants = [] if self.organization else ["of an organization with --organization NAME"]
+            others = f"see what is {' or '.join(users + tenants)}, " if users or tenants else ""
             self.note(
-                f"{self.shown_address} holds nothing{self._seen_by()}: {users}name another store with --store, "
+                f"{self.shown_address} holds nothing{self._seen_by()}: {others}name another store with --store, "
                 f"or ingest a conversation with  {hint}"
             )
+
+    async def missing_store(self) -> str | None:
+        """Return a sentence if nothing exists at the address of a store in files."""
+        from factmem.abc.capabilities import KeepsFiles
+
+        async with self.provider() as provider:
+            if not isinstance(provider, KeepsFiles) or not await to_thread.run_sync(provider.location.is_vacant):
+                return None
+        hint = self.command_line("ingest", "FILE")
+        return (
+            f"there is no store at {self.shown_address}: check the path, name another store with --store, or make one "
+            f"by ingesting a conversation with  {hint}"
+        )
 
     async def unknown_scopes(self, memory: Memory, paths: Iterable[str]) -> list[str]:
         """Return a sentence for each scope that holds no record, if the store holds any."""

@@ -76,14 +76,16 @@ async def info(
 ) -> None:
     """Summarize the store: records, dates, concepts, subjects and categories, and what waits in quarantine.
 
-    Of more than 1,000 waiting records, the reasons of the newest 1,000 are counted.
+    Of more than 1,000 waiting records, the reasons of the newest 1,000 are counted. A missing store is an error.
 
     Options:
         scope: Scope (default: the whole store).
     """
+    if (missing := await session.missing_store()) is not None:
+        raise StoreUnavailableError(missing)
     async with session.memory(scope=scope) as memory:
         found = await memory.admin.info(scope, exact=exact)
-        waiting = await _waiting(memory, found.scope, exact=exact)
+        waiting = await _waiting(memory, found.scope, exact=exact, all_users=session.reader is None)
         if not found.records:
             await session.note_if_empty(memory, scope=scope)
     data: dict[str, Json] = {
@@ -113,7 +115,7 @@ _REASONS_READ: Final = 1_000
 _REASONS_SHOWN: Final = 10
 
 
-async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) -> dict[str, Json]:
+async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool, all_users: bool) -> dict[str, Json]:
     """Return the numbers of quarantined records, in all and by reason, and for the whole store of dead letters.
 
     Of many records, the reasons of the newest are counted.
@@ -126,8 +128,10 @@ async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) ->
     counts = dict(reasons[:_REASONS_SHOWN])
     if rest := sum(count for _, count in reasons[_REASONS_SHOWN:]):
         counts["other reasons"] = rest
-    letters: dict[str, Json] = {} if scope else {"dead_letters": len(await memory.inbox.dead_letters.list())}
-    return {"quarantined": number, "reasons": counts, **({"reasons_of": len(newest)} if more else {}), **letters}
+    found: dict[str, Json] = {"quarantined": number, "reasons": counts, **({"reasons_of": len(newest)} if more else {})}
+    if scope is None:
+        found["dead_letters"] = len(await memory.inbox.dead_letters.list(all_users=all_users))
+    return found
 
 
 async def providers(session: Session) -> None:
@@ -209,7 +213,7 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
         target = for_a_terminal if sys.stdout.isatty() else sys.stdout
     async with session.memory() as memory:
         try:
-            lines = await memory.admin.export(target)
+            lines = await memory.admin.export(target, replace=force)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 raise error.__cause__ from None

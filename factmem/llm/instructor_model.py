@@ -350,7 +350,7 @@ class InstructorModel:
         """Return this event loop's client for a mode."""
         clients = self._clients.get({})
         if mode not in clients:
-            client = await to_thread.run_sync(self._endpoint.open, mode)
+            client = await to_thread.run_sync(self._endpoint.open, mode, abandon_on_cancel=True)  # imports take long
             client.on("completion:kwargs", cast("Any", _speak))
             client.on("completion:response", _hear)
             clients[mode] = client

@@ -118,8 +118,11 @@ class JsonEndpoint:
         if self._client is None:
             async with self._lock:
                 if self._client is None:
-                    self._client = await to_thread.run_sync(lambda: openai_package().AsyncOpenAI(**self._options))
+                    self._client = await to_thread.run_sync(self._made, abandon_on_cancel=True)  # imports take long
         return self._client
+
+    def _made(self) -> Any:
+        return openai_package().AsyncOpenAI(**self._options)
 
 
 def openai_package() -> Any:

@@ -54,7 +54,7 @@ class LocalModel:
     async def loaded(self) -> Any:
         """Return the model."""
         if self._model is None:
-            await to_thread.run_sync(self._load_once)
+            await to_thread.run_sync(self._load_once, abandon_on_cancel=True)
         return self._model
 
     def _load_once(self) -> None:

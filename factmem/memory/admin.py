@@ -157,13 +157,18 @@ class Admin(ReadingPart):
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
 
-    async def export(self, target: Path | str | IO[str]) -> int:
+    async def export(self, target: Path | str | IO[str], *, replace: bool = False) -> int:
         """Write everything that the viewer may see, with its history, as JSON Lines; return the number of lines.
 
         Args:
             target: A file opened for writing, or a path.
+            replace: Replace an existing file at the path.
+
+        Raises:
+            InvalidDataError: There is a file at the path already.
+            StoreUnavailableError: The file cannot be written.
         """
-        return await Exchange(self._context, self._backend).export(target)
+        return await Exchange(self._context, self._backend).export(target, replace=replace)
 
     async def import_(
         self,

@@ -336,6 +336,7 @@ class Worker:
         self._viewer = viewer
         self._tasks: OwnTasks | None = None
         self._closing = anyio.Event()
+        self._resumed: anyio.Event | None = None
         self._open: set[Submission] = set()
         self._underway: dict[frozenset[str], list[Submission]] = {}
         self._held: set[str] = set()
@@ -351,7 +352,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise CapabilityError("the memory is open already, and its views with it: use them without `async with`")
-        self._closing = anyio.Event()
+        self._closing, self._resumed = anyio.Event(), None
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(self._settings.concurrency)
         tasks = OwnTasks()
@@ -363,19 +364,32 @@ class Worker:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Read what was submitted to its end; after an error or a cancellation, leave it to the next process."""
-        tasks, self._tasks = self._tasks, None
+        """Read what was submitted to its end; after an error or a cancellation, leave it to the next process.
+
+        What earlier processes have left is submitted first, also if this memory was opened just now.
+        """
+        tasks = self._tasks
         assert tasks is not None
-        self._closing.set()
-        for id in list(self._watched):
-            self._dismiss(id)
         try:
-            await (tasks.aclose() if exc is None else tasks.cancel())
+            if exc is None:
+                if self._resumed is not None:
+                    await self._resumed.wait()
+                self._refuse()
+                await tasks.aclose()
         finally:
+            self._refuse()
+            await tasks.cancel()
             for submission in self._open:
                 submission.end()
             self._open.clear()
             self._underway.clear()
+
+    def _refuse(self) -> None:
+        """Refuse further work, and end all waits for a time."""
+        self._tasks = None
+        self._closing.set()
+        for id in list(self._watched):
+            self._dismiss(id)
 
     @property
     def running(self) -> bool:
@@ -420,6 +434,18 @@ class Worker:
             self._underway.setdefault(unit.ids, []).append(told)
         if new:
             self.start(partial(self._read, reader, new))
+
+    def resume(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Start to submit what earlier processes have left, which the end of the memory waits for."""
+        self._resumed = over = anyio.Event()
+
+        async def resumed() -> None:
+            try:
+                await work()
+            finally:
+                over.set()
+
+        self.start(resumed)
 
     def start(self, work: Callable[[], Awaitable[object]]) -> None:
         """Start other work in the background."""

@@ -115,7 +115,7 @@ class MemoryThread:
             failed: Whether the program leaves the memory with an error, and pending submissions are not processed.
         """
         with contextlib.suppress(RuntimeError):  # it has ended already
-            self._loop.call_soon_threadsafe(self._closing.set_result, failed)
+            self._loop.call_soon_threadsafe(self._begin_closing, failed)
         failure = self._loops.wait(self._ended)
         self._thread.join()
         return None if isinstance(failure, _LeftEarlyError) else failure
@@ -146,6 +146,10 @@ class MemoryThread:
         if future.cancelled():
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(task.cancel)
+
+    def _begin_closing(self, failed: bool) -> None:
+        if not self._closing.done():  # another thread closes it as well, or it was stopped
+            self._closing.set_result(failed)
 
     def _stop(self) -> None:
         for future in self._under_way.values():

@@ -66,11 +66,13 @@ class ImportReceipt:
 class Exchange(WritingPart):
     """Exports and imports the log."""
 
-    async def export(self, target: Path | str | IO[str]) -> int:
+    async def export(self, target: Path | str | IO[str], *, replace: bool) -> int:
         """See `Admin.export`."""
         self._context.check_present()
         if not (isinstance(target, Path | str) or hasattr(target, "write")):
             raise InvalidDataError(f"export takes a path, or a file opened for writing, not {kind_of(target)}")
+        if isinstance(target, Path | str) and not replace and await to_thread.run_sync(Path(target).is_file):
+            raise InvalidDataError(f"{target} exists already: name another file, or pass replace=True")
         seen = await self._reader.log()
         return await to_thread.run_sync(_write, target, seen)
 

@@ -324,6 +324,9 @@ class Memory:
         settings = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
         return f"Memory({self._backend.provider!r}{settings})"
 
+    def __getstate__(self) -> object:
+        raise TypeError("a Memory cannot be pickled or copied: pass its address, and open it there")
+
     def _view(self, context: Context) -> Self:
         view = type(self).__new__(type(self))
         view._compose(context, self._backend, owns_store=False)
@@ -355,7 +358,7 @@ class Memory:
         await worker.__aenter__()
         if not self._backend.four_verbs_only:
             if self._backend.reads_words and not self._context.read_only:
-                worker.start(self.inbox.resume)
+                worker.resume(self.inbox.resume)
             worker.start(self._keep_up)
         return self
 
@@ -603,7 +606,7 @@ class Memory:
             matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
 
         Args:
-            query: The query, in words.
+            query: The query, in words. Lone surrogates become U+FFFD, as in `Message`.
             limit: Maximum number of results.
             min_score: Minimum score of a result, from 0 to 1. All scores are low for a query that nothing answers.
             depth: With or without the help of a language model.
@@ -618,8 +621,8 @@ class Memory:
             filters: Conditions on the records, applied before ranking; see `Filters`.
 
         Raises:
-            InvalidDataError: The query is blank or holds lone surrogates, a number is out of range, there is no such
-                depth, or both kinds of evidence are switched off.
+            InvalidDataError: The query is blank, a number is out of range, there is no such depth, or both kinds of
+                evidence are switched off.
             EmbedderError: The embedder failed, and only meaning counts.
             EmbedderMismatchError: The store's vectors come from another embedder, and meaning counts.
             CapabilityError: There is no model, and ``strict`` is set.
@@ -1035,7 +1038,8 @@ class Memory:
     async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
         """Keep words as they were said, secrets redacted, and read them with the model if there is one.
 
-        A text becomes one memory. Without a model, the text is kept word for word. With a model, missing scope,
+        A text becomes one memory; a text of more than 10,000 characters becomes several, and equal pieces of it are
+        kept once. Without a model, the text is kept word for word. With a model, missing scope,
         categories and importance are inferred, and similar memories are updated or retracted. In a message or a
         conversation, the detector looks for facts; without a model, its words are kept unchanged. Words of a tool, a
         document or an unknown origin are quarantined.

@@ -264,7 +264,8 @@ class _Move:
         wanted = there if organizations is None else list(dict.fromkeys(organizations))
         if not wanted or not set(wanted) <= set(there):
             missing = [_named(tenant) for tenant in wanted if tenant not in there]
-            raise InvalidDataError(f"the source holds nothing of {', '.join(missing) or 'anybody'}: check its address")
+            nothing = f"nothing of {', '.join(missing)}" if missing else "no store that anything was written to"
+            raise InvalidDataError(f"the source {self.source!r} holds {nothing}: check its address")
         for tenant in wanted:
             if await self.source.copied(tenant) is not None:
                 raise StoreUnavailableError(

@@ -30,7 +30,7 @@ from factmem.recall.ranking import Ranker
 from factmem.recall.results import FIRST_RESULTS, RecallMatch, RecallMatches, confidence_in
 from factmem.recall.scoring import RecallSettings
 from factmem.reranking.bounds import reordered, rerank_checked
-from factmem.validators import check_fraction, check_instance, check_text, check_whole
+from factmem.validators import check_fraction, check_instance, check_whole, mended
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class Recaller(ReadingPart):
         else:
             check_instance(settings, "settings", RecallSettings)
         check_instance(query, "query", str)
-        check_text(query, path="$.query")
+        query = mended(query)
         check_whole(limit, "limit", least=1)
         check_fraction(min_score, "min_score")
         if not query.strip():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import hashlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,23 @@ from factmem_postgres.address import Address
 from factmem_postgres.schema import MIGRATIONS
 
 T = TypeVar("T")
+
+_OURS: Final = "factmem "
+"""Beginning of the names of our pools."""
+
+
+class _OfOthers(logging.Filter):
+    """Drops the failed attempts of our pools, which would be logged by the dozen: a failed call raises their reason."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        match record.args:
+            case (str() as pool, *_):
+                return not pool.startswith(_OURS)
+            case _:
+                return True
+
+
+logging.getLogger("psycopg.pool").addFilter(_OfOthers())
 
 _REPEATABLE: Final = frozenset({"40001", "40P01", "40003"})
 """Codes of a transaction that wrote nothing and may succeed when it is repeated."""
@@ -395,7 +413,7 @@ class Server:
                     timeout=self._address.timeout,
                     reconnect_timeout=self._address.timeout,
                     max_idle=_IDLE_CONNECTION,
-                    name=f"factmem {self.schema}",
+                    name=f"{_OURS}{self.schema}",
                 )
             return self._pool
 

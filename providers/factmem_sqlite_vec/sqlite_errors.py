@@ -101,7 +101,8 @@ def own_errors(name: str) -> Iterator[None]:
             "with file:PATH"
         ) from error
     except OSError as error:
-        raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
+        where = error.filename or name
+        raise StoreUnavailableError(f"{where} cannot be reached ({type(error).__name__}): check its folder") from error
     except UnicodeDecodeError as error:
         raise _damaged(name) from error
     except UnicodeEncodeError:

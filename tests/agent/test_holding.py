@@ -7,26 +7,53 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
+import attrs
 import pytest
 from blockbuster import blockbuster_ctx
+from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemory, Memory, Message
+from factmem.abc import Prompt
 from factmem.agent import Loading, load_all_facts_from_memory, save_to_memory_auto_detect_facts
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
+from factmem.records import AssertionState
 from factmem.testing import HashEmbedder
 from tests.agent.installed import texts, user
 from tests.fork_server import ForkServer
 from tests.forks import in_a_fork
+from tests.memory.telling import log_of, until
 from tests.narrowing import not_none
+
+AnswerT = TypeVar("AnswerT")
 
 pytestmark = pytest.mark.processes
 
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 LOUD = Loading(on_failure=FailurePolicy.RAISE)
+
+
+@attrs.define
+class Hanging:
+    """A model that never answers.
+
+    Attributes:
+        under_way: number of questions waiting.
+    """
+
+    max_chars: int = 24_000
+    under_way: int = 0
+
+    async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
+        self.under_way += 1
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.under_way -= 1
+        raise AssertionError
 
 
 def own(store: str | Callable[[], Memory] = "memory:", **settings: Any) -> AgentMemory:
@@ -53,6 +80,36 @@ async def test_it_opens_itself_and_closes_on_exit() -> None:
     with pytest.raises(ProviderClosedError):
         await agent.load_all_facts_to_agent([ASKED])
     await agent.aclose()
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "by two tasks"])
+async def test_a_cancelled_close_ends_and_leaves_the_words_to_the_next_process(tmp_path: Path, twice: bool) -> None:
+    """Such as a service with a time limit, whose model does not answer."""
+    model = Hanging()
+    agent = own(f"sqlite-vec:{tmp_path / 'facts.db'}", model=model, loading=LOUD)
+    with agent.run("alice", "monday"):
+        await agent.save_facts_from_history([LIVES])
+    await until(lambda: model.under_way == 1)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2 if twice else 1):
+            tasks.start_soon(agent.aclose)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert model.under_way == 0
+    with pytest.raises(ProviderClosedError):
+        await agent.load_all_facts_to_agent([ASKED])
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
+
+
+async def test_a_close_within_a_cancelled_scope_closes() -> None:
+    agent = own(loading=LOUD)
+    await remembered(agent)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await agent.aclose()
+    with pytest.raises(ProviderClosedError):
+        await agent.load_all_facts_to_agent([ASKED])
 
 
 def test_every_run_may_have_a_loop_of_its_own() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import zipfile
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from factmem import BlockingMemory, Memory, Message
+from factmem.records import AssertionState
 from tests.cli.conftest import CommandLine
 
 STORES: Final = Path(__file__).parents[1] / "providers" / "stores"
@@ -63,6 +66,33 @@ def test_a_store_that_is_not_there_is_an_error(cli: CommandLine) -> None:
     assert done.code == 1
     assert "missing" in done.out
     assert not Path(cli.store).exists()
+
+
+def test_the_advice_about_private_words_of_any_organization_leads_to_them(cli: CommandLine, nobody: str) -> None:
+    """The check counts those of all users, and names neither them nor their words."""
+    acme = ("--organization", "acme inc")
+    for words in ((), acme):
+        with BlockingMemory(Memory(str(cli.store), organization=words[-1] if words else None)) as memory:
+            (record,) = memory.for_user("ada").remember(Message(role="tool", content="The cellar is dry."))
+            assert record.state is AssertionState.QUARANTINED
+        cli.run(*words, "--user", "ada", "--model", nobody, "remember", "My locker is blue.")
+        assert cli.data(*words, "info")["dead_letters"] == 1
+        assert cli.data(*words, "--user", "bob", "info")["dead_letters"] == 0
+        assert "--all-users" in cli.run(*words, "dead-letters", "list").out
+    found = cli.data("check")["findings"]
+    advice = [item["advice"] for item in found if item["kind"] == "dead letters"]
+    assert advice == [
+        f"see `factmem {organization}dead-letters list --all-users`"
+        for organization in ("", "--organization 'acme inc' ")
+    ]
+    for command in (shlex.split(text.split("`")[1])[1:] for text in advice):
+        assert len(cli.data(*command)) == 1
+    quarantined = [shlex.split(item["advice"].split("`")[1])[1:] for item in found if item["kind"] == "quarantined"]
+    assert len(quarantined) == 2
+    for command in quarantined:
+        assert cli.data(*(word.replace("NAME", "ada") for word in command))["records"]
+    assert "ada" not in str(found)
+    assert "locker" not in str(found)
 
 
 # `factmem backup` and `factmem restore`: what they print, and errors that say the next step.

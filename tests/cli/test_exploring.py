@@ -78,9 +78,21 @@ def test_results_that_score_nothing_are_not_printed_beside_others(cli: CommandLi
     assert "Nothing answers this" in cli.run("recall", "zxqv blorp").out
 
 
+def test_a_store_that_is_missing_is_named_with_a_command_that_makes_it(cli: CommandLine, tmp_path: Path) -> None:
+    """A list of it is empty, and its figures are an error: a lost volume is no empty store."""
+    for address in (str(cli.store), f"file:{tmp_path / 'files'}"):
+        for done in (cli.run("--store", address, "info"), cli.run("--store", address, "list")):
+            assert f"there is no store at {address}" in done.err
+            assert f"factmem --store {address} ingest FILE" in done.err
+        assert cli.error("--store", address, "info")["type"] == "StoreUnavailableError"
+        assert cli.data("--store", address, "list")["records"] == []
+
+
 def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:
+    cli.data("upgrade", "--create")
     err = cli.run("info").err
     assert "holds nothing" in err
+    assert "--organization NAME" in err
     assert f"factmem --store {cli.store} ingest FILE" in err
 
 
@@ -88,7 +100,10 @@ def test_facts_of_one_user_are_not_said_to_be_nothing(cli: CommandLine) -> None:
     cli.data("--user", "nora", "remember", "I like tea.")
     assert "holds nothing that is public" in (err := cli.run("recall", "tea").err)
     assert "--user NAME" in err
-    assert "holds nothing that bob may see: name another store" in cli.run("--user", "bob", "recall", "tea").err
+    err = cli.run("--user", "bob", "recall", "tea").err
+    assert "holds nothing that bob may see: see what is of an organization with --organization NAME, name" in err
+    bob = ("--user", "bob", "--organization", "acme")
+    assert "that bob may see: name another store" in cli.run(*bob, "recall", "tea").err
 
 
 def test_a_store_with_a_quarantine_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:

@@ -105,7 +105,7 @@ def test_an_empty_store_is_not_the_users_own(cli: CommandLine, words: list[str])
 def test_an_empty_variable_is_no_store(tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FACTMEM_STORE", "")
     done = CliRunner().invoke(app, ["--json", "info"])
-    assert (done.exit_code, str(tmp_path / "data") in done.stdout) == (0, True)
+    assert (done.exit_code, str(tmp_path / "data") in done.stderr) == (1, True)
 
 
 @pytest.mark.skipif("sys.platform in ('win32', 'darwin')", reason="the user's data folder lies elsewhere there")

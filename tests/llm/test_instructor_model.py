@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -15,10 +16,11 @@ from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerError, ModelUnavailableError
 from factmem.llm import InstructorModel
-from factmem.llm.instructor_model import language_model
+from factmem.llm.instructor_model import OpenAIEndpoint, language_model
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
+from tests.memory.telling import until
 
 pytestmark = pytest.mark.processes
 
@@ -268,3 +270,20 @@ def test_making_a_model_loads_nothing_heavy() -> None:
     program = "import sys; from factmem.llm import InstructorModel; InstructorModel('gpt'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert not {"instructor", "openai", "pydantic", "tenacity"} & set(done.stdout.split())
+
+
+async def test_a_cancelled_question_does_not_wait_for_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the first question take many seconds on a slow machine, and a service may have to stop meanwhile."""
+    model, begun, released = asked_of("http://127.0.0.1:9/v1"), threading.Event(), threading.Event()
+
+    def open_slowly(*_: object) -> None:
+        begun.set()
+        assert released.wait(30), "the question waited for the import"
+
+    monkeypatch.setattr(OpenAIEndpoint, "open", open_slowly)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(model.ask, PROMPT, Trip)
+        await until(begun.is_set)
+        tasks.cancel_scope.cancel()
+    assert not released.is_set()
+    released.set()

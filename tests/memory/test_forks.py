@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,10 @@ def test_a_fork_opens_a_memory_of_its_own(tmp_path: Path) -> None:
 
         assert in_a_fork(child) == 0
         assert len(memory.recall("barn")) == 1
+
+
+@pytest.mark.parametrize("carry", [pickle.dumps, copy.copy, copy.deepcopy])
+async def test_a_memory_that_is_pickled_or_copied_says_what_to_pass(carry: Callable[[Memory], object]) -> None:
+    async with Memory("memory:") as memory:
+        with pytest.raises(TypeError, match="pass its address"):
+            carry(memory)

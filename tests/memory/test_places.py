@@ -92,8 +92,7 @@ async def test_export_and_import_carry_history_and_privacy(memory: Memory, clock
         assert records["statement"].value == "My safe is under the stairs."
         assert records["seats"].importance == 0.9
         assert [record.concept.keyword for record in await other.view(viewer="bob").list_records()] == ["seats"]
-    file.write_text("")
-    assert await memory.view(viewer="bob").admin.export(file) == 4
+    assert await memory.view(viewer="bob").admin.export(file, replace=True) == 4
     assert "safe" not in file.read_text()
 
 

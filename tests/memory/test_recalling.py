@@ -362,3 +362,11 @@ async def test_the_confidence_is_halved_where_no_record_holds_a_word_of_the_ques
         await memory.remember(said)
         found = await memory.recall("When is the birthday?")
     assert found.confidence == pytest.approx(0.26 if halved else 0.52, rel=0.05)
+
+
+async def test_a_lone_surrogate_is_replaced_in_words_and_in_queries(memory: Memory) -> None:
+    """A text that was decoded with an error is remembered, and found again by the same text."""
+    async with memory:
+        (record,) = await memory.remember("The \ud800 kiln is hot.")
+        assert record.value == "The \ufffd kiln is hot."
+        assert [match.record.id for match in await memory.recall("\udfff kiln")] == [record.id]

@@ -164,6 +164,28 @@ async def test_a_closed_memory_releases_waiting_callers_and_the_next_one_resumes
         assert said(await memory.list_records()) == FOUND
 
 
+async def test_opening_and_closing_reads_what_an_earlier_process_left(provider: AgentMemoryProvider) -> None:
+    """Such as in a job that does nothing else: the end waits for that, too, even if nothing came in between."""
+    async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
+        await memory.remember_many(TALKS, subject=USER)
+    async with opened(provider, ScriptedModel(well)):
+        pass
+    assert said(await opened(provider).list_records()) == FOUND
+
+
+async def test_a_memory_that_is_closed_with_an_error_at_once_resumes_nothing(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
+        await memory.remember_many(TALKS, subject=USER)
+    with pytest.raises(Stop):
+        async with opened(provider, model):
+            raise Stop
+    with anyio.CancelScope() as scope:
+        async with opened(provider, model):
+            scope.cancel()
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
+
+
 async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider) -> None:
     """Pending words stay pending and readable until a memory with a model opens the store."""
     async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:

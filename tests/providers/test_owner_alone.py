@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from factmem import Memory, SingleFact
-from factmem.errors import ProviderError, StoreUnavailableError
+from factmem.errors import InvalidDataError, ProviderError, StoreUnavailableError
 from factmem.private_files import FlushError, leftovers, make_folders, replace_file, replacing
 from factmem.providers.registry import default_store
 from tests.conftest import Promise
@@ -136,9 +136,13 @@ async def test_an_export_replaces_a_file_whole_and_follows_no_link(tmp_path: Pat
     link.symlink_to(victim)
     async with Memory("memory:") as memory:
         await memory.save(SingleFact(CITY, "Bern"))
-        await memory.admin.export(target)
+        for there in (target, link):
+            with pytest.raises(InvalidDataError, match="exists already: name another file, or pass replace=True"):
+                await memory.admin.export(there)
+        assert target.read_text() == "earlier"
+        await memory.admin.export(target, replace=True)
         with pytest.raises(StoreUnavailableError, match="is a link"):
-            await memory.admin.export(link)
+            await memory.admin.export(link, replace=True)
     assert (stat.S_IMODE(target.stat().st_mode), "Bern" in target.read_text()) == (0o600, True)
     assert victim.read_text() == "precious"
     assert leftovers(target) == leftovers(link) == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,9 +15,10 @@ import anyio
 import pytest
 
 from factmem import Concept, FactRecord, Memory
-from factmem.errors import ProviderError, StoreUnavailableError
+from factmem.errors import ProviderError, ReadOnlyError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
+from tests.forks import in_a_fork
 from tests.reliability.loop_mounts import reason_not_to_mount
 from tests.reliability.stores import (
     CITY,
@@ -32,6 +35,7 @@ from tests.reliability.workers import Workers
 
 MISSING = reason_not_to_mount()
 on_one_loop = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+_OWNER = 65_534
 NOTES = Concept.multiple("notes", "What fills the disk")
 
 needs_mounts = pytest.mark.skipif(MISSING is not None, reason=f"FULL DISKS ARE NOT TESTED HERE: no mount ({MISSING})")
@@ -230,6 +234,44 @@ async def test_a_store_on_a_read_only_disk_is_read(store: DurableStore, tmp_path
             for _ in range(2):
                 assert [match.record.value for match in await memory.recall("Bern")] == ["Bern"]
                 assert (await memory.admin.info()).records == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("read_only", [False, True], ids=["writable", "read-only"])
+@durable_stores
+def test_a_store_that_the_process_may_not_write_is_read(store: DurableStore, read_only: bool) -> None:
+    """Such as that of a container whose account does not own it; a write is refused."""
+
+    async def written(path: Path) -> None:
+        async with Memory(store.address(path), embedder=HashEmbedder()) as memory:
+            await memory.save(CITY.fact(["Bern"], timestamp=NOON))
+
+    async def read(path: Path) -> None:
+        async with Memory(store.address(path), embedder=HashEmbedder(), read_only=read_only) as memory:
+            for _ in range(2):
+                assert [match.record.value for match in await memory.recall("Bern")] == ["Bern"]
+            assert (await memory.admin.info()).records == 1
+            with pytest.raises(ReadOnlyError if read_only else StoreUnavailableError):
+                await memory.save(CITY.fact(["Genf"], timestamp=NOON))
+
+    def as_another(folder: Path) -> None:
+        if os.geteuid() == 0:  # who may write everything
+            os.setuid(_OWNER)
+        anyio.run(read, folder / "store")
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        anyio.run(written, folder / "store")
+        for path in (folder, *folder.rglob("*")):
+            if os.geteuid() == 0:
+                os.chown(path, _OWNER, -1)
+            path.chmod(0o500 if path.is_dir() else 0o400)
+        try:
+            assert in_a_fork(lambda: as_another(folder)) == 0
+        finally:
+            for path in (folder, *folder.rglob("*")):
+                path.chmod(0o700)
 
 
 @needs_mounts

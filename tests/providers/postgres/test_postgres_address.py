@@ -6,6 +6,7 @@ import logging
 import traceback
 from typing import Any
 
+import psycopg_pool
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
@@ -87,3 +88,19 @@ async def test_a_server_that_cannot_be_reached_is_reported_at_once_without_secre
                 await call
             assert SECRET not in "".join(traceback.format_exception(refused.value))
     assert SECRET not in caplog.text
+
+
+def test_failed_attempts_of_our_pools_are_not_logged_and_those_of_others_are(
+    caplog: pytest.LogCaptureFixture, anyio_backend: str
+) -> None:
+    """A program without logging set up would print dozens of lines while the server is away."""
+    for name in ("factmem facts", "another"):
+        with (
+            psycopg_pool.ConnectionPool(
+                "host=127.0.0.1 port=9", min_size=1, name=name, reconnect_timeout=0.1, open=True
+            ) as pool,
+            pytest.raises(psycopg_pool.PoolTimeout),
+        ):
+            pool.wait(timeout=0.5)
+    assert "error connecting in 'another'" in caplog.text
+    assert "factmem facts" not in caplog.text
