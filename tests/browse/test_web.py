@@ -41,18 +41,7 @@ HOST: Final = "127.0.0.1:8123"
 TOKEN: Final = "only-once"
 PAGES: Final = CASES["pages"]
 """Every page that is read."""
-FORMS: Final = (
-    "/record/{id}/update",
-    "/record/{id}/retract",
-    "/record/{id}/restore",
-    "/record/{id}/undo",
-    "/record/{id}/rollback",
-    "/inbox/accept",
-    "/inbox/reject",
-    "/inbox/retry",
-    "/inbox/dismiss",
-    "/forget",
-)
+FORMS: Final = CASES["forms"]
 """Every address that takes a form."""
 
 

@@ -42,20 +42,8 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     assert set(match["record"]) == {
         *("id", "keyword", "value", "subject", "scope", "timestamp", "revision", "state", "importance"),
         *("ended_at", "end_reason"),
-        *(
-            "categories",
-            "topics",
-            "metadata",
-            "labels",
-            "expires_at",
-            "revision_expires_at",
-            "source",
-            "private",
-            "origin",
-            "flags",
-            "quarantine_reason",
-        ),
-        "evidence",
+        *("categories", "topics", "metadata", "labels", "expires_at", "revision_expires_at", "source", "private"),
+        *("origin", "flags", "quarantine_reason", "evidence"),
     }
     assert match["record"]["value"] == 120
 

@@ -17,12 +17,6 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from langchain.agents import create_agent
-from langchain.tools import ToolRuntime
-from langchain_core.messages import HumanMessage
-from langchain_core.tools import tool
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.store.base import (
     BaseStore,
     GetOp,
@@ -42,7 +36,6 @@ from factmem.integrations.langgraph import FactMemStore
 from factmem.integrations.langgraph.store import NamespaceError
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
-from tests.integrations.chat_model import calling, model
 from tests.narrowing import not_none
 from tests.tables import cases
 
@@ -540,27 +533,3 @@ async def test_langmem_manages_and_searches_its_memories(langmem: Any) -> None:
         assert (first["key"], first["value"]["content"]) == (id, "Alice likes black tea.")
         await manage.ainvoke({"id": id, "action": "delete"}, alice)
         assert "tea" not in await search.ainvoke({"query": "tea"}, alice)
-
-
-async def test_a_graph_and_an_agent_are_given_the_store() -> None:
-    @tool
-    async def note(text: str, runtime: ToolRuntime) -> str:
-        """Note something."""
-        assert runtime.store is not None
-        await runtime.store.aput(("notes",), "n", {"text": text})
-        return "Noted."
-
-    async def read(state: MessagesState, runtime: Runtime[Any]) -> dict[str, Any]:
-        assert runtime.store is not None
-        (item,) = await runtime.store.asearch(("notes",), query="what?")
-        return {"messages": [HumanMessage(item.value["text"])]}
-
-    async with made() as store:
-        agent: Any = create_agent(model(calling("note", text="The hall is booked.")), [note], store=store)
-        await agent.ainvoke({"messages": [HumanMessage("Book it.")]})
-        builder = StateGraph(MessagesState)
-        builder.add_node("read", read)
-        builder.add_edge(START, "read")
-        graph = builder.compile(store=store)
-        result = await graph.ainvoke({"messages": []})
-        assert [message.text for message in result["messages"]] == ["The hall is booked."]

@@ -23,31 +23,10 @@ NUMBERED: Final = {
 """The rows of the studies' numbered lists, by the section of the page."""
 
 MEMORY_BANK: Final = [
-    "Sources (exactly one)",
-    "Input rules",
-    "Scope",
-    "Managed topics",
-    "Custom topics",
-    "Few-shot",
-    "Customization",
-    "Result",
-    "Operation",
-    "No consolidation",
-    "Create/list",
-    "Retrieve",
-    "Filters",
-    "Metadata",
-    "TTL",
-    "Revisions",
-    "Rollback",
-    "Purge",
-    "IngestEvents",
-    "Profiles",
-    "Models",
-    "IAM",
-    "Poisoning",
-    "Contradictions",
-    "ADK gaps",
+    *("Sources (exactly one)", "Input rules", "Scope", "Managed topics", "Custom topics", "Few-shot"),
+    *("Customization", "Result", "Operation", "No consolidation", "Create/list", "Retrieve", "Filters"),
+    *("Metadata", "TTL", "Revisions", "Rollback", "Purge", "IngestEvents", "Profiles", "Models", "IAM"),
+    *("Poisoning", "Contradictions", "ADK gaps"),
 ]
 
 

@@ -58,16 +58,8 @@ class _Point:
 def test_the_providers_of_this_repository_are_installed() -> None:
     points = provider_entry_points()
     assert list(points) == sorted(points)
-    assert {
-        "none",
-        "memory",
-        "file",
-        "sqlite-vec",
-        "encrypted",
-        "encrypted-sqlite",
-        "postgres",
-        "postgresql",
-    } <= points.keys()
+    stores = {"memory", "file", "sqlite-vec", "encrypted", "encrypted-sqlite", "postgres", "postgresql"}
+    assert {"none", *stores} <= points.keys()
 
 
 @pytest.mark.parametrize(

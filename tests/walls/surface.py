@@ -26,21 +26,8 @@ from tests.walls.writing import WRITING
 _EVERY: Final[Mapping[str, Door]] = {**READING, **WAITING, **WRITING}
 _INBOX: Final = {"reads_words", "quarantine", "dead_letters", "ingest_events", "flush", "resume", "extract"}
 _ADMIN: Final = {
-    *(
-        "info",
-        "tree",
-        "audit",
-        "accesses",
-        "export",
-        "import_",
-        "expire",
-        "reset",
-        "traces",
-        "convert",
-        "merge",
-        "calibrate",
-        "reembed",
-    )
+    *("info", "tree", "audit", "accesses", "export", "import_", "expire", "reset", "traces"),
+    *("convert", "merge", "calibrate", "reembed"),
 }
 _MEMORY: Final = {name: door for name, door in _EVERY.items() if name not in _INBOX | _ADMIN}
 

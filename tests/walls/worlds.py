@@ -32,23 +32,8 @@ SHARED: Final = Concept.single("home", "Where somebody lives")
 MANY: Final = Concept.multiple("pets", "Animals that somebody keeps")
 KEYWORDS: Final = (SHARED.keyword, MANY.keyword, STATEMENT.keyword)
 _WORDS: Final = [
-    "the",
-    "cat",
-    "sat",
-    "by",
-    "an",
-    "old",
-    "red",
-    "door",
-    "in",
-    "a",
-    "quiet",
-    "green",
-    "house",
-    "near",
-    "some",
-    "blue",
-    "water",
+    *("the", "cat", "sat", "by", "an", "old", "red", "door", "in", "a", "quiet", "green", "house", "near"),
+    *("some", "blue", "water"),
 ]
 
 
