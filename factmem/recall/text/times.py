@@ -40,6 +40,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.recall.text.analysis import STOP_WORDS
 from factmem.sentences import day_phrases, forgettable
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
@@ -100,10 +101,13 @@ _NUMBER: Final = rf"(?P<number>\d{{1,3}}|(?:a )?(?:{_any(_NUMBERS)})(?: of)?)(?P
 _UNIT: Final = rf"(?P<unit>{_any(_DAYS_OF)})(?P<many>s?)"
 _PERIOD: Final = r"(?P<unit>weekend|week|month|quarter|year|decade)"
 _MONTH: Final = rf"(?P<month>{_any(_MONTHS)})\.?"
-_YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
+_YEAR_NUMBER: Final = rf"(?:(?:19|20)\d\d|[12]\d{{3}}(?![.,]?\d| ?[€$£%]| (?!(?:{'|'.join(STOP_WORDS)})\b)\w))"
+"""A year from 1000 on. Outside of these two centuries, no word with content follows it: "1200 euros", "1500 metres"."""
+
+_YEAR: Final = r"(?P<year>[12]\d{3})"
 _YEARS_AGO: Final = rf"(?:\d{{1,2}}|{_any(_NUMBERS)}) years? (?:ago|back)"
 _BACK: Final = rf"(?:last|this|previous) year|the year before last|{_YEARS_AGO}"
-_OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>(?:19|20)\d\d|['’]\d\d(?!\w|['’])|{_BACK})"
+_OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>{_YEAR_NUMBER}|['’]\d\d(?!\w|['’])|{_BACK})"
 _DAY: Final = r"(?P<day>[0-3]?\d)(?P<th>st|nd|rd|th)?"
 _LEADS: Final = _TABLE["leads"]
 _LEAD: Final = f"(?P<lead>{_any(_LEADS.split())})"
@@ -113,7 +117,7 @@ _SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
 _WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
 _HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
 _RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
-_DIGITS: Final = r"(?:19|20)\d\d|['’]\d\d"
+_DIGITS: Final = r"[12]\d{3}|['’]\d\d"
 """Digits that name a time by themselves; all others need one of the words."""
 
 HINT: Final = lazy_pattern(
@@ -463,6 +467,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
     yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
     yield words(rf"{_LEAD}[ -](?P<year>(?:19|20)\d\d|'\d\d(?!'))"), _year
+    yield words(rf"(?:(?:in|since) (?:the year )?|the year )(?P<year>{_YEAR_NUMBER})"), _year
 
 
 READERS: Final = tuple(_readers())
