@@ -1249,7 +1249,7 @@ async def recall_each(
     return await recaller.recall_each(searches)
 
 
-async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
+async def subjects_named(memory: Memory, text: str, individuals_of: Iterable[str]) -> list[MemorySubject]:
     """Return the subjects of visible records that a text names, as recall reads a question, in the order of the text.
 
     Nothing is searched for: no embedder and no reranker is asked, and no access is counted.
@@ -1257,6 +1257,7 @@ async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
     Args:
         memory: The memory, or a view of it.
         text: The text.
+        individuals_of: Names of subjects whose individuals it may name, also where the view is for another individual.
     """
     memory._backend.enter_loop()
-    return await memory._reader.subjects_named(text)
+    return await memory._reader.subjects_named(text, frozenset(individuals_of))
