@@ -312,10 +312,15 @@ class _Links:
             further = itertools.chain.from_iterable(map(self._next, paths))
             paths = sorted(further, key=lambda path: -path.fit)[:_WIDTH]
             found += paths
-        # Words that lead nowhere are what is asked of the subject; if none is left, a person is asked for: the link.
-        words = {number for number, word in enumerate(self._words) if word.asks}
+        # Words that lead nowhere are what is asked of the subject; if none is left, the link itself is asked for.
         other = bool(kinds_asked(self._asking.text) & ~Kind.PERSON)
-        return sorted((path for path in found if other or words - path.taken), key=lambda path: -path.fit)[:_WIDTH]
+        return sorted((path for path in found if other or self._left(path)), key=lambda path: -path.fit)[:_WIDTH]
+
+    def _left(self, path: _Path) -> bool:
+        """Return whether words are left to ask of a path's end; the kind of a subject on it ("task") asks nothing."""
+        kinds = [name for name, individual in (path.subject.key, *path.passed) if individual is not None]
+        kind = frozenset(analyse(" ".join(map(spaced, kinds))))
+        return any(word.asks and not word.terms <= kind for n, word in enumerate(self._words) if n not in path.taken)
 
     def _next(self, path: _Path) -> Iterator[_Path]:
         """Yield the paths that go one link further."""
