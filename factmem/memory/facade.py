@@ -901,9 +901,9 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save each field of a profile as a separate fact, said now.
 
-        Fields that are None or an empty collection are left out, and retract nothing; a collection adds its values to
-        the known ones. Of a pydantic model, unset fields are left out as well. Defaults of other classes replace known
-        values: if you do not know all fields, save single facts instead.
+        Fields that are None, an empty text or an empty collection are left out, and retract nothing; a collection adds
+        its values to the known ones. Of a pydantic model, unset fields are left out as well. Defaults of other classes
+        replace known values: if you do not know all fields, save single facts instead.
 
         Args:
             profile: An instance of an attrs class or of a pydantic model; see `ProfileSchema`.
