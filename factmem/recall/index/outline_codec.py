@@ -37,7 +37,7 @@ from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
 from factmem.sentences import asked_share, forget_texts, points_back, tells_of_change
 
-OUTLINE_VERSION: Final = 24
+OUTLINE_VERSION: Final = 25
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1

@@ -117,14 +117,12 @@ _SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
 _WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
 _HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
 _RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
-_DIGITS: Final = r"[12]\d{3}|['’]\d\d"
-"""Digits that name a time by themselves; all others need one of the words."""
 
 HINT: Final = lazy_pattern(
-    rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
+    rf"[12]\d{{3}}|['’]\d\d|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
     rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b"
 )
-"""A part of every time, in lower case; most queries need only this one search."""
+"""A part of every time, in lower case; most queries need only this one search. Other digits need one of the words."""
 
 
 @attrs.frozen
