@@ -50,7 +50,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 
 class FactMemError(Exception):
@@ -82,11 +82,6 @@ class _LocatedError(FactMemError, ValueError):
         path = path if len(path) <= _LONGEST_PATH else f"{path[:_LONGEST_PATH]}…"
         super().__init__(message if path == "$" else f"{message} (at {path})")
         self.path = path
-
-    def inside(self, path: str) -> Self:
-        """Return this error for data whose root is at a path of other data."""
-        message = str(self).removesuffix(f" (at {self.path})")
-        return type(self)(message, path=path + self.path.removeprefix("$"))
 
 
 class InvalidDataError(_LocatedError):

@@ -87,7 +87,8 @@ class ProfileField:
         try:
             return [self.concept.fact(values, timestamp=timestamp)]
         except InvalidDataError as error:
-            raise error.inside(f"$.{self.attribute}") from None
+            message, path = str(error).removesuffix(f" (at {error.path})"), error.path.removeprefix("$")
+            raise InvalidDataError(message, path=f"$.{self.attribute}{path}") from None
 
 
 @attrs.frozen(kw_only=True)
