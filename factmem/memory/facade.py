@@ -25,7 +25,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
 from factmem.details import FactDetails
-from factmem.error_hints import hinted, kind_of, missing_attribute
+from factmem.error_hints import hinted, kind_of, missing_attribute, taking_one_fact
 from factmem.errors import (
     FactMemError,
     IncompleteProfileError,
@@ -824,6 +824,7 @@ class Memory:
         ttl: dt.timedelta | None = ...,
     ) -> tuple[FactRecord[T], ...]: ...
 
+    @taking_one_fact
     async def save(
         self,
         fact: Fact[Any],
