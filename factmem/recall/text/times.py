@@ -424,7 +424,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     upto = rf"(?:(?: (?:or|to) | ?[-–] ?)(?P<upto>\d{{1,3}}|so|{_any(_NUMBERS)}))?"
     named = _any({*_MONTHS, *_WEEKDAYS, *_SEASONS} - {*_ALSO_WORDS})
     clock = r"t\d[\w:.+]{0,30}(?:-\d\d:?\d\d(?!-))?"
-    yield words(rf"{_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
+    yield words(rf"(?=19|20|\d{{4}}-\d\d-){_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
     yield words(rf"{_YEAR}/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)"), _iso
     yield words(rf"(?<!\d\.)(?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.{_YEAR}(?!\.\d)"), _iso
     yield words(rf"{_NUMBER} {_RECURRING}(?:'?e?s)? (?P<again>{_AGO})"), _again
