@@ -166,7 +166,7 @@ class Admin(ReadingPart):
                 them, `import_` the file with ``trust=True`` into a memory without a viewer.
 
         Raises:
-            InvalidDataError: All users are meant, and this memory has a viewer; or the target is no file.
+            InvalidDataError: All users are meant, and this memory has a viewer; or the target is not a file.
             OutOfViewError: All users are meant, and this memory is a view.
         """
         return await Exchange(self._reaching(all_users=all_users), self._backend).export(target)
