@@ -6,12 +6,15 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
+
+from factmem.errors import InvalidDataError
 
 ClassT = TypeVar("ClassT", bound=type)
+SaveT = TypeVar("SaveT", bound=Callable[..., Awaitable[Any]])
 
 _PACKAGES: Final = (
     *("abc", "agent", "memory", "recall", "detection", "consolidation", "llm", "importers", "providers", "crypto"),
@@ -83,6 +86,20 @@ def unknown_keywords(function: str, given: Collection[str], known: Collection[st
     instead = _hints()["instead"].get(wrong, f"it takes {', '.join(known)}")
     hint = did_you_mean(wrong, known) or f"; {instead}"
     return TypeError(f"{function}() got an unexpected keyword argument {wrong!r}{hint}")
+
+
+def taking_one_fact(save: SaveT) -> SaveT:
+    """Let a method that takes a fact name it in the error about a concept and a value, given one after the other."""
+
+    @functools.wraps(save)
+    async def checking(self: object, *given: Any, **options: Any) -> Any:
+        if len(given) > 1:
+            raise InvalidDataError(
+                "save takes a fact: give SingleFact(CONCEPT, value) or MultipleFacts(CONCEPT, [value])"
+            )
+        return await save(self, *given, **options)
+
+    return cast("SaveT", checking)
 
 
 def missing_attribute(owner: type, name: str) -> AttributeError:

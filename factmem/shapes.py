@@ -69,7 +69,19 @@ def _shape_of(value_type: Any) -> Shape:
         return {"map": _shape_of(args[1])}
     if isinstance(value_type, type):
         return _shape_of_class(value_type)
-    raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
+    raise InvalidDataError(
+        f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON{_instead_of(value_type)}"
+    )
+
+
+def _instead_of(value_type: Any) -> str:
+    """Return the end of the error about a type of no shape that names what to use; empty if nothing is known."""
+    if (underlying := getattr(value_type, "__supertype__", None)) is not None:  # of typing.NewType
+        return f". Use {name_of(underlying)} itself"
+    if typing.get_origin(value_type) in (dict, Mapping):
+        key, value = (name_of(arg) for arg in typing.get_args(value_type))
+        return f", whose keys are texts. Use dict[str, {value}], or pairs: list[tuple[{key}, {value}]]"
+    return ""
 
 
 def bare_type(value_type: Any) -> Any:
@@ -318,7 +330,9 @@ class _Comparison:
                 return False
 
     def _object(self, stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
-        have = _by_name(stored)
+        have, left = _by_name(stored), _by_name(wanted)
+        if not all(name.endswith("?") or name in left for name in stored):
+            return False
         return all(
             self.accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
             for name, shape in wanted.items()

@@ -54,6 +54,10 @@ def _is_small(data: object) -> bool:
     return True
 
 
+_BOUNDS: Final = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "max_digits", "decimal_places")
+"""Parts of a constraint that errors name; others may hold the value."""
+
+
 def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str, str]:
     """Return the path and the reason of the first fault, without the value itself.
 
@@ -78,7 +82,9 @@ def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str,
         return path, str(error)
     if isinstance(error, ValueError) and (faults := getattr(error, "errors", None)) is not None:  # pydantic's
         fault = faults(include_input=False)[0]
-        return ".".join([path, *map(str, fault["loc"])]), f"it breaks the rule {fault['type']!r}"
+        bounds = [f"{name}={bound}" for name, bound in fault.get("ctx", {}).items() if name in _BOUNDS]
+        rule = " ".join([f"it breaks the rule {fault['type']!r}", *([f"({', '.join(bounds)})"] if bounds else [])])
+        return ".".join([path, *map(str, fault["loc"])]), rule
     return path, f"{type(error).__name__} while reading it"
 
 

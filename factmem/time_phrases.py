@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.languages import folded, language_of, languages_of_times
+from factmem.languages import Language, folded, language_of, languages_of_times
 from factmem.patterns import lazy_pattern
 from factmem.toml_tables import table
 
@@ -31,8 +31,14 @@ _REST: Final = "\uf8ff"
 
 _PRIVATE: Final = lazy_pattern("[\ue000-\uf8ff]")
 _PHRASE: Final = lazy_pattern(f"[\ue800-\uf8fe]{_REST}*")
-_YEAR: Final = r"(?<!\d)(?:19|20)\d\d(?!\d)"
-_DIGITS: Final = {"y": _YEAR, "when": _YEAR, "d": r"(?<!\d)[0-3]?\d(?!\d)", "number": r"(?<!\d)\d{1,3}(?!\d)"}
+_YEAR: Final = r"(?<!\d)[12]\d{3}(?!\d)"
+_LATE: Final = r"(?<!\d)(?:19|20)\d\d(?!\d)"
+_DIGITS: Final = {
+    "late": _LATE,
+    "when": _LATE,
+    "d": r"(?<!\d)[0-3]?\d(?!\d)",
+    "number": r"(?<!\d)\d{1,3}(?!\d)",
+}
 """Figures that are words of a kind: a year, a day of a month, a number."""
 
 _ORDERED: Final = {
@@ -83,7 +89,7 @@ def in_english(text: str) -> list[tuple[int, int, str]]:
     if language_of(text).name == "en" or _PRIVATE.search(text):
         return []
     languages = languages_of_times(text.replace("-", " ").replace("'", " "))
-    return next(filter(None, (_read(text, _phrases(language.name)) for language in languages)), [])
+    return next(filter(None, (_read(text, _phrases(language)) for language in languages)), [])
 
 
 def _read(text: str, phrases: _Phrases | None) -> list[tuple[int, int, str]]:
@@ -120,8 +126,9 @@ def _standing(char: str | None, match: re.Match[str]) -> str:
 
 
 @functools.cache
-def _phrases(name: str) -> _Phrases | None:
+def _phrases(language: Language) -> _Phrases | None:
     """Return the phrases of a language; None if it has no table."""
+    name = language.name
     data = table("time_phrases").get(name)
     if data is None:
         return None
@@ -134,20 +141,25 @@ def _phrases(name: str) -> _Phrases | None:
     before, after = data.get("borders", _BORDERS)
     forms = "|".join(map(re.escape, sorted(letters, key=len, reverse=True)))
     words = lazy_pattern(f"{before}(?:{forms}){after}|{_YEAR}")
-    rules = [_rule(phrase, meaning, english, before) for phrase, meaning in data["phrases"].items()]
+    counted = "|".join(map(re.escape, language.lists["numbers"]))
+    year = rf"(?:{_LATE}|{_YEAR}(?! (?:{counted})(?!\w)))"  # "am 3. Mai 1200 Euro" names a sum
+    digits = _DIGITS | {"y": year}
+    rules = [_rule(phrase, meaning, english, digits, before) for phrase, meaning in data["phrases"].items()]
     return _Phrases(words, letters, english, rules)
 
 
-def _rule(phrase: str, meaning: str, english: Mapping[str, Mapping[str, str]], before: str) -> _Rule:
-    pattern = re.sub(r"«(\w+)»", lambda kind: _group(kind[1], english), folded(phrase))
+def _rule(
+    phrase: str, meaning: str, english: Mapping[str, Mapping[str, str]], digits: Mapping[str, str], before: str
+) -> _Rule:
+    pattern = re.sub(r"«(\w+)»", lambda kind: _group(kind[1], english, digits), folded(phrase))
     first, last = _BORDERS if before else ("", "")
     return _Rule(lazy_pattern(f"{first}(?:{pattern}){last}"), re.findall(r"«(\w+)»", phrase), meaning)
 
 
-def _group(kind: str, english: Mapping[str, Mapping[str, str]]) -> str:
+def _group(kind: str, english: Mapping[str, Mapping[str, str]], digits: Mapping[str, str]) -> str:
     """Return a group of a pattern for the words, figures or phrases of a kind."""
     chars = "".join(english.get(kind, ())) + ("\ue800-\uf8fe" if kind in ("when", "time") else "")
-    return f"({'|'.join(filter(None, (_DIGITS.get(kind), chars and f'[{chars}]{_REST}*+')))})"
+    return f"({'|'.join(filter(None, (digits.get(kind), chars and f'[{chars}]{_REST}*+')))})"
 
 
 def _meanings(*tables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

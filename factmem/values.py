@@ -92,7 +92,7 @@ def check_value(value: T, value_type: type[T]) -> T:
         InvalidDataError: see `encode_value` and `decode_value`.
     """
     if isinstance(value, str) and not value.strip() and bare_type(value_type) is str:
-        raise InvalidDataError("a text value must not be blank: there is nothing to remember")
+        raise InvalidDataError("a text value must not be blank: to clear a known one, retract its record")
     if isinstance(value, _PLAIN) and type(value) is value_type in _PLAIN:
         _check_size(value)
         return value

@@ -54,8 +54,11 @@ class View:
         Raises:
             OutOfViewError: One of them does not.
         """
-        if not all(map(self.reaches, scopes)):
-            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        for scope in scopes:
+            if not self.reaches(scope):
+                within = ", ".join(str(own.within(None)) for own in self.scopes)
+                outside = f"{scope.within(None)} lies outside of this view of {within}"
+                raise OutOfViewError(f"{outside}: ask the memory that the view was made of")
 
     def check_about(self, *subjects: MemorySubject) -> None:
         """Raise unless subjects are the view's.

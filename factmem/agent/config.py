@@ -415,7 +415,8 @@ class AgentMemoryConfig:
             function, of the object that the host's integration names. factmem then looks nowhere else, except in
             `AgentMemory.run`. With the default subject, ``user`` accepts the same values.
         subjects: Further subjects whose facts are loaded, besides the user, `MemorySubject.EVERYTHING`, and subjects
-            that a request names. The loading methods and nodes take other subjects for one call. All users share a
+            that a request names; individuals (``door:garage``) that it names only if their subject (``door``) is listed
+            here. The loading methods and nodes take other subjects for one call. All users share a
             subject without an individual, such as ``boss``: facts about one user's boss are shown to every other user,
             unless they are private (`Saving.private`).
         concepts: Typed facts of interest, which are looked for first and read with their types.

@@ -44,7 +44,7 @@ _log = logging.getLogger("factmem")
 
 _TO_GO: Final = 'Ask the user to say so if it is to go: "forget that …"'
 _ONLY_THERE: Final = "Here it can be removed in the application alone: tell the user so."
-_MOST_NAMED: Final = 3
+_MOST_NAMED: Final = 8
 """Maximum number of further subjects that a request names."""
 
 
@@ -125,8 +125,8 @@ class MemoryRun:
         Args:
             history: The conversation so far.
             concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
-            subjects: Only facts about these (default: the user, `AgentMemoryConfig.subjects`, and subjects that the
-                request names, except individuals). A fact of a named subject does not replace those of the others.
+            subjects: Only facts about these (default: the user, the agent's subjects, and those that the request names;
+                see `AgentMemoryConfig.subjects`). A fact of a named subject does not replace those of the others.
             scopes: Only facts in these (default: all scopes of the agent).
             known: The block of an earlier request of this run, which is returned again: a host loads once per run, but
                 passes its history at each request, so that this run hears every message.
@@ -400,10 +400,12 @@ class MemoryRun:
 
 
 async def _named_in(run: MemoryRun, view: Memory, query: str) -> tuple[MemorySubject, ...]:
-    """Return the subjects that a query names, other than the user and individuals."""
-    named = await subjects_named(view, query) if query else []
+    """Return the subjects that a query names, other than the user; of individuals, those of the agent's subjects."""
+    kinds = {it.name for it in run.config.subjects if it.individual_name is None} - {run.user.name}
+    named = await subjects_named(view, query, kinds) if query else []
     own = (run.user.key, run.config.user.key)
-    return tuple(it for it in named if it.individual_name is None and it.key not in own)[:_MOST_NAMED]
+    about = (it for it in named if (it.individual_name is None or it.name in kinds) and it.key not in own)
+    return tuple(about)[:_MOST_NAMED]
 
 
 def _is_stated_in(

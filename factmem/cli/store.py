@@ -184,6 +184,7 @@ async def export(
     force: bool = False,
     system: Annotated[Literal["factmem", "koog"], typer.Option("--to")] = "factmem",
     key_env: str | None = None,
+    all_users: bool = False,
 ) -> None:
     """Write all records visible to the viewer, with their history, to a file.
 
@@ -194,16 +195,19 @@ async def export(
         force: Replace an existing file.
         system: Format: our own, or a folder that Koog reads.
         key_env: Environment variable with a key for Koog's files.
+        all_users: Also write the private records of all users.
     """
+    if system == "koog" and all_users:
+        raise InvalidDataError("--all-users is for an export of factmem: Koog keeps no owners")
     if system == "koog":
         await _export_koog(session, file, force=force, key=key_in(key_env))
     elif key_env is not None:
         raise InvalidDataError("--key-env is for --to koog: an export of factmem is not encrypted")
     else:
-        await _export_own(session, file, force=force)
+        await _export_own(session, file, force=force, all_users=all_users)
 
 
-async def _export_own(session: Session, file: Path, *, force: bool) -> None:
+async def _export_own(session: Session, file: Path, *, force: bool, all_users: bool) -> None:
     to_stdout = file == STDIN
     if not force and not to_stdout and await anyio.Path(file).exists():
         raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
@@ -213,7 +217,7 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
         target = for_a_terminal if sys.stdout.isatty() else sys.stdout
     async with session.memory() as memory:
         try:
-            lines = await memory.admin.export(target, replace=force)
+            lines = await memory.admin.export(target, all_users=all_users, replace=force)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 raise error.__cause__ from None

@@ -157,18 +157,22 @@ class Admin(ReadingPart):
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
 
-    async def export(self, target: Path | str | IO[str], *, replace: bool = False) -> int:
+    async def export(self, target: Path | str | IO[str], *, all_users: bool = False, replace: bool = False) -> int:
         """Write everything that the viewer may see, with its history, as JSON Lines; return the number of lines.
 
         Args:
             target: A file opened for writing, or a path.
+            all_users: Also write the private facts of all users of the organization, with their owners. To restore
+                them, `import_` the file with ``trust=True`` into a memory without a viewer.
             replace: Replace an existing file at the path.
 
         Raises:
-            InvalidDataError: There is a file at the path already.
+            InvalidDataError: There is a file at the path already; all users are meant, and this memory has a viewer;
+                or the target is not a file.
+            OutOfViewError: All users are meant, and this memory is a view.
             StoreUnavailableError: The file cannot be written.
         """
-        return await Exchange(self._context, self._backend).export(target, replace=replace)
+        return await Exchange(self._reaching(all_users=all_users), self._backend).export(target, replace=replace)
 
     async def import_(
         self,

@@ -75,7 +75,7 @@ class Eraser(ReadingPart):
         if record_ids:
             wanted = attrs.evolve(wanted, record_ids=record_ids)
         if attrs.evolve(wanted, exact=False).empty:
-            raise InvalidDataError("say what to forget: an empty filter would erase everything")
+            raise InvalidDataError("say what to forget: an empty filter would erase everything, as admin.reset() does")
         records = await self._meant(wanted, self._reader.everybody if record_ids else self._reader)
         entries = await self._kept_apart(set(record_ids) - {record.id for record in records}, wanted)
         return await self._erased(records, entries, dry_run=dry_run)

@@ -25,7 +25,7 @@ from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
 from factmem.details import FactDetails
-from factmem.error_hints import hinted, kind_of, missing_attribute
+from factmem.error_hints import hinted, kind_of, missing_attribute, taking_one_fact
 from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError, ProviderClosedError
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.legal_names import checked_name
@@ -824,6 +824,7 @@ class Memory:
         ttl: dt.timedelta | None = ...,
     ) -> tuple[FactRecord[T], ...]: ...
 
+    @taking_one_fact
     async def save(
         self,
         fact: Fact[Any],
@@ -901,9 +902,9 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save each field of a profile as a separate fact, said now.
 
-        Fields that are None or an empty collection are left out, and retract nothing; a collection adds its values to
-        the known ones. Of a pydantic model, unset fields are left out as well. Defaults of other classes replace known
-        values: if you do not know all fields, save single facts instead.
+        Fields that are None, an empty text or an empty collection are left out, and retract nothing; a collection adds
+        its values to the known ones. Of a pydantic model, unset fields are left out as well. Defaults of other classes
+        replace known values: if you do not know all fields, save single facts instead.
 
         Args:
             profile: An instance of an attrs class or of a pydantic model; see `ProfileSchema`.
@@ -1247,7 +1248,7 @@ async def recall_each(
     return await recaller.recall_each(searches)
 
 
-async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
+async def subjects_named(memory: Memory, text: str, individuals_of: Iterable[str]) -> list[MemorySubject]:
     """Return the subjects of visible records that a text names, as recall reads a question, in the order of the text.
 
     Nothing is searched for: no embedder and no reranker is asked, and no access is counted.
@@ -1255,6 +1256,7 @@ async def subjects_named(memory: Memory, text: str) -> list[MemorySubject]:
     Args:
         memory: The memory, or a view of it.
         text: The text.
+        individuals_of: Names of subjects whose individuals it may name, also where the view is for another individual.
     """
     memory._backend.enter_loop()
-    return await memory._reader.subjects_named(text)
+    return await memory._reader.subjects_named(text, frozenset(individuals_of))

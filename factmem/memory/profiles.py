@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import datetime as dt
+import enum
 import functools
 import operator
 import types
@@ -73,12 +74,21 @@ class ProfileField:
         return self.gather(values) if self.gather else next(iter(values))
 
     def facts(self, profile: object, timestamp: dt.datetime) -> list[Fact[Any]]:
-        """Return the fact of an instance's field; none for None and for an empty collection."""
+        """Return the fact of an instance's field; none for None, an empty text and an empty collection.
+
+        Raises:
+            InvalidDataError: The value cannot be stored; its path begins with the field.
+        """
         value = getattr(profile, self.attribute)
-        if value is None or (self.gather is not None and not value):
+        empty = isinstance(value, Collection) and not isinstance(value, enum.Enum) and not len(value)
+        if value is None or empty:
             return []
         values = list(value) if self.gather else [value]
-        return [self.concept.fact(values, timestamp=timestamp)]
+        try:
+            return [self.concept.fact(values, timestamp=timestamp)]
+        except InvalidDataError as error:
+            message, path = str(error).removesuffix(f" (at {error.path})"), error.path.removeprefix("$")
+            raise InvalidDataError(message, path=f"$.{self.attribute}{path}") from None
 
 
 @attrs.frozen(kw_only=True)
@@ -185,7 +195,7 @@ class ProfileSchema(Generic[ProfileT]):
     def facts(self, profile: ProfileT, timestamp: dt.datetime) -> list[Fact[Any]]:
         """Return the facts of an instance, one per field.
 
-        There is none for None, for an empty collection, and for a field of a pydantic model that was not set.
+        There is none for None, for an empty text or collection, and for a field of a pydantic model that was not set.
         """
         given: Any = getattr(profile, "model_fields_set", None)  # of a pydantic model
         fields = [field for field in self.fields if given is None or field.attribute in given]

@@ -25,7 +25,7 @@ from factmem.providers import fact_of
 from factmem.recall import RecallFilter
 from factmem.recall.index.corpus import Corpus, Rows
 from factmem.recall.index.mirror import Glance
-from factmem.recall.index.names_in_query import people_terms, subject_of_text
+from factmem.recall.index.names_in_query import people_terms, subject_names, subject_of_text
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.results import RecallMatch, hydrated
@@ -342,14 +342,16 @@ class Reader(Part):
         """
         return await self._backend.mirror.corpus(self._context.past, embedded=embedded)
 
-    async def subjects_named(self, text: str) -> list[MemorySubject]:
+    async def subjects_named(self, text: str, individuals_of: Collection[str]) -> list[MemorySubject]:
         """See `factmem.memory.facade.subjects_named`."""
         self.look_in(_ALL)
-        sight = self._context.sight
 
         def named(corpus: Corpus) -> list[MemorySubject]:
             if len(text) > SHORT:
                 may_wait()
+            texts = corpus.columns.subjects.texts if individuals_of else ()
+            known = [subject_of_text(text) for text in texts if subject_names(text)[0] in individuals_of]
+            sight = self._context.sight_of(RecallFilter(subjects=known))
             shown = corpus.shown(sight)
             numbers, _ = shown.named(term_numbers(analyse(text)), people_terms(text), shown.seen(sight), speakers=False)
             return [subject_of_text(corpus.columns.subjects.texts[number]) for number in dict.fromkeys(numbers)]

@@ -22,12 +22,14 @@ from factmem.recall import RecallFilter
 from factmem.recall.deep import Hint, Look, Results
 from factmem.recall.events import TELLING, EventTime, events_in, timed
 from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.outline_codec import query_term
 from factmem.recall.index.selection import selected
 from factmem.recall.marks import marked
 from factmem.recall.queries import Compared, Query, less_named, read_query
 from factmem.recall.ranking import Ranker
 from factmem.recall.results import FIRST_RESULTS, RecallMatch
 from factmem.recall.scoring import Calibration, RecallSettings
+from factmem.recall.text.analysis import value_of_stop_words
 from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.scopes import MemoryScope
@@ -132,13 +134,16 @@ class Search:
             settings=self.settings,
             calibration=self.calibration,
         )
+        shown = corpus.shown(self.sight)
+        last = [query_term(word) for word in value_of_stop_words(text.rpartition(" ")[2]) if self.lexical]
+        if last and shown.figures(last, shown.seen(self.sight))[0].documents[0]:  # the value of a fact: "are on?"
+            query = attrs.evolve(query, terms=(*query.terms, *last))
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
         if not times:
             return query
         dated = query.at(times, rest)
         words = [term.number for term in query.terms if term not in dated.terms]
         # April and June are no times where they are people.
-        shown = corpus.shown(self.sight)
         return query if shown.named(words, {}, shown.seen(self.sight))[0] else dated
 
 

@@ -53,9 +53,10 @@ class SteadyClock:
         elif not self._warned:
             self._warned = True
             _log.warning(
-                "the clock is %.0f s behind the newest time in the store: until it catches up, what is saved is dated "
-                "with that time; set the clock of this machine",
-                (self._newest - now).total_seconds(),
+                "the clock is %s behind the newest time in the store, %s: until it catches up, what is saved "
+                "is dated with that time; set the clock of this machine",
+                dt.timedelta(seconds=round((self._newest - now).total_seconds())),
+                self._newest.isoformat(" ", "seconds"),
             )
         return self._newest
 

@@ -74,9 +74,6 @@ _RAISE: Final = 1.0
 _DAMPED: Final = 0.5
 """Loss of records of the same concept as a link, and of what stands where the links go on."""
 
-_LINK: Final = "subject"
-"""Shape of a value that is a subject."""
-
 _WORD: Final = re.compile(r"[\w]+(?:['’]\w+)*")
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
 
@@ -111,11 +108,6 @@ class _Word:
 
     text: str
     terms: frozenset[str]
-
-    @property
-    def asks(self) -> bool:
-        """Whether it may say what is asked of a subject."""
-        return bool(self.terms - asking_words())
 
 
 @attrs.frozen(eq=False)
@@ -228,10 +220,6 @@ def _scored(match: RecallMatch, factor: float) -> RecallMatch:
     return attrs.evolve(match, score=match.score * factor, parts=parts)
 
 
-_PERSON: Final = int(Kind.PERSON)
-_NOT_LINKED: Final = Linked()
-
-
 def followed(corpus: Corpus, asking: Asking) -> Linked:
     """Return the records that links lead to.
 
@@ -240,8 +228,8 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
         asking: The question, and what its search needs.
     """
     corpus = corpus.shown(asking.sight)
-    if not corpus.kinds_held & _PERSON:
-        return _NOT_LINKED
+    if not corpus.kinds_held & Kind.PERSON:
+        return Linked()
     may_wait()
     plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
     words = [_Word(word, frozenset(analyse(word))) for word in plain]
@@ -249,7 +237,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     for beginnings in (_named(corpus, asking.sight, words), _own(corpus, asking.sight)):
         if reached := search.reached(beginnings):
             return search.results(reached)
-    return _NOT_LINKED
+    return Linked()
 
 
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
@@ -312,10 +300,15 @@ class _Links:
             further = itertools.chain.from_iterable(map(self._next, paths))
             paths = sorted(further, key=lambda path: -path.fit)[:_WIDTH]
             found += paths
-        # Words that lead nowhere are what is asked of the subject; if none is left, a person is asked for: the link.
-        words = {number for number, word in enumerate(self._words) if word.asks}
+        # Words that lead nowhere are what is asked of the subject; if none is left, the link itself is asked for.
         other = bool(kinds_asked(self._asking.text) & ~Kind.PERSON)
-        return sorted((path for path in found if other or words - path.taken), key=lambda path: -path.fit)[:_WIDTH]
+        return sorted((path for path in found if other or self._left(path)), key=lambda path: -path.fit)[:_WIDTH]
+
+    def _left(self, path: _Path) -> bool:
+        """Return whether words are left to ask of a path's end; the kind of a subject on it ("task") asks nothing."""
+        kinds = [spaced(name) for name, individual in (path.subject.key, *path.passed) if individual is not None]
+        asking = asking_words().union(analyse(" ".join(kinds)))
+        return any(word.terms - asking for n, word in enumerate(self._words) if n not in path.taken)
 
     def _next(self, path: _Path) -> Iterator[_Path]:
         """Yield the paths that go one link further."""
@@ -346,7 +339,7 @@ class _Links:
         kinds, firsts = np.unique(heads, return_index=True)  # the facts of one concept at one place have one type
         first = self._corpus.currents(found[firsts])
         linking = [
-            kind for kind, one in zip(kinds, first, strict=True) if one and one.recorded.assertion.shape == _LINK
+            kind for kind, one in zip(kinds, first, strict=True) if one and one.recorded.assertion.shape == "subject"
         ]
         return [link for link in self._corpus.currents(found[np.isin(heads, linking)]) if link is not None]
 

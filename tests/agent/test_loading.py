@@ -104,6 +104,29 @@ async def test_facts_about_a_subject_that_a_request_names_stand_beside_those_of_
     assert all(f'about="{name}"' in told and str(value) in told for name, value in shown)
 
 
+@pytest.mark.parametrize("user_id", [None, "alice"])
+async def test_individuals_of_the_agents_subjects_are_read_where_a_request_names_them(user_id: str | None) -> None:
+    asked = [Message(content="What is Lena's shoe size?")]
+    async with memory_over() as memory:
+        await about_lena(memory)
+        await memory.save(SingleFact(SIZE, 41.0, timestamp=BEGAN), subject="user:lena")
+        await memory.save(SingleFact(SIZE, 36.0, timestamp=BEGAN), subject="child:lena")
+        await memory.save(SingleFact(SIZE, 27.0, timestamp=BEGAN), subject="child:jon")
+        await memory.view(viewer="bob").save(
+            SingleFact(SIZE, 99.0, timestamp=BEGAN), subject="child:lena", private=True
+        )
+        with plugin(memory, subjects=[MemorySubject("child"), USER]).run(user_id) as run:
+            block = await run.load(asked, concepts=[SIZE])
+            told = await run.tools.recall_memory(asked[0].content)
+        sizes = {record.value for record in block.records}
+        assert 36.0 in sizes
+        assert sizes.isdisjoint({41.0, 27.0, 99.0})
+        assert 'about="child:lena"' in told
+        assert not any(value in told for value in ("41.0", "27.0", "99.0"))
+        with plugin(memory).run(user_id) as run:
+            assert 36.0 not in {record.value for record in (await run.load(asked, concepts=[SIZE])).records}
+
+
 async def test_the_budget_bounds_the_facts_about_a_named_subject_and_given_subjects_leave_them_out(
     memory: Memory,
 ) -> None:

@@ -182,6 +182,18 @@ def test_an_export_can_be_imported_elsewhere(cli: CommandLine, tmp_path: Path) -
     assert [record["value"] for record in cli.data("history", "seats", "--store", other)] == [80, 120]
 
 
+def test_an_export_of_all_users_has_the_private_facts_of_each(cli: CommandLine, tmp_path: Path) -> None:
+    for name in ("ann", "bo"):
+        cli.data("save", "seats", "80", "--user", name, "--private")
+    file, everybody, other = (str(tmp_path / name) for name in ("facts.jsonl", "everybody.jsonl", "other.db"))
+    assert cli.data("export", file)["exported"] == 0
+    assert cli.data("export", everybody, "--all-users")["exported"] == 2
+    assert cli.error("export", everybody, "--all-users", "--force", "--user", "ann")["type"] == "InvalidDataError"
+    assert "--all-users" in cli.error("export", str(tmp_path / "koog"), "--to", "koog", "--all-users")["message"]
+    cli.data("import", everybody, "--trust", "--store", other)
+    assert [record["value"] for record in cli.data("history", "seats", "--store", other, "--user", "bo")] == ["80"]
+
+
 def test_an_import_reports_quarantined_facts_with_the_next_step(cli: CommandLine, tmp_path: Path) -> None:
     cli.data("save", "seats", "80", "--type", "int")
     file, other = tmp_path / "facts.jsonl", str(tmp_path / "other.db")

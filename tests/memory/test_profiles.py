@@ -146,6 +146,33 @@ async def test_a_field_of_a_pydantic_model_that_was_not_set_leaves_what_is_known
     assert (await memory.profile(UserModel, subject=USER, scope=ALPHA)).score == 0.5
 
 
+@attrs.frozen
+class Device:
+    """A class with defaults that are empty."""
+
+    name: str
+    note: str = ""
+    config: dict[str, int] = attrs.field(factory=dict)
+    tags: list[str] = attrs.field(factory=list)
+
+
+async def test_empty_texts_and_collections_of_any_kind_change_nothing(memory: Memory) -> None:
+    known = Device("lamp", "by the door", {"watts": 5}, ["light"])
+    await memory.save_profile(Device("lamp"), subject="device:lamp")
+    assert await memory.profile(Device, subject="device:lamp") == Device("lamp")
+    await memory.save_profile(known, subject="device:lamp")
+    await memory.save_profile(Device("lamp"), subject="device:lamp")
+    assert await memory.profile(Device, subject="device:lamp") == known
+
+
+async def test_a_value_that_cannot_be_saved_is_refused_with_its_field(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match=r"blank.*\(at \$\.note\)"):
+        await memory.save_profile(Device("lamp", note=" "))
+    with pytest.raises(InvalidDataError) as caught:
+        await memory.save_profile(UserProfile(name="Maya", home=Address(street="\ud800"), allergies=frozenset()))
+    assert caught.value.path.startswith("$.home")
+
+
 async def test_the_class_of_a_profile_is_no_instance(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="takes an instance, not the class UserModel"):
         await memory.save_profile(UserModel)

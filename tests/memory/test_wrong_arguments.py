@@ -196,6 +196,12 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     "history": ((None, "1", 1.5, True), (lambda memory, wrong: memory.rollback(wrong),)),
     "list_records": (("city", 5), (lambda memory, wrong: memory.load(wrong),)),
     "remember": (("city", 5), (lambda memory, wrong: memory.save(wrong),)),
+    r"SingleFact\(CONCEPT, value\)": (("Rome", 5), (lambda memory, wrong: memory.save(CITY, wrong),)),  # type: ignore[call-overload]
+    r"as admin\.reset\(\) does": (("/",), (lambda memory, wrong: memory.forget(scope=wrong),)),
+    "^/agent/critic lies outside of this view of /product/alpha:": (
+        ("/agent/critic",),
+        (lambda memory, wrong: memory.view(scopes=["/product/alpha"]).view(scopes=[wrong]),),
+    ),
     "concept": ((5,), (lambda memory, wrong: memory.history(wrong),)),
     "concepts takes": ((5, [5]), (lambda memory, wrong: memory.list_records(concepts=wrong),)),
     "^as_of must be .* tzinfo": (("2026-05-01",), (lambda memory, wrong: memory.view(as_of=wrong),)),

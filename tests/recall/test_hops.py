@@ -170,3 +170,20 @@ async def test_links_in_a_circle_end(memory: Memory) -> None:
     await memory.save(SingleFact(BOSS, BO), subject=EVA)
     found = await memory.recall("Where does the boss of the boss of the boss of the boss of Bo Ek work?")
     assert max(len(match.path) for match in found) <= 3
+
+
+@pytest.mark.parametrize(
+    "asked", ["What does task c depend on?", "Which tasks does c depend on?", "dependencies of task c"]
+)
+async def test_a_link_is_the_answer_where_only_the_kind_of_its_subjects_is_left_to_ask(asked: str) -> None:
+    depends = Concept.multiple("depends_on", "Tasks that a task depends on", MemorySubject)
+    state, task = Concept.single("task_state", "State of a task"), MemorySubject("task")
+    needed = (task.individual("setup"), task.individual("deploy"))
+    async with Memory("memory:") as memory:
+        for one in (*needed, task.individual("c")):
+            await memory.save(SingleFact(state, "todo"), subject=one)
+        await memory.save(MultipleFacts(depends, needed), subject="task:c")
+        found = await memory.recall(asked, limit=2)
+        followed = await memory.recall("What is the state of the tasks that c depends on?", limit=2)
+    assert {match.record.value for match in found} == set(needed)
+    assert {match.record.subject for match in followed} == set(needed)

@@ -176,6 +176,28 @@ def test_a_bottomless_shape_is_a_typed_error() -> None:
         type_of(shape)
 
 
+@attrs.frozen
+class ReadingWithoutUnit:
+    """A class that lost a field with a default."""
+
+    room: str
+    value: float
+
+
+@attrs.frozen
+class Reading(ReadingWithoutUnit):
+    """A class with a field that has a default."""
+
+    unit: str = "°C"
+
+
+@attrs.frozen
+class ReadingWithoutValue:
+    """A class that lost a field without a default."""
+
+    room: str
+
+
 @pytest.mark.parametrize(
     ("stored", "wanted", "compatible"),
     [
@@ -195,6 +217,9 @@ def test_a_bottomless_shape_is_a_typed_error() -> None:
         (int, list[int], False),
         (object, int, False),
         (Literal[1], Literal[True], False),
+        (Reading, ReadingWithoutUnit, True),
+        (ReadingWithoutUnit, Reading, True),
+        (Reading, ReadingWithoutValue, False),
     ],
 )
 def test_what_can_be_read_as_what(stored: Any, wanted: Any, compatible: bool) -> None:

@@ -7,9 +7,9 @@ import enum
 import fractions
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NewType
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -407,6 +407,26 @@ def test_a_text_with_constraints_must_not_be_blank() -> None:
     short: Any = Annotated[str, pydantic.Field(max_length=9)]
     with pytest.raises(InvalidDataError, match="blank"):
         check_value(" ", short)
+
+
+def test_the_error_about_a_constraint_names_its_bound_and_not_the_value() -> None:
+    share: Any = Annotated[int, pydantic.Field(ge=0, le=100)]
+    with pytest.raises(InvalidDataError, match=r"'less_than_equal' \(le=100\)$") as caught:
+        check_value(4711, share)
+    assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value_type", "instead"),
+    [
+        (dict[int, str], r"dict\[str, str\], or pairs: list\[tuple\[int, str\]\]"),
+        (Mapping[Level, int], r"dict\[str, int\], or pairs"),
+        (NewType("Kelvin", float), "Use float itself"),
+    ],
+)
+def test_the_error_about_a_type_that_is_no_json_names_one_that_is(value_type: Any, instead: str) -> None:
+    with pytest.raises(InvalidDataError, match=instead):
+        Concept.single("reading", "A reading", value_type)
 
 
 class Cat(pydantic.BaseModel):

@@ -11,12 +11,13 @@ import pytest
 from factmem import STATEMENT, Background, Concept, Evidence, InMemoryProvider, Memory, MemoryScope, SingleFact
 from factmem.abc.capabilities import Append, Statement, StateRequest
 from factmem.details import FactDetails
-from factmem.errors import InvalidDataError, ModelUnavailableError, ReadOnlyError
+from factmem.errors import InvalidDataError, ModelUnavailableError, OutOfViewError, ReadOnlyError
 from factmem.memory.background import MemoryEvent
 from factmem.memory.journal import STREAM, Job, JobKind, job_json
 from factmem.records import AssertionState, Place, assertions_of
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well
+from tests.narrowing import not_none
 from tests.walls.leaves import text_of
 
 CROSS_PRODUCT = MemoryScope.CROSS_PRODUCT
@@ -127,6 +128,29 @@ async def test_a_user_imports_no_private_facts_of_another_one(trust: bool) -> No
         with pytest.raises(InvalidDataError, match="only the viewer's own private facts"):
             await bo.admin.import_(io.StringIO(forged), trust=trust)
         assert [record.value for record in await ann.list_records()] == ["ann's"]
+
+
+async def test_only_the_administration_of_an_organization_exports_the_private_facts_of_all_users() -> None:
+    iban, provider, file = Concept.single("iban", "Bank account"), InMemoryProvider(), io.StringIO()
+    async with Memory(provider, organization="globex") as other, Memory(provider, organization="acme") as memory:
+        await other.for_user("ann").save(SingleFact(iban, "of another organization"))
+        for name in ("ann", "bo"):
+            await memory.for_user(name).save(SingleFact(iban, f"{name}'s"), private=True)
+        await memory.save(SingleFact(iban, "everybody's"))
+        assert await memory.admin.export(io.StringIO()) == 1
+        with pytest.raises(InvalidDataError, match="viewer"):
+            await memory.for_user("ann").admin.export(file, all_users=True)
+        for view in (memory.scope("/product/alpha"), memory.view(subjects=["user:ann"])):
+            with pytest.raises(OutOfViewError):
+                await view.admin.export(file, all_users=True)
+        assert file.getvalue() == ""
+        assert await memory.admin.export(file, all_users=True) == 3
+    file.seek(0)
+    async with Memory("memory:") as memory:
+        await memory.admin.import_(file, trust=True)
+        assert [record.value for record in await memory.list_records()] == ["everybody's"]
+        for name in ("ann", "bo"):
+            assert not_none(await memory.for_user(name).load(iban)).value == f"{name}'s"
 
 
 async def test_a_user_sees_all_of_their_private_facts_whoever_they_are_about() -> None:

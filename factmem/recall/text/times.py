@@ -40,6 +40,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.recall.text.analysis import STOP_WORDS
 from factmem.sentences import day_phrases
 from factmem.text_caches import forgettable
 from factmem.time_phrases import in_english
@@ -101,10 +102,13 @@ _NUMBER: Final = rf"(?P<number>\d{{1,3}}|(?:a )?(?:{_any(_NUMBERS)})(?: of)?)(?P
 _UNIT: Final = rf"(?P<unit>{_any(_DAYS_OF)})(?P<many>s?)"
 _PERIOD: Final = r"(?P<unit>weekend|week|month|quarter|year|decade)"
 _MONTH: Final = rf"(?P<month>{_any(_MONTHS)})\.?"
-_YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
+_YEAR_NUMBER: Final = rf"(?:(?:19|20)\d\d|[12]\d{{3}}(?![.,]?\d| ?[€$£%]| (?!(?:{'|'.join(STOP_WORDS)})\b)\w))"
+"""A year from 1000 on. Outside of these two centuries, no word with content follows it: "1200 euros", "1500 metres"."""
+
+_YEAR: Final = r"(?P<year>[12]\d{3})"
 _YEARS_AGO: Final = rf"(?:\d{{1,2}}|{_any(_NUMBERS)}) years? (?:ago|back)"
 _BACK: Final = rf"(?:last|this|previous) year|the year before last|{_YEARS_AGO}"
-_OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>(?:19|20)\d\d|['’]\d\d(?!\w|['’])|{_BACK})"
+_OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>{_YEAR_NUMBER}|['’]\d\d(?!\w|['’])|{_BACK})"
 _DAY: Final = r"(?P<day>[0-3]?\d)(?P<th>st|nd|rd|th)?"
 _LEADS: Final = _TABLE["leads"]
 _LEAD: Final = f"(?P<lead>{_any(_LEADS.split())})"
@@ -114,14 +118,12 @@ _SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
 _WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
 _HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
 _RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
-_DIGITS: Final = r"(?:19|20)\d\d|['’]\d\d"
-"""Digits that name a time by themselves; all others need one of the words."""
 
 HINT: Final = lazy_pattern(
-    rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
+    rf"[12]\d{{3}}|['’]\d\d|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
     rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b"
 )
-"""A part of every time, in lower case; most queries need only this one search."""
+"""A part of every time, in lower case; most queries need only this one search. Other digits need one of the words."""
 
 
 @attrs.frozen
@@ -419,7 +421,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     upto = rf"(?:(?: (?:or|to) | ?[-–] ?)(?P<upto>\d{{1,3}}|so|{_any(_NUMBERS)}))?"
     named = _any({*_MONTHS, *_WEEKDAYS, *_SEASONS} - {*_ALSO_WORDS})
     clock = r"t\d[\w:.+]{0,30}(?:-\d\d:?\d\d(?!-))?"
-    yield words(rf"{_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
+    yield words(rf"(?=19|20|\d{{4}}-\d\d-){_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
     yield words(rf"{_YEAR}/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)"), _iso
     yield words(rf"(?<!\d\.)(?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.{_YEAR}(?!\.\d)"), _iso
     yield words(rf"{_NUMBER} {_RECURRING}(?:'?e?s)? (?P<again>{_AGO})"), _again
@@ -460,6 +462,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
     yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
     yield words(rf"{_LEAD}[ -](?P<year>(?:19|20)\d\d|'\d\d(?!'))"), _year
+    yield words(rf"(?:(?:in|since) (?:the year )?|the year )(?P<year>{_YEAR_NUMBER})"), _year
 
 
 READERS: Final = tuple(_readers())
