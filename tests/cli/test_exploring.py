@@ -85,6 +85,12 @@ def test_a_store_that_is_missing_is_named_with_a_command_that_makes_it(cli: Comm
         assert cli.data("--store", address, "list")["records"] == []
 
 
+def test_a_path_that_cannot_be_reached_is_named_whole(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    path = tmp_path / "file" / "facts.db"
+    assert str(path) in cli.error("--store", str(path), "save", "city", "Oslo")["message"]
+
+
 def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:
     cli.data("upgrade", "--create")
     err = cli.run("info").err
