@@ -76,7 +76,7 @@ def test_results_that_score_nothing_are_not_printed_beside_others(cli: CommandLi
 
 
 def test_a_store_that_is_missing_is_named_with_a_command_that_makes_it(cli: CommandLine, tmp_path: Path) -> None:
-    """A list of it is empty, and its figures are an error: a lost volume is no empty store."""
+    """A list of it is empty, and its figures are an error, so that a lost volume does not look like an empty store."""
     for address in (str(cli.store), f"file:{tmp_path / 'files'}"):
         for done in (cli.run("--store", address, "info"), cli.run("--store", address, "list")):
             assert f"there is no store at {address}" in done.err
