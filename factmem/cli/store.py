@@ -420,7 +420,8 @@ def _print_findings(out: Console, found: Sequence[Finding], address: str) -> Non
         out.print(Text.assemble(" " * 9, shown(finding.advice)))
     counts = Counter(finding.severity for finding in found)
     if counts[Severity.ERROR] or counts[Severity.WARNING]:
-        out.print(f"{counted(counts[Severity.ERROR], 'error')}, {counted(counts[Severity.WARNING], 'warning')}")
+        figures = f"{counted(counts[Severity.ERROR], 'error')}, {counted(counts[Severity.WARNING], 'warning')}"
+        out.print(shown(f"{figures} in {address}"), soft_wrap=True)
     else:
         out.print(shown(f"{address} is sound"))
 

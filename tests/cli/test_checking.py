@@ -65,6 +65,7 @@ def test_a_store_that_is_not_there_is_an_error(cli: CommandLine) -> None:
     done = cli.run("check")
     assert done.code == 1
     assert "missing" in done.out
+    assert f"1 error, 0 warnings in {cli.store}" in done.out
     assert not Path(cli.store).exists()
 
 

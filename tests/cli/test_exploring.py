@@ -79,13 +79,19 @@ def test_results_that_score_nothing_are_not_printed_beside_others(cli: CommandLi
 
 
 def test_a_store_that_is_missing_is_named_with_a_command_that_makes_it(cli: CommandLine, tmp_path: Path) -> None:
-    """A list of it is empty, and its figures are an error: a lost volume is no empty store."""
+    """A list of it is empty, and its figures are an error, so that a lost volume does not look like an empty store."""
     for address in (str(cli.store), f"file:{tmp_path / 'files'}"):
         for done in (cli.run("--store", address, "info"), cli.run("--store", address, "list")):
             assert f"there is no store at {address}" in done.err
             assert f"factmem --store {address} ingest FILE" in done.err
         assert cli.error("--store", address, "info")["type"] == "StoreUnavailableError"
         assert cli.data("--store", address, "list")["records"] == []
+
+
+def test_a_path_that_cannot_be_reached_is_named_whole(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    path = tmp_path / "file" / "facts.db"
+    assert str(path) in cli.error("--store", str(path), "save", "city", "Oslo")["message"]
 
 
 def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:

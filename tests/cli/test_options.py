@@ -158,7 +158,8 @@ def test_a_comparison_that_there_is_not_is_an_error(cli: CommandLine, words: str
 
 def test_words_that_are_no_text_are_an_error(cli: CommandLine) -> None:
     """Python reads arguments that are not UTF-8 as lone surrogates, which no embedder accepts."""
-    for words in (["recall", "caf\udce9"], ["load", "caf\udce9"], ["save", "seats", "caf\udce9"]):
+    assert "check the locale" in cli.error("recall", "caf\udce9")["message"]
+    for words in (["load", "caf\udce9"], ["save", "seats", "caf\udce9"]):
         assert cli.error(*words)["type"] in ("InvalidDataError", "RecordNotFoundError")
 
 
