@@ -22,14 +22,12 @@ from factmem.recall import RecallFilter
 from factmem.recall.deep import Hint, Look, Results
 from factmem.recall.events import TELLING, EventTime, events_in, timed
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.outline_codec import query_term
 from factmem.recall.index.selection import selected
 from factmem.recall.marks import marked
 from factmem.recall.queries import Compared, Query, less_named, read_query
 from factmem.recall.ranking import Ranker
 from factmem.recall.results import FIRST_RESULTS, RecallMatch
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.analysis import value_of_stop_words
 from factmem.recall.text.signs import nameless
 from factmem.recall.text.times import times_and_rest
 from factmem.scopes import MemoryScope
@@ -135,9 +133,8 @@ class Search:
             calibration=self.calibration,
         )
         shown = corpus.shown(self.sight)
-        last = [query_term(word) for word in value_of_stop_words(text.rpartition(" ")[2]) if self.lexical]
-        if last and shown.figures(last, shown.seen(self.sight))[0].documents[0]:  # the value of a fact: "are on?"
-            query = attrs.evolve(query, terms=(*query.terms, *last))
+        if query.last and shown.figures(query.last, shown.seen(self.sight))[0].documents[0]:
+            query = attrs.evolve(query, terms=(*query.terms, *query.last))
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
         if not times:
             return query

@@ -83,12 +83,6 @@ def terms_of(text: str) -> tuple[str, ...]:
     return tuple(analyse(text))
 
 
-def value_of_stop_words(text: str) -> list[str]:
-    """Return the words of a text that are all stop words, as a value may be: "on", "up"; none of any other text."""
-    words = ascii_words(text.lower())
-    return words if STOP_WORDS.issuperset(words) else []
-
-
 def ascii_words(text: str) -> list[str]:
     """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
     return text.translate(_SPACES).split()
@@ -147,7 +141,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     subject, value = said.place.subject, plain(said.data)
     name = spaced(subject.name) if subject.name != MemorySubject.EVERYTHING.name else ""
     terms = [*terms_of(subject.individual_name or name), *terms_of(said.description or spaced(said.keyword))]
-    terms += [*analyse(value), *value_of_stop_words(value)]
+    terms += analyse(value) or ascii_words(value.lower())  # "on", "up"
     more = [*terms_of(spaced(said.keyword))]
     if said.details.evidence:
         more += analyse(said.details.evidence[0].quote)
