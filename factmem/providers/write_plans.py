@@ -27,10 +27,6 @@ from factmem.shapes import Shape, accepts
 
 _Item: TypeAlias = Append | NewRow | StateRequest
 """A statement, as it was given or prepared for a database."""
-
-_Times: TypeAlias = Callable[[str | None], dt.datetime]
-"""Gives the time of recording in a tenant."""
-
 _log = logging.getLogger("factmem")
 
 
@@ -215,7 +211,11 @@ class TrackIndex:
             raise RecordNotFoundError("the record to update was erased meanwhile: read it again; nothing was written")
 
     def record(
-        self, assertion: Assertion, seq: int, now_in: _Times, ids: Callable[[int], tuple[str, str]] = _random_ids
+        self,
+        assertion: Assertion,
+        seq: int,
+        now_in: Callable[[str | None], dt.datetime],
+        ids: Callable[[int], tuple[str, str]] = _random_ids,
     ) -> Recorded:
         """Assign ids, a sequence number and a time to a new assertion, and add it.
 
@@ -236,7 +236,7 @@ class TrackIndex:
         """Return the id of the record that a new assertion joins; None if it begins one."""
         return assertion.revises or self._record_ids.get(assertion.key)
 
-    def change(self, request: StateRequest, seq: int, now_in: _Times) -> StateChange:
+    def change(self, request: StateRequest, seq: int, now_in: Callable[[str | None], dt.datetime]) -> StateChange:
         """Assign a sequence number and a time to a change of state, and add it.
 
         Raises:
