@@ -184,7 +184,7 @@ class Memory:
             needed, with the same results. The most recent tenant stays, whatever its size. Facts of a provider without
             vectors are then also embedded again.
         clock: Function that returns the present. A store that this memory opens records with this clock; a passed
-            provider has its own clock.
+            provider has its own clock. Open a store with the clock that it was written with: expired facts are erased.
 
     Raises:
         UnknownProviderError: The address names no installed provider.
