@@ -437,7 +437,8 @@ class Memory:
         """Return a view: this memory for another viewer, at another time, of fewer scopes or subjects.
 
         Nothing outside of a view is visible. In every method, a scope or a subject outside of the view raises
-        `OutOfViewError`. A view of a view only narrows it.
+        `OutOfViewError`. A view of a view only narrows its scopes and subjects. Its viewer can be any: factmem
+        authenticates nobody.
 
             ada = memory.view(viewer="ada", individual=MemorySubject("customer").individual("ada"))
             before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject="user")
@@ -530,7 +531,7 @@ class Memory:
             name: The name of the user: the viewer, and the individual of the subject ``user``.
 
         Raises:
-            OutOfViewError: The view is not about the user.
+            OutOfViewError: This view has subjects, and the user is none of them.
         """
         checked_name(name, what="a viewer")
         return self._view(self._context.for_user(name))
@@ -850,8 +851,9 @@ class Memory:
 
         Returns:
             A record of each value, with its state. A fact that was saved before and then retracted has the state
-            ``RETRACTED``: `restore` it, or save it with a later timestamp. Reads decide from all facts of the place
-            whether a later fact supersedes it.
+            ``RETRACTED``: `restore` it, or save it with a later timestamp. One whose timestamp lies before that of a
+            value that was said since has the state ``SUPERSEDED``. Reads decide from all facts of the place whether a
+            later fact supersedes it.
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.

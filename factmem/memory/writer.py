@@ -435,7 +435,7 @@ class Writer(ReadingPart):
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
         await self._check_alike([assertion for assertion, _ in said])
         receipts = await self.append([assertion for assertion, _ in said])
-        states = await self.states_of_repeated(receipts)
+        states = await self.states_of_repeated(receipts) | await self._states_of_dated(receipts)
         return tuple(
             _record_in(item, concept, states.get(item.id, item.assertion.state))
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
@@ -504,6 +504,20 @@ class Writer(ReadingPart):
                 ", ".join(named[:_MOST_LOGGED]),
             )
         return states
+
+    async def _states_of_dated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
+        """Return the states, by id, of new assertions that are superseded at once: those of an earlier time.
+
+        Only a time that somebody gave is looked at: what a clock dates is the newest of its record.
+        """
+        joined = [receipt.recorded for receipt in receipts if receipt.joins]
+        dated = [it for it in joined if not isinstance(it.assertion.timestamp, ClockTime)]
+        if not dated:
+            return {}
+        log = await self._backend.mirror.log(LogPart(record_ids={it.record_id for it in dated}, related=True))
+        standing = {said.id for row in fold(log, self._context.moment) for said in row.said}
+        late = [it for it in dated if it.id not in standing and it.assertion.counts(it.assertion.state)]
+        return dict.fromkeys((it.id for it in late), AssertionState.SUPERSEDED)
 
     async def update(self, record_id: str, given: Updates) -> Change:
         """See `Memory.update`."""
