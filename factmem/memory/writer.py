@@ -433,12 +433,13 @@ class Writer(ReadingPart):
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
-        await self._check_alike([assertion for assertion, _ in said])
-        receipts = await self.append([assertion for assertion, _ in said])
+        assertions = [assertion for assertion, _ in said]
+        await self._check_alike(assertions)
+        receipts = await self.append(assertions)
         states = await self.states_of_repeated(receipts) | await self._states_of_dated(receipts)
         return tuple(
-            _record_in(item, concept, states.get(item.id, item.assertion.state))
-            for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
+            _record_in(receipt.recorded, concept, states.get(receipt.recorded.id, receipt.recorded.assertion.state))
+            for receipt, (_, concept) in zip(receipts, said, strict=True)
         )
 
     def _placed(self, item: object, known: Callable[[Any, Any], Place]) -> tuple[Fact[Any], Place]:
