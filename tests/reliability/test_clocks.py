@@ -15,7 +15,7 @@ from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise
 from tests.narrowing import not_none
-from tests.reliability.stores import CITY, NOON, PLANNER, STORES, USER, DurableStore, every_store
+from tests.reliability.stores import CITY, EVERY_STORE, NOON, PLANNER, USER, DurableStore, every_store
 
 TOWNS = Concept.multiple("towns", "Where the person has been")
 
@@ -46,7 +46,7 @@ async def test_a_clock_that_jumps_between_saves_changes_no_answer(
     promise(f"clock jumps, {store}", f"{count} jumps of up to 30 years: 0 facts lost, 0 answers changed")
 
 
-CLOCKS = [DurableStore("memory", "memory:"), *STORES]
+CLOCKS = [DurableStore("memory", "memory:"), *EVERY_STORE]
 any_store = pytest.mark.parametrize("store", CLOCKS, ids=str)
 
 
