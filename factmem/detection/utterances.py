@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import hashlib
 import json
+from typing import Final
 
 import attrs
 
@@ -16,7 +17,8 @@ from factmem.detection.statements import says_something
 from factmem.detection.words import ReadableText
 
 _MESSAGE_STEP = dt.timedelta(milliseconds=1)
-_CLOCK_STEP = dt.timedelta(microseconds=1)
+CLOCK_STEP: Final = dt.timedelta(microseconds=1)
+"""Time between two messages without a time that are submitted together."""
 
 
 @attrs.frozen(kw_only=True)
@@ -102,7 +104,7 @@ def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance,
 def _time_at(conversation: Conversation, position: int, now: dt.datetime) -> dt.datetime:
     if conversation.started_at is not None:
         return conversation.started_at + position * _MESSAGE_STEP
-    return now - (len(conversation.messages) - position) * _CLOCK_STEP
+    return now - (len(conversation.messages) - position) * CLOCK_STEP
 
 
 def _id_of_content(conversation: Conversation) -> str:

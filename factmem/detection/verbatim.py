@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from factmem.details import FactDetails, Origin, Treatment
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.statements import statement_spans
-from factmem.detection.utterances import Utterance, utterances
+from factmem.detection.utterances import CLOCK_STEP, Utterance, utterances
 from factmem.facts import STATEMENT
 from factmem.validators import changed, whole
 
@@ -82,14 +83,16 @@ class VerbatimDetector:
     ) -> list[tuple[list[Quoted], Mapping[DropReason, int]]]:
         """Return the statements of each conversation, and the number of messages that were dropped, by reason.
 
+        What a conversation without times says is later than what those before it do.
         A long conversation takes time: call it in a worker thread.
 
         Args:
             conversations: The conversations.
             given: Details that the statements get besides their evidence, origin and topics.
         """
-        now = self.clock()
-        spoken = (utterances(conversation, now) for conversation in conversations)
+        now, upto = self.clock(), list(itertools.accumulate(len(it.messages) for it in conversations))
+        ends = [now - (upto[-1] - count) * CLOCK_STEP for count in upto]
+        spoken = map(utterances, conversations, ends)
         kept = ([it for it in said if it.treatment not in _DROPPED] for said in spoken)
         found = [[quoted for it in said for quoted in quoted_in(it, self.max_chars, given)] for said in kept]
         return list(zip(found, map(_secrets_in, conversations, found), strict=True))

@@ -214,8 +214,9 @@ class Admin(ReadingPart):
         Erasures of this organization that were killed, or whose result was ``pending``, are finished.
 
         Expired records are already invisible; this removes their words from the store. Current records do not change. A
-        memory open for writing expires records automatically, for every viewer, at opening and then once a day. A call
-        erases only records that this viewer may see.
+        memory open for writing expires records automatically, for every viewer, at opening and then once a day, unless
+        its clock is more than five years ahead of the newest time in the store. A call erases only records that this
+        viewer may see.
 
         Args:
             revisions: Maximum age of superseded revisions (default: that of this memory's `TtlPolicy`).

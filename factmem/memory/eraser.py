@@ -6,13 +6,14 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from anyio import to_thread
 
 from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
+from factmem.facts import moment_at
 from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.erasure_proof import Traces, traces_of
 from factmem.memory.filters import Filters, ids_of
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _log = logging.getLogger("factmem")
+
+_FAR_AHEAD: Final = dt.timedelta(days=5 * 365)
+"""Time after the newest entry of a store from which a clock is not trusted to erase by itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -164,7 +168,11 @@ class Eraser(ReadingPart):
         return await self._erase_outlived(found)
 
     async def expire_by_itself(self) -> None:
-        """Erase expired and outdated revisions of every owner, in the scopes of this memory."""
+        """Erase expired and outdated revisions of every owner, in the scopes of this memory.
+
+        Nothing is erased, with a warning, by a clock that is years ahead of all that the store holds: most likely the
+        store was written with another clock, as of a simulation, by which these facts are alive.
+        """
         now, limit = self._context.clock(), self._context.policies.ttl.revisions
         expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
         old = [LogPart(limited=True, related=True)]
@@ -172,8 +180,19 @@ class Eraser(ReadingPart):
             old.append(LogPart(kept=RecallFilter(recorded_until=now - limit), related=True))
         logs = [await self._owned_by_anybody(part) for part in old]
         superseded = {item.id: item for log in logs for item in outlived(log, now, limit).superseded}
-        if expired or superseded:
+        if (expired or superseded) and not await self._is_far_ahead(now):
             await self._expire_what_is_due(Outlived(expired=expired, superseded=tuple(superseded.values())))
+
+    async def _is_far_ahead(self, now: dt.datetime) -> bool:
+        newest = await self._reader.of_corpus(lambda corpus: int(corpus.columns["recorded_at"].max()))
+        ahead = now - moment_at(newest)
+        if ahead > _FAR_AHEAD:
+            _log.warning(
+                "nothing was erased of what has expired: the clock is %d years ahead of the newest time in the store; "
+                "open the store with the clock that it was written with (clock=), or call Admin.expire",
+                ahead.days // 365,
+            )
+        return ahead > _FAR_AHEAD
 
     async def _owned_by_anybody(self, part: LogPart) -> list[LogEntry]:
         holds = self._context.view.holds

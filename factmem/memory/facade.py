@@ -179,7 +179,7 @@ class Memory:
             needed, with the same results. The most recent tenant stays, whatever its size. Facts of a provider without
             vectors are then also embedded again.
         clock: Function that returns the present. A store that this memory opens records with this clock; a passed
-            provider has its own clock.
+            provider has its own clock. Open a store with the clock that it was written with: expired facts are erased.
 
     Raises:
         UnknownProviderError: The address names no installed provider.
@@ -435,7 +435,8 @@ class Memory:
         """Return a view: this memory for another viewer, at another time, of fewer scopes or subjects.
 
         Nothing outside of a view is visible. In every method, a scope or a subject outside of the view raises
-        `OutOfViewError`. A view of a view only narrows it, but for the viewer: another one replaces them.
+        `OutOfViewError`. A view of a view only narrows its scopes and subjects. Its viewer can be any: factmem
+        authenticates nobody.
 
             ada = memory.view(viewer="ada", individual=MemorySubject("customer").individual("ada"))
             before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject="user")
@@ -528,7 +529,7 @@ class Memory:
             name: The name of the user: the viewer, and the individual of the subject ``user``.
 
         Raises:
-            OutOfViewError: The subjects of this view leave the user out.
+            OutOfViewError: This view has subjects, and the user is none of them.
         """
         checked_name(name, what="a viewer")
         return self._view(self._context.for_user(name))
@@ -851,8 +852,9 @@ class Memory:
 
         Returns:
             A record of each value, with its state. A fact that was saved before and then retracted has the state
-            ``RETRACTED``: `restore` it, or save it with a later timestamp. Reads decide from all facts of the place
-            whether a later fact supersedes it.
+            ``RETRACTED``: `restore` it, or save it with a later timestamp. One whose timestamp lies before that of a
+            value that was said since has the state ``SUPERSEDED``. Reads decide from all facts of the place whether a
+            later fact supersedes it.
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.

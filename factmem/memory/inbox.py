@@ -9,7 +9,7 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from random import randrange
+from random import choice
 from typing import Any, Final, Unpack
 
 import anyio
@@ -250,7 +250,7 @@ class Inbox(PipelinePart):
         submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner, mine in _by_owner(others).items():
             chosen = submission if owner in visible else unseen
-            first = randrange(len(mine))  # processes that begin together begin at different words
+            first = choice(_beginnings(mine))  # processes that begin together begin at different words
             self._backend.worker.submit(
                 Pipeline(self._of(owner), self._backend), [*mine[first:], *mine[:first]], chosen
             )
@@ -432,6 +432,12 @@ def _by_owner(units: Iterable[Unit]) -> dict[str | None, list[Unit]]:
     for unit in units:
         found[unit.given.owner].append(unit)
     return found
+
+
+def _beginnings(units: Sequence[Unit]) -> list[int]:
+    """Return the places of units that may be read first: of those said at one time, the order decides what counts."""
+    times = [unit.words[0].assertion.timestamp for unit in units]
+    return [place for place, time in enumerate(times) if place == 0 or time != times[place - 1]]
 
 
 def _stream_in(id: str) -> str:

@@ -25,6 +25,7 @@ from factmem.consolidation.duplicates import duplicates_in
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
+from factmem.detection.utterances import CLOCK_STEP
 from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -359,9 +360,13 @@ class Rememberer(PipelinePart):
         return await self.submit(await self._store(what, order))
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[Journalled]:
-        """Put words into the store, in one transaction; behind them the words that were read from their media."""
+        """Put words into the store, in one transaction; behind them the words that were read from their media.
+
+        Each without a time is later than the one before it, in whatever order they are read.
+        """
         now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
-        said = await off_loop(lambda: [conversation_from(item, now) for item in what], 0 if plain else None)
+        times = [now + place * CLOCK_STEP for place in range(len(what))]
+        said = await off_loop(lambda: list(map(conversation_from, what, times)), 0 if plain else None)
         bare, words = await self.without_media(await self._dated_as_before(said, order), order)
         texts = [isinstance(item, str) for item in what]
         taken = [

@@ -6,6 +6,7 @@ All of it follows from the log that the viewer may see; `Writer` commits the cha
 from __future__ import annotations
 
 import bisect
+import datetime as dt
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, assert_never
@@ -33,7 +34,7 @@ from factmem.recall.results import hydrate
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, as_kept_apart, shown_record
 
 _ROLLED_BACK: Final = "rolled back"
-"""Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
+"""Prefix of the reasons of rollbacks."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
@@ -237,24 +238,27 @@ def _end(
 def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
     """Return the revisions that the last retraction of a record took and that are still retracted.
 
-    A retraction takes all that counts at the time, so nothing is said or restored between two of its changes.
+    A retraction takes all that counts at the time, so nothing is said or restored between two of its changes. They are
+    made at one time, for one reason, in the order of the revisions: what an undo took before is not among them.
     """
     entries = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
     states = {id: entry.assertion.state for id, entry in entries.items()}
     taken: list[str] = []
-    why: str | None = None
+    began: tuple[dt.datetime, str | None] | None = None
     over = True
     for event in log:
         match event:
             case Recorded(id=id, assertion=said) if began_retracted(said):
-                taken, why, over = [id] if over else [*taken, id], None, False
+                taken, began, over = [id] if over else [*taken, id], None, False
             case Recorded(assertion=said):
                 over = over or said.counts(said.state)
             case StateChange(assertion_id=id, state=state):
                 said = entries[id].assertion
                 if state is AssertionState.RETRACTED and said.counts(states[id]):
-                    taken = [id] if over or event.reason != why else [*taken, id]
-                    why, over = event.reason, False
+                    now = (event.recorded_at, event.reason)
+                    goes_on = not over and now == began and entries[id].seq > entries[taken[-1]].seq
+                    taken = [*taken, id] if goes_on else [id]
+                    began, over = now, False
                 else:
                     over = over or said.counts(state)
                 states[id] = state

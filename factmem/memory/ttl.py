@@ -193,7 +193,10 @@ def _too_old(item: Recorded, now: dt.datetime, revisions: dt.timedelta | None) -
 
 
 def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
-    """Return the revisions of a record that are needed neither as evidence nor when all later ones have expired."""
+    """Return the revisions of a record that nothing needs: neither as evidence nor when all later ones have expired.
+
+    The first revision of the present value is kept as well: it tells since when the value holds.
+    """
     if not counting:
         return []
     below: list[Recorded] = []
@@ -208,7 +211,9 @@ def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
     same = [item for item in counting if value is not None and _says(item, value)]
     # An update takes over the evidence of the revision before.
     updated = max((item.seq for item in same if item.assertion.revises is not None), default=0)
-    needed = {item.id for item in same if item.seq >= updated}
+    alike = [item for item in same if item.seq >= updated]
+    needed = {item.id for item in alike[:1]}
+    needed |= {item.id for item in alike if item.assertion.details.evidence}
     return [item for item in reversed(below) if item.id not in needed]
 
 

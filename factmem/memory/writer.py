@@ -30,7 +30,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact, check_keyword
-from factmem.fold import Current, states_of
+from factmem.fold import Current, fold, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
@@ -133,12 +133,13 @@ class Writer(ReadingPart):
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
-        await self._check_alike([assertion for assertion, _ in said])
-        receipts = await self.append([assertion for assertion, _ in said])
-        states = await self.states_of_repeated(receipts)
+        assertions = [assertion for assertion, _ in said]
+        await self._check_alike(assertions)
+        receipts = await self.append(assertions)
+        states = await self.states_of_repeated(receipts) | await self._states_of_dated(receipts)
         return tuple(
-            _record_in(item, concept, states.get(item.id, item.assertion.state))
-            for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
+            _record_in(receipt.recorded, concept, states.get(receipt.recorded.id, receipt.recorded.assertion.state))
+            for receipt, (_, concept) in zip(receipts, said, strict=True)
         )
 
     def _placed(self, item: object, known: Callable[[Any, Any], Place]) -> tuple[Fact[Any], Place]:
@@ -204,6 +205,20 @@ class Writer(ReadingPart):
                 ", ".join(named[:_MOST_LOGGED]),
             )
         return states
+
+    async def _states_of_dated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
+        """Return the states, by id, of new assertions that are superseded at once: those of an earlier time.
+
+        Only a time that somebody gave is looked at: what a clock dates is the newest of its record.
+        """
+        joined = [receipt.recorded for receipt in receipts if receipt.joins]
+        dated = [it for it in joined if not isinstance(it.assertion.timestamp, ClockTime)]
+        if not dated:
+            return {}
+        log = await self._backend.mirror.log(LogPart(record_ids={it.record_id for it in dated}, related=True))
+        standing = {said.id for row in fold(log, self._context.moment) for said in row.said}
+        late = [it for it in dated if it.id not in standing and it.assertion.counts(it.assertion.state)]
+        return dict.fromkeys((it.id for it in late), AssertionState.SUPERSEDED)
 
     async def update(self, record_id: str, given: Updates) -> Change:
         """See `Memory.update`."""

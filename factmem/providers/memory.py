@@ -248,7 +248,7 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
                 self._bury(tenant, gone, [entry]) if gone else self._log_of(tenant).append(entry)
                 continue
             self._log_of(tenant).append(entry)
-            self._steady.reached(entry.recorded_at)
+            self._steady.reached(entry.recorded_at, tenant)
         self._seqs[tenant] = part.until
         self._vectors.update({(tenant, seq): vector for seq, vector in vectors.items()})
 

@@ -27,14 +27,17 @@ from factmem.shapes import Shape, accepts
 
 _Item: TypeAlias = Append | NewRow | StateRequest
 """A statement, as it was given or prepared for a database."""
-
 _log = logging.getLogger("factmem")
 
 
-class SteadyClock:
-    """Gives the times of recording of one store: each is at least as late as all before it.
+_BEGINNING: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
 
-    While the clock is behind the newest time of the store, that time is given again, and the program is warned once.
+
+class SteadyClock:
+    """Gives the times of recording of a store: in each tenant, one is at least as late as all before it.
+
+    While the clock is behind the newest time of a tenant, that time is given again, and the program is warned once.
+    The times of one tenant say nothing about those of another.
 
     Args:
         clock: The clock.
@@ -42,44 +45,55 @@ class SteadyClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._newest: dt.datetime | None = None
-        self._warned = False
+        self._newest: dict[str | None, dt.datetime] = defaultdict(lambda: _BEGINNING)
+        self._warned: set[str | None] = set()
 
-    def __call__(self) -> dt.datetime:
-        """Return the time to record next, in UTC."""
-        now = utc(self._clock())
-        if self._newest is None or now >= self._newest:
-            self._newest = now
-        elif not self._warned:
-            self._warned = True
+    def __call__(self, tenant: str | None) -> dt.datetime:
+        """Return the time to record next in a tenant, in UTC."""
+        now, newest = utc(self._clock()), self._newest[tenant]
+        if now >= newest:
+            self._newest[tenant] = now
+            return now
+        if tenant not in self._warned:
+            self._warned.add(tenant)
             _log.warning(
-                "the clock is %s behind the newest time in the store, %s: until it catches up, what is saved "
-                "is dated with that time; set the clock of this machine",
-                dt.timedelta(seconds=round((self._newest - now).total_seconds())),
-                self._newest.isoformat(" ", "seconds"),
+                "the clock is %s behind %s, the newest time in the store: until it catches up, what is saved is dated "
+                "with that time; set the clock of this machine, or open the store with the clock that it was written "
+                "with (clock=)",
+                dt.timedelta(seconds=round((newest - now).total_seconds())),
+                newest.isoformat(" ", "seconds"),
             )
-        return self._newest
+        return newest
 
-    @property
-    def newest(self) -> dt.datetime | None:
-        """The newest time so far; None before the first."""
-        return self._newest
+    def newest(self, tenant: str | None) -> dt.datetime | None:
+        """Return the newest time of a tenant so far; None before the first."""
+        newest = self._newest[tenant]
+        return newest if newest > _BEGINNING else None
 
-    def reached(self, recorded_at: dt.datetime) -> None:
+    def reached(self, recorded_at: dt.datetime, tenant: str | None) -> None:
         """Note a time that is in the store."""
-        if self._newest is None or self._newest < recorded_at:
-            self._newest = recorded_at
+        if self._newest[tenant] < recorded_at:
+            self._newest[tenant] = recorded_at
 
     def dated(self, said: Assertion) -> Assertion:
         """Return an assertion that is not older than the store if a clock gave its time, and has stepped back since.
 
         Without that, an older value would stay current. A time that somebody gave is never changed.
         """
-        if self._newest is None or not isinstance(said.timestamp, ClockTime) or said.timestamp >= self._newest:
+        newest = self._newest[said.place.scope.tenant]
+        if said.timestamp >= newest or not isinstance(said.timestamp, ClockTime) or utc(self._clock()) > newest:
             return said
-        if utc(self._clock()) >= self._newest:
-            return said
-        return attrs.evolve(said, timestamp=ClockTime.of(self._newest))
+        return attrs.evolve(said, timestamp=ClockTime.of(newest))
+
+    def leaves_open(self, said: Assertion) -> bool:
+        """Return whether an equal assertion in the store may be another one, because the clock gave one time twice.
+
+        What a message says, and a revision of a revision, is the same whatever its time.
+        """
+        evidence = said.details.evidence
+        if said.revised is not None or (evidence and evidence[0].message_id is not None):
+            return False
+        return isinstance(said.timestamp, ClockTime) and utc(self._clock()) <= self._newest[said.place.scope.tenant]
 
 
 def _random_ids(seq: int) -> tuple[str, str]:
@@ -197,19 +211,24 @@ class TrackIndex:
             raise RecordNotFoundError("the record to update was erased meanwhile: read it again; nothing was written")
 
     def record(
-        self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[int], tuple[str, str]] = _random_ids
+        self,
+        assertion: Assertion,
+        seq: int,
+        now_in: Callable[[str | None], dt.datetime],
+        ids: Callable[[int], tuple[str, str]] = _random_ids,
     ) -> Recorded:
         """Assign ids, a sequence number and a time to a new assertion, and add it.
 
         Args:
             assertion: The assertion.
             seq: Its sequence number.
-            clock: Gives the time of recording.
+            now_in: Gives the time of recording in a tenant, such as a `SteadyClock`.
             ids: Gives an id for the assertion with a number, and one for a record that it begins.
         """
         id, own_record = ids(seq)
         record_id = self.joined_by(assertion) or own_record
-        recorded = Recorded(assertion=assertion, id=id, record_id=record_id, seq=seq, recorded_at=clock())
+        now = now_in(assertion.place.scope.tenant)
+        recorded = Recorded(assertion=assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
         self.add(recorded)
         return recorded
 
@@ -217,7 +236,7 @@ class TrackIndex:
         """Return the id of the record that a new assertion joins; None if it begins one."""
         return assertion.revises or self._record_ids.get(assertion.key)
 
-    def change(self, request: StateRequest, seq: int, clock: Clock) -> StateChange:
+    def change(self, request: StateRequest, seq: int, now_in: Callable[[str | None], dt.datetime]) -> StateChange:
         """Assign a sequence number and a time to a change of state, and add it.
 
         Raises:
@@ -243,7 +262,7 @@ class TrackIndex:
             assertion_id=request.assertion_id,
             state=request.state,
             seq=seq,
-            recorded_at=clock(),
+            recorded_at=now_in(request.tenant),
             reason=request.reason,
             actor=request.actor,
         )
@@ -393,7 +412,7 @@ class Planner:
     _index_of: Callable[[_Item], TrackIndex]
     _last_of: Callable[[str | None], int]
     _ids: Callable[[int], tuple[str, str]] = _random_ids
-    _now: dt.datetime | None = attrs.field(default=None, init=False)
+    _now: dict[str | None, dt.datetime] = attrs.field(factory=dict, init=False)
     last: dict[str | None, int] = attrs.field(factory=dict, init=False)
 
     def plan(self, items: Sequence[_Item]) -> tuple[list[Receipt], list[Planned]]:
@@ -405,7 +424,7 @@ class Planner:
         receipts: list[Receipt] = []
         planned: list[Planned] = []
         before, begun = dict(self.last), dict[int, TrackIndex]()
-        self._now = None
+        self._now.clear()
         try:
             for item in items:
                 index = self._index_of(item)
@@ -431,11 +450,11 @@ class Planner:
             index.commit()
         return receipts, planned
 
-    def _recorded_at(self) -> dt.datetime:
+    def _recorded_at(self, tenant: str | None) -> dt.datetime:
         """Return the time of recording of the request that is planned."""
-        if self._now is None:
-            self._now = self._clock()
-        return self._now
+        if tenant not in self._now:
+            self._now[tenant] = self._clock(tenant)
+        return self._now[tenant]
 
     def _receipt(self, item: Append | NewRow, index: TrackIndex) -> Receipt:
         said = item.assertion
@@ -443,7 +462,11 @@ class Planner:
         if known is None and (dated := self._clock.dated(said)) is not said:
             said, known = dated, index.known(dated)
         if known is not None:
-            return Receipt(recorded=known, new=False)
+            tenant = said.place.scope.tenant
+            last = self.last.get(tenant) or self._last_of(tenant)
+            if known.seq == last or not self._clock.leaves_open(said):
+                return Receipt(recorded=known, new=False)
+            said = attrs.evolve(self._clock.dated(said), revised=last)
         index.check_followed(item)
         seq, joins = self.next_number(said.place.scope.tenant), index.joined_by(said) is not None
         return Receipt(recorded=index.record(said, seq, self._recorded_at, self._ids), new=True, joins=joins)

@@ -519,7 +519,7 @@ class FileEngine:
             self._storage.seal()
             for entry in part.entries:
                 if not isinstance(entry, Tombstone):
-                    self._clock.reached(entry.recorded_at)
+                    self._clock.reached(entry.recorded_at, tenant)
             self._counter.commit({tenant: part.until})
             if erased_log(tenant) in logs:
                 self._finished(self._copies.of_tenant(tenant))

@@ -2,7 +2,7 @@
 
 The note ``sequence`` holds two numbers of each tenant: the last *reserved* one (assigned, so never to be assigned
 again, even if its writer has died) and the last *committed* one (all entries up to it are in the logs, so a reader of
-later entries misses nothing); and the newest time of recording. It is written without a flush, because the logs hold
+later entries misses nothing); and its newest time of recording. It is written without a flush, because the logs hold
 the same: each process scans the ends of a tenant's logs before it first trusts its numbers, so that a note that a power
 cut set back never causes a duplicate number.
 """
@@ -85,7 +85,7 @@ class Counter:
         newest = [_newest(entries_of(payload)) for payload in ends if payload is not None]
         for entry in newest:
             if not isinstance(entry, Tombstone):
-                self._clock.reached(entry.recorded_at)
+                self._clock.reached(entry.recorded_at, folder or None)
         return max((entry.seq for entry in newest), default=0)
 
     def _put(self, numbers: Mapping[str, _Numbers]) -> None:
@@ -94,19 +94,24 @@ class Counter:
             self._seen.update(numbers)
 
     def _read(self) -> dict[str, _Numbers]:
-        """Return the numbers in the note: none of a damaged one, nor of one that an older version wrote."""
+        """Return the numbers in the note: none of a damaged one, nor of one that an older version wrote.
+
+        An earlier version noted one time of all tenants: those of each are in its logs.
+        """
         payload = self._storage.read_note(_NOTE)
         try:
             document = json.loads(payload or b"{}")
-            if (when := document.get("recorded")) is not None:
-                self._clock.reached(utc(dt.datetime.fromisoformat(when)))
+            if isinstance(recorded := document.get("recorded"), dict):
+                for tenant, when in recorded.items():
+                    self._clock.reached(utc(dt.datetime.fromisoformat(when)), tenant or None)
             return {str(tenant): _checked(numbers) for tenant, numbers in document.get("tenants", {}).items()}
         except (ValueError, TypeError, AttributeError, RecursionError):
             return {}
 
     def _write(self, numbers: Mapping[str, _Numbers]) -> None:
-        recorded = self._clock.newest
-        document = {"tenants": numbers, "recorded": recorded and recorded.isoformat()}
+        times = ((tenant, self._clock.newest(tenant or None)) for tenant in numbers)
+        recorded = {tenant: time.isoformat() for tenant, time in times if time is not None}
+        document = {"tenants": numbers, "recorded": recorded}
         payload = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
         self._storage.write_note(_NOTE, payload, durable=False)
 

@@ -466,7 +466,7 @@ class _Part:
         """Take in the answers to `questions`."""
         for _ in range(2):
             next(answers)
-        clock.reached(moment_at(self.continue_from(next(answers))))
+        clock.reached(moment_at(self.continue_from(next(answers))), self.tenant)
         if self.rows:
             for number, id, fact_type, shapes in next(answers):
                 self._found_track(self.rows[number - 1].assertion, id, fact_type, shapes, index)
@@ -682,10 +682,13 @@ class _Batch:
 
     def ending(self) -> Ending[None]:
         """Return the end of the transaction."""
-        newest = microseconds(self._clock.newest or moment_at(0))
         for tenant, seq in self._plan.last.items():
             self._parts[tenant].seq = seq
-        steps = [step for part in self._parts.values() for step in part.steps(self._index, self._meta.binding, newest)]
+        steps = [
+            step
+            for tenant, part in self._parts.items()
+            for step in part.steps(self._index, self._meta.binding, _newest_time(self._clock, tenant))
+        ]
         if steps and self._new_version is not None:
             steps.append((_FIRST_OUTLINES, [str(self._new_version)]))
         proof = next((proof for part in self._parts.values() if (proof := part.proof())), [])
@@ -1321,7 +1324,7 @@ def _taken(
         if isinstance(entry, Tombstone):
             continue
         joined = index.take(entry, tenant)
-        clock.reached(entry.recorded_at)
+        clock.reached(entry.recorded_at, tenant)
         if isinstance(entry, StateChange):
             target.change(entry, joined=joined)
             continue
@@ -1330,7 +1333,7 @@ def _taken(
         target.append(row, entry, vector, joined=joined, outlines=None)
     target.seq = part.until
     buried = [target.bury(graves)] if graves else []
-    newest = microseconds(clock.newest or moment_at(0))
+    newest = _newest_time(clock, tenant)
     proof = [*_locked_counter(tenant), (_HAS_ARRIVED, [name, part.until])]
     return Ending(None, [*buried, *target.steps(index, meta.binding, newest)], proof)
 
@@ -1345,6 +1348,10 @@ def _log(tenant: bytes, said: Sequence[Row], changed: Sequence[Row], erased: Seq
         (_read_state(tenant, row) for row in changed),
         (_read_tombstone(tenant, row) for row in erased),
     )
+
+
+def _newest_time(clock: SteadyClock, tenant: str | None) -> int:
+    return microseconds(clock.newest(tenant) or moment_at(0))
 
 
 def _newest(counter: Sequence[Row]) -> int:

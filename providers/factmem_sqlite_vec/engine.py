@@ -526,7 +526,7 @@ class _Batch:
                     case Recorded():
                         self._take_assertion(next(new), entry)
                     case StateChange():
-                        self._clock.reached(entry.recorded_at)
+                        self._clock.reached(entry.recorded_at, tenant)
                         self._look_up_state(entry.assertion_id, tenant)
                         self._write_state(entry, tenant, joined=self._index.take(entry, tenant))
                     case Tombstone():
@@ -540,7 +540,7 @@ class _Batch:
         self._plan.last[tenant] = part.until
 
     def _take_assertion(self, row: NewRow, recorded: Recorded) -> None:
-        self._clock.reached(recorded.recorded_at)
+        self._clock.reached(recorded.recorded_at, row.tenant)
         self._flush()
         self._find([row])
         joined = self._index.take(recorded, row.tenant)
@@ -619,7 +619,7 @@ class _Batch:
         self._known.timed.add(tenant)
         base = self._base_of(tenant)
         for (moment,) in select(self.connection, _NEWEST, (base, base + SEQ_MASK)):
-            self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
+            self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)), tenant)
 
     def _find(self, rows: Sequence[NewRow]) -> None:
         """Look for equal assertions, and for the records that hold the same slots."""
@@ -639,7 +639,8 @@ class _Batch:
                 query = f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE row = ?"
                 (columns,) = select(self.connection, query, (same,))
                 self._index.found_same(read_assertion(columns))
-            elif is_taken and (record_id := self._record_id(track, self._hashed(row)[0])) is not None:
+            wanted_record = is_taken and (same is None or self._clock.leaves_open(row.assertion))
+            if wanted_record and (record_id := self._record_id(track, self._hashed(row)[0])) is not None:
                 self._index.found_record(row.assertion, record_id)
 
     def _note_type(self, said: Assertion, track: _Track) -> None:

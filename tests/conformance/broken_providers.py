@@ -188,7 +188,7 @@ class ExpectsAtTheStart(InMemoryProvider):
             if isinstance(item, StateRequest):
                 self._index.begin()
                 try:
-                    self._index.change(item, 0, self._clock)
+                    self._index.change(item, 0, self._steady)
                 finally:
                     self._index.roll_back()
                 unchecked.append(attrs.evolve(item, expected=None))

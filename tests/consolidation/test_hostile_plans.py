@@ -23,7 +23,7 @@ from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.consolidation.survey import CurrentRecord
 from factmem.errors import ModelError
 from factmem.fold import Current, Moment, fold
-from factmem.providers import TrackIndex
+from factmem.providers import SteadyClock, TrackIndex
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, assertions_of
 from factmem.testing import FakeClock
 from tests.conftest import Promise
@@ -200,7 +200,7 @@ def _statement(text: str, origin: Origin) -> Assertion:
 
 
 def _current(said: Assertion) -> CurrentRecord:
-    recorded = TrackIndex().record(said, 1, FakeClock(NOW))
+    recorded = TrackIndex().record(said, 1, SteadyClock(FakeClock(NOW)))
     return CurrentRecord(current=Current(recorded, (recorded,)))
 
 

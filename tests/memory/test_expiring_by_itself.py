@@ -50,6 +50,40 @@ async def test_it_goes_when_the_memory_is_opened(provider: AgentMemoryProvider, 
     assert await kept(provider) == ["seats", "seats"]
 
 
+@pytest.mark.parametrize("years", [4, 600])
+async def test_a_clock_that_is_years_ahead_of_the_store_erases_nothing_by_itself(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture, years: int
+) -> None:
+    """As where the store of a simulation is opened without its clock. What is expired by that clock is not shown."""
+    provider, far = InMemoryProvider(clock=clock), years > 5
+    await planted(over(provider, clock))
+    clock.advance(years * 365 * DAY)
+    async with over(provider, clock) as memory:
+        assert await memory.load(CITY) is None
+    assert await kept(provider) == (["city", "city", "seats", "seats"] if far else ["seats", "seats"])
+    assert ("clock is 600 years ahead" in caplog.text) == far
+    clock.advance(-years * 365 * DAY)
+    async with over(provider, clock) as memory:
+        assert (await memory.load(CITY) is not None) == far
+
+
+@pytest.mark.parametrize("called", [True, False])
+async def test_after_years_without_a_write_expired_facts_go_by_a_call_or_after_the_next_save(
+    clock: FakeClock, called: bool
+) -> None:
+    provider = InMemoryProvider(clock=clock)
+    await planted(over(provider, clock))
+    clock.advance(6 * 365 * DAY)
+    async with over(provider, clock) as memory:
+        if called:
+            assert (await memory.admin.expire(all_users=True)).expired == 2
+        else:
+            await memory.save(SingleFact(SEATS, 13))
+    async with over(provider, clock):
+        pass
+    assert "city" not in await kept(provider)
+
+
 async def test_it_goes_while_the_memory_is_open(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facade, "_BETWEEN_EXPIRIES", dt.timedelta(milliseconds=1))
     events: list[Any] = []

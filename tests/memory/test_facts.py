@@ -209,6 +209,16 @@ async def test_a_retracted_fact_saved_again_as_it_was_stays_retracted_and_says_s
     assert await memory.load(SEATS) == fact
 
 
+async def test_a_fact_of_an_earlier_time_is_returned_as_superseded(memory: Memory, clock: FakeClock) -> None:
+    """A value that is said already stays current, whatever the time of saying it again."""
+    await memory.save(SingleFact(SEATS, 5), subject=USER)
+    for seats, hours, state in ((4, -2, "superseded"), (5, -1, "active"), (6, 0, "active")):
+        fact = SingleFact(SEATS, seats, timestamp=clock() + dt.timedelta(hours=hours))
+        (record,) = await memory.save(fact, subject=USER)
+        assert record.state is AssertionState(state)
+    assert not_none(await memory.load(SEATS)).value == 6
+
+
 # Facts of several people in one store: whose facts a read without a subject gives.
 
 CITY = Concept.single("city", "Where the person lives")

@@ -25,7 +25,7 @@ from factmem import (
     SingleFact,
 )
 from factmem.abc.capabilities import KeepsFiles
-from factmem.details import MetadataMerge, Origin
+from factmem.details import Evidence, MetadataMerge, Origin
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import FactType
 from factmem.fold import Moment, fold
@@ -196,6 +196,21 @@ async def test_old_revisions_are_erased_and_the_present_one_is_not(opened: Opene
     assert [item.value for item in await memory.history(CITY)] == ["Faro"]
     assert await city(memory) == "Faro"
     assert (await memory.admin.expire(revisions=dt.timedelta(seconds=1))).superseded == 0
+
+
+async def test_old_revisions_of_the_present_value_are_erased_but_the_first_and_what_was_said(
+    memory: Memory, clock: FakeClock
+) -> None:
+    """As of a sensor that repeats itself."""
+    for reading in range(6):
+        quotes = [Evidence(quote="We live in Faro.", message_id="m1")] if reading == 3 else []
+        await memory.save(SingleFact(CITY, "Faro", timestamp=clock()), details=FactDetails(evidence=quotes))
+        clock.advance(DAY)
+    before = await memory.history(CITY)
+    assert (await memory.admin.expire(revisions=MINUTE)).superseded == 3
+    assert await memory.history(CITY) == [before[0], before[3], before[5]]
+    (record,) = await memory.list_records()
+    assert (record.value, [item.quote for item in record.evidence]) == ("Faro", ["We live in Faro."])
 
 
 @pytest.mark.parametrize("address", ["memory:", "sqlite-vec:{}/facts.db", "file:{}/facts"])

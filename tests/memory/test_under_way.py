@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import anyio
@@ -9,9 +10,10 @@ import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, Background, Conversation, InMemoryProvider, Memory, Message
-from factmem.abc import Detection, DetectionRequest, Detector
+from factmem.abc import Detection, DetectionRequest, Detector, system_clock
+from factmem.abc.clock import Clock
 from factmem.memory.background import Worker
-from factmem.testing import HashEmbedder
+from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.telling import until
 
 
@@ -59,10 +61,11 @@ def talk(number: int) -> Conversation:
     return Conversation(messages=[Message(content=f"Stall {number} sells tea.")], id=f"talk-{number}")
 
 
-def reading(store: str | AgentMemoryProvider, detector: Detector, viewer: str | None = None) -> Memory:
-    return Memory(
-        store, detector=detector, viewer=viewer, embedder=HashEmbedder(), background=Background(concurrency=2)
-    )
+def reading(
+    store: str | AgentMemoryProvider, detector: Detector, viewer: str | None = None, *, clock: Clock = system_clock
+) -> Memory:
+    background = Background(concurrency=2)
+    return Memory(store, detector=detector, viewer=viewer, embedder=HashEmbedder(), clock=clock, background=background)
 
 
 async def test_all_that_is_submitted_asks_no_more_at_once_than_was_set() -> None:
@@ -118,23 +121,57 @@ async def test_what_another_process_has_read_meanwhile_is_not_asked_about_again(
     assert [(outcome.failure, len(outcome)) for outcome in outcomes] == [(None, 1)] * 3
 
 
-async def left_unread(provider: AgentMemoryProvider, count: int) -> None:
+async def left_unread(provider: AgentMemoryProvider, count: int, clock: Clock = system_clock) -> None:
     """Submit words, and leave the memory by an error before they are read."""
-    async with reading(provider, Slow()) as memory:
-        await memory.remember_many([talk(number) for number in range(count)])
+    async with reading(provider, Slow(), clock=clock) as memory:
+        await memory.remember_many([Message(content=f"Stall {number} sells tea.") for number in range(count)])
         raise KeyError
 
 
+@pytest.mark.parametrize("start", [0, 4])
 async def test_what_is_resumed_is_read_from_a_random_place_on_so_that_processes_divide_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, start: int
 ) -> None:
-    provider, orders = InMemoryProvider(), list[list[str]]()
+    provider = InMemoryProvider()
     with pytest.raises(KeyError):
         await left_unread(provider, 9)
+    left, read = await resumed(monkeypatch, provider, start, system_clock)
+    assert len(left) == 9
+    assert read == [*left[start:], *left[:start]]
+
+
+async def test_what_was_said_at_one_time_is_resumed_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the clock of a simulation stands still: the last of equal times counts."""
+    clock = FakeClock()
+    provider = InMemoryProvider(clock=clock)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await left_unread(provider, 3, clock)
+        clock.advance(dt.timedelta(days=1))
+    left, read = await resumed(monkeypatch, provider, -1, clock)
+    assert read == [*left[3:], *left[:3]]
+
+
+async def resumed(
+    monkeypatch: pytest.MonkeyPatch, provider: AgentMemoryProvider, start: int, clock: Clock
+) -> tuple[list[str], list[str]]:
+    """Return the words that wait, and in what order a memory resumes reading them from one of the places to begin."""
+    orders = list[list[str]]()
     monkeypatch.setattr(Worker, "submit", lambda worker, reader, units, *_: orders.append([it.job.id for it in units]))
-    for start in (0, 4):
-        monkeypatch.setattr("factmem.memory.inbox.randrange", lambda stop, start=start: start)
-        async with reading(provider, Slow()) as memory:
+    for place in (0, start):
+        monkeypatch.setattr("factmem.memory.inbox.choice", lambda places, place=place: places[place])
+        async with reading(provider, Slow(), clock=clock) as memory:
             await memory.inbox.resume()
-    assert len(orders[0]) == 9
-    assert orders[-1] == [*orders[0][4:], *orders[0][:4]]
+    return orders[0], orders[-1]
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_texts_without_times_that_are_submitted_together_are_in_the_order_of_the_list(together: bool) -> None:
+    """In whatever order they are read, such as by the next process."""
+    async with reading(InMemoryProvider(), Slow(free=9)) as memory:
+        said = [Message(content=f"Stall {number} sells tea.") for number in range(4)]
+        talks = [Conversation(messages=said[:2], id="a"), Conversation(messages=said[2:], id="b")]
+        await (await memory.remember_many(talks if together else said)).wait()
+        records = await memory.list_records()
+    assert len({record.timestamp for record in records}) == 4
+    assert [record.value for record in sorted(records, key=lambda it: it.timestamp)] == [it.content for it in said]

@@ -311,6 +311,24 @@ async def test_a_single_value_comes_back_with_its_history(provider: AgentMemoryP
         await memory.restore(change.record.id)
 
 
+@pytest.mark.parametrize("step", [0, 1])
+async def test_a_restored_record_does_not_bring_back_what_was_undone_before(
+    provider: AgentMemoryProvider, clock: FakeClock, step: int
+) -> None:
+    """Each retraction is its own, while the clock stands still as well."""
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 80))
+        for value in (120, 90):
+            clock.advance(dt.timedelta(seconds=step))
+            change = await memory.update(record.id, value=value)
+            await memory.undo([change])
+            clock.advance(dt.timedelta(seconds=step))
+            await memory.retract(record.id)
+            (change,) = await memory.restore(record.id)
+            assert change.record.value == 80
+            assert not_none(await memory.load(SEATS)).value == 80
+
+
 async def test_a_removal_that_was_taken_back_is_not_met_again(provider: AgentMemoryProvider) -> None:
     """Reading the same conversation again must not retract the restored record."""
     memory = with_model(provider, ScriptedModel(well))

@@ -105,7 +105,7 @@ class PlainMemory:
 
     def _taken_last(self, id: str) -> list[Said]:
         group: list[Said] = []
-        last_reason: str | None = None
+        began: object = None
         closed = True
         states: dict[int, AssertionState] = {}
         for entry in self.store.log:
@@ -116,9 +116,10 @@ class PlainMemory:
                 was_heard = entry.said.is_heard(states[entry.said.seq])
                 states[entry.said.seq] = entry.state
                 if entry.state is AssertionState.RETRACTED and was_heard:
-                    if closed or entry.reason != last_reason:
+                    now = (entry.at, entry.reason)
+                    if closed or now != began or entry.said.seq < group[-1].seq:
                         group = []
-                    closed, last_reason = False, entry.reason
+                    closed, began = False, now
                     group.append(entry.said)
                 elif entry.said.is_heard(entry.state):
                     closed = True

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from factmem import InMemoryProvider, Memory
-from factmem.facts import ClockTime, Concept, SingleFact
-from factmem.records import Recorded
+from factmem.facts import ClockTime, Concept, MultipleFacts, SingleFact
+from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise
 from tests.narrowing import not_none
-from tests.reliability.stores import CITY, NOON, PLANNER, STORES, USER, DurableStore, every_store
+from tests.reliability.stores import CITY, EVERY_STORE, NOON, PLANNER, USER, DurableStore, every_store
 
 TOWNS = Concept.multiple("towns", "Where the person has been")
 
@@ -46,7 +46,7 @@ async def test_a_clock_that_jumps_between_saves_changes_no_answer(
     promise(f"clock jumps, {store}", f"{count} jumps of up to 30 years: 0 facts lost, 0 answers changed")
 
 
-CLOCKS = [DurableStore("memory", "memory:"), *STORES]
+CLOCKS = [DurableStore("memory", "memory:"), *EVERY_STORE]
 any_store = pytest.mark.parametrize("store", CLOCKS, ids=str)
 
 
@@ -83,6 +83,51 @@ async def test_what_is_saved_after_the_clock_stepped_back_is_current(
         f"the clock is 1:00:00 behind the newest time in the store, {NOON:%Y-%m-%d %H:%M:%S}" in warned[0].getMessage()
     )
     promise(f"clock steps back, {store}", f"{len(recorded)} saves: each current, recorded times in order, warned once")
+
+
+@any_store
+@pytest.mark.parametrize("minutes", [0, -5], ids=["stands still", "stepped back"])
+async def test_a_value_that_comes_back_is_current_although_the_clock_gives_one_time_twice(
+    store: DurableStore, tmp_path: Path, minutes: int
+) -> None:
+    clock = FakeClock(NOON)
+    provider = opened(store, tmp_path / "store", clock)
+    async with Memory(provider, clock=clock, embedder=HashEmbedder()) as memory:
+        for number, town in enumerate(("Bern", "Genf", "Bern", "Genf", "Bern")):
+            (saved,) = await memory.save(SingleFact(CITY, town))
+            assert saved.state is AssertionState.ACTIVE
+            assert not_none(await memory.load(CITY)).value == town, number
+            clock.set(NOON + dt.timedelta(minutes=minutes))
+        assert [record.value for record in await memory.history(CITY)] == ["Bern", "Genf", "Bern", "Genf", "Bern"]
+        assert {record.timestamp for record in await memory.history(CITY)} == {NOON}
+        towns = MultipleFacts(TOWNS, ["Bern"])
+        for _ in range(2):
+            (record,) = await memory.save(towns)
+            await memory.retract(record.id)
+            (again,) = await memory.save(towns)
+            assert (again.id, again.state) == (record.id, AssertionState.ACTIVE)
+            assert not_none(await memory.load(TOWNS)).values == ("Bern",)
+        for _ in range(2):  # what somebody dated is the same fact, whatever came between
+            for town in ("Lugano", "Chur"):
+                await memory.save(SingleFact(CITY, town, timestamp=NOON - dt.timedelta(days=1)))
+        assert len(await memory.history(CITY)) == 7
+    await provider.aclose()
+
+
+@any_store
+async def test_one_tenant_with_another_clock_dates_nothing_of_the_others(store: DurableStore, tmp_path: Path) -> None:
+    """A store has a newest time of each organization; reopened, and with a provider that both share."""
+    clock = FakeClock(NOON)
+    provider = opened(store, tmp_path / "store", clock)
+    for days in (9_000, 0, 1):
+        clock.set(NOON + dt.timedelta(days=days))
+        async with Memory(provider, organization=f"plan {days > 1}", clock=clock, embedder=HashEmbedder()) as memory:
+            (saved,) = await memory.save(SingleFact(CITY, f"city {days}"))
+            assert (saved.timestamp, saved.recorded_at) == (clock(), clock())
+        if store.name != "memory":
+            await provider.aclose()
+            provider = opened(store, tmp_path / "store", clock)
+    await provider.aclose()
 
 
 @any_store

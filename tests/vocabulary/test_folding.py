@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from factmem import Evidence, FactDetails, MemoryScope, MemorySubject, Origin
 from factmem.facts import Concept, FactType
 from factmem.fold import Moment, fold, revisions, states_of
-from factmem.providers import TrackIndex
+from factmem.providers import SteadyClock, TrackIndex
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of
 from factmem.testing import FakeClock, strategies
 
@@ -60,7 +60,7 @@ def log_of(steps: Iterable[Say | Turn]) -> list[LogEntry]:
                 fact = step.concept.fact([step.value], timestamp=at(step.minute))
                 (assertion,) = assertions_of(fact, HERE, step.details, removed=step.removed)
                 if index.known(assertion) is None:
-                    recorded.append(index.record(assertion, seq, FakeClock(at(seq))))
+                    recorded.append(index.record(assertion, seq, SteadyClock(FakeClock(at(seq)))))
                     log.append(recorded[-1])
             case Turn(state=None) if recorded:
                 gone = recorded.pop(-1 - step.back % len(recorded))
@@ -205,7 +205,7 @@ def test_the_assistants_value_stands_once_the_users_has_expired() -> None:
 def test_what_was_believed_unseen_is_of_the_lowest_trust(origin: Origin) -> None:
     """A policy treated it as a fact at once, without a review."""
     (said,) = assertions_of(CITY.fact(["Rome"], timestamp=at(9)), HERE, FactDetails(origin=origin))
-    believed = TrackIndex().record(attrs.evolve(said, state=AssertionState.ACTIVE), 99, FakeClock())
+    believed = TrackIndex().record(attrs.evolve(said, state=AssertionState.ACTIVE), 99, SteadyClock(FakeClock()))
     for other in (FactDetails(), OF_ASSISTANT):
         assert values([*log_of([Say("Oslo", 1, details=other)]), believed]) == {"city": ["Oslo"]}
     assert values([believed]) == {"city": ["Rome"]}

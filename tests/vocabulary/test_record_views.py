@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from factmem.details import Evidence, FactDetails
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept
-from factmem.providers import TrackIndex
+from factmem.providers import SteadyClock, TrackIndex
 from factmem.records import Assertion, AssertionState, FactRecord, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -29,7 +29,7 @@ SECRET = "xylophone-0451"
 
 
 def recorded(assertion: Assertion) -> Recorded:
-    return TrackIndex().record(assertion, 1, FakeClock())
+    return TrackIndex().record(assertion, 1, SteadyClock(FakeClock()))
 
 
 def said(concept: Concept[Any, Any], value: object, **details: Any) -> Assertion:

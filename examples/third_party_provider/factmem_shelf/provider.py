@@ -115,7 +115,7 @@ class ShelfProvider(AgentMemoryProvider):
         log, index = self._read(place), TrackIndex()
         for entry in log:
             index.add(entry)
-            self._steady.reached(entry.recorded_at)
+            self._steady.reached(entry.recorded_at, place.scope.tenant)
         planner = Planner(self._steady, lambda _: index, lambda _: len(log))
         _, planned = planner.plan([Append(assertion=said) for said in assertions_of(fact, place)])
         if planned:

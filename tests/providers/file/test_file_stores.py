@@ -18,9 +18,11 @@ from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.abc.log_storage import LogName, Position, Scan
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.facts import Concept
-from factmem.records import LogEntry, Place, assertions_of
+from factmem.records import LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock
+from tests.narrowing import not_none
 
 USER = MemorySubject("user", "the person at the keyboard")
 SCOPE = MemoryScope.agent("planner")
@@ -51,6 +53,24 @@ async def test_nothing_is_touched_before_the_first_save(tmp_path: Path) -> None:
         assert not (tmp_path / "deep").exists()
         await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
     assert (root / "factmem.json").exists()
+
+
+async def test_a_note_with_one_time_of_all_tenants_dates_each_by_its_own_log(tmp_path: Path) -> None:
+    """As earlier versions wrote it; each tenant's clock still does not go back."""
+    clock, storage = FakeClock(NOON), LocalLogStorage(tmp_path / "store")
+    for hours, tenant in ((0, "acme"), (9, "other")):
+        clock.set(NOON + dt.timedelta(hours=hours))
+        async with LocalFileMemoryProvider(tmp_path / "store", clock=clock) as provider:
+            await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE.within(tenant))
+    note = json.loads(not_none(storage.read_note("sequence")))
+    old = note | {"recorded": (NOON + dt.timedelta(hours=9)).isoformat()}
+    with storage.lock(1):
+        storage.write_note("sequence", json.dumps(old).encode(), durable=False)
+    clock.set(NOON - dt.timedelta(hours=1))
+    async with LocalFileMemoryProvider(tmp_path / "store", clock=clock) as provider:
+        await provider.save(SEATS.fact([5], timestamp=NOON), USER, SCOPE.within("acme"))
+        said = [entry for entry in await provider.changes("acme") if isinstance(entry, Recorded)]
+        assert [entry.recorded_at for entry in said] == [NOON, NOON]
 
 
 # A reader without the lock never sees a partial write, nor keeps data that was rolled back.
