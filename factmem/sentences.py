@@ -178,6 +178,26 @@ def tells_of_news(text: str) -> bool:
     return tells_of_change(text) or language_of(lowered).finds("lately", lowered) is not None
 
 
+def names_and_figures(text: str) -> list[str]:
+    """Return the words of a text that may be names or hold a digit.
+
+    A word at the beginning of a sentence is none that says little; where nouns have capitals, names are left out.
+    """
+    text = text[:_LONGEST]
+    lowered = folded(text)
+    language = language_of(lowered)
+    starts = {start for start, _ in sentence_spans(text)}
+    found: list[str] = []
+    for word in WORD.finditer(lowered):
+        written = text[slice(*word.span())]
+        light = word[0] in language.everyday and word.start() in starts
+        if any(map(str.isdigit, written)) or (
+            written[0].isupper() and not (language.capitals or light or written == "I")
+        ):
+            found.append(written)
+    return found
+
+
 def day_phrases(text: str) -> Iterator[str]:
     """Yield the places of a text that may name a time relative to its day: "today", "last night", "on Monday".
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -22,6 +22,7 @@ from factmem.recall.index import vector_slots
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import Whom, asked_terms, asks_for_present, tells_of_whom
 from factmem.recall.text.updates import matter_of, overtakes
+from factmem.sentences import names_and_figures
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
 
@@ -196,29 +197,36 @@ def together(old: Said, new: Said) -> bool:
     return alike and not one_message and not any(said.typed or said.assistant for said in (old, new))
 
 
-def in_order_said(said: Mapping[int, Said]) -> list[int]:
-    return sorted(said, key=lambda seq: (-said[seq].age_days, seq))
-
-
 def lifted(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) -> dict[int, float]:
     """Return the scores with those of statements that follow others, by the written rule."""
     said = {seq: it for seq, it in seen if it.tells and not it.typed and not it.assistant}
     words = {seq: set(analyse(it.text)) for seq, it in said.items()}
 
     def is_followed(older: int, newer: int) -> bool:
-        if not (said[newer].news and together(said[older], said[newer])):
+        before, after = said[older], said[newer]
+        named = {term for word in names_and_figures(after.text) for term in analyse(word)}
+        if not (after.news and named - {*before.terms} and together(before, after)):
             return False
         rare = 0
         for word in words[older] & words[newer]:
-            holders = [seq for seq in said if word in words[seq] and placed(said[seq]) == placed(said[older])]
+            holders = [seq for seq in said if word in words[seq] and placed(said[seq]) == placed(before)]
             rare += max(map(holders.index, (older, newer))) <= 3
-        return rare >= len(analyse(said[older].text)) / 4
+        return rare >= len(analyse(before.text)) / 4
 
-    order = in_order_said(said)
-    found = dict(scores)
-    for place, newer in enumerate(order):
-        found[newer] = max(scores[newer], *[scores[older] for older in order[:place] if is_followed(older, newer)], 0)
-    return found
+    newest = newest_of(said, is_followed)
+    return {
+        seq: max(scores[older] for older in scores if newest.get(older, older) == seq or older == seq) for seq in scores
+    }
+
+
+def newest_of(said: Mapping[int, Said], is_older: Callable[[int, int], bool]) -> dict[int, int]:
+    """Return the newest statement that stands for each, or itself."""
+    in_order = sorted(said, key=lambda seq: (-said[seq].age_days, seq))
+    newest: dict[int, int] = {}
+    for place, older in reversed(list(enumerate(in_order))):
+        by = [newer for newer in in_order[place + 1 :] if is_older(older, newer)]
+        newest[older] = newest[by[-1]] if by else older
+    return newest
 
 
 def placed(said: Said) -> tuple[str | None, ...]:
@@ -235,11 +243,7 @@ def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) 
             return False
         return overtakes(after, before)
 
-    in_order = in_order_said(said)
-    newest: dict[int, int] = {}
-    for place, older in reversed(list(enumerate(in_order))):
-        by = [newer for newer in in_order[place + 1 :] if is_overtaken(older, newer)]
-        newest[older] = newest[by[-1]] if by else older
+    newest = newest_of(said, is_overtaken)
     best = {seq: max(scores[older] for older in said if newest[older] == seq) for seq in newest.values()}
     return {seq: best[seq] if newest[seq] == seq else min(scores[seq], best[newest[seq]]) for seq in scores}
 

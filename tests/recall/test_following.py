@@ -41,7 +41,8 @@ async def values(memory: Memory, question: str) -> list[object]:
         (TEACHER, NEWS, "Who's my Italian teacher?"),
         ("Our drummer is Stan.", "Stan quit. Wanda plays with us.", "Who's our drummer?"),
         ("My manager is Helen Brandt.", "Helen left! I report to Marcus Oyelaran.", "Who's my manager?"),
-        ("Unser Schlagzeuger ist Stan.", "Stan hat aufgehört, Wanda spielt mit.", "Wer ist unser Schlagzeuger?"),
+        ("Notre batteur est Stan.", "Stan a quitté le groupe, Wanda joue avec nous.", "Qui est notre batteur ?"),
+        ("My locker has the code X4471.", "They changed X4471 to 9917.", "What's the code of my locker?"),
     ],
 )
 async def test_news_stands_before_what_it_follows(
@@ -58,6 +59,10 @@ async def test_news_stands_before_what_it_follows(
     ("older", "newer", "question"),
     [
         (NEWS, TEACHER, "Who's my Italian teacher?"),  # nothing new
+        # no name or figure of its own
+        (TEACHER, "Giulia has a dog now.", "Who's my Italian teacher?"),
+        (TEACHER, "Giulia? I saw Giulia's new car.", "Who's my Italian teacher?"),
+        ("Meine Lehrerin ist Giulia.", "Giulia hat jetzt einen Hund.", "Wer ist meine Lehrerin?"),
         (TEACHER, NEWS, "Who was my Italian teacher?"),  # asked of the past
         # less than a quarter of its words
         ("In spring I found a patient teacher online, Giulia.", NEWS.replace("baby", "cold"), "Who's my teacher?"),
@@ -68,6 +73,14 @@ async def test_what_tells_no_news_holds_few_words_or_is_asked_of_the_past_is_not
 ) -> None:
     await tell(memory, clock, older, newer)
     assert all("newest" not in match.reasons for match in await memory.recall(question))
+
+
+async def test_only_the_newest_of_several_is_lifted(memory: Memory, clock: FakeClock) -> None:
+    moved = "Giulia moved to Bari."
+    await tell(memory, clock, TEACHER, moved, NEWS)
+    found = await memory.recall("Who's my Italian teacher?")
+    assert [match.record.value for match in found if "newest" in match.reasons] == [NEWS]
+    assert [match.record.value for match in found[:2]] == [NEWS, TEACHER]
 
 
 async def test_words_that_many_statements_hold_link_nothing(memory: Memory, clock: FakeClock) -> None:

@@ -362,8 +362,8 @@ class Corpus:
 
     @functools.cached_property
     def followed(self) -> Updated:
-        """The current statements that others follow, each with all of these."""
-        return Updated.of(self.updates.followed, self.layout.current)
+        """The current statements that others follow, each with the newest of these."""
+        return Updated.of(self.updates.followed, self.layout.current).by_newest(self.columns)
 
     def shown(self, sight: Sight) -> Corpus:
         """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""

@@ -35,7 +35,7 @@ from factmem.recall.text.signs import (
 from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place, written_track
-from factmem.sentences import asked_share, points_back, tells_of_change, tells_of_news
+from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_news
 from factmem.text_caches import forget_texts
 
 OUTLINE_VERSION: Final = 25
@@ -94,11 +94,13 @@ MATTER_FIELDS: Final = (
     ("held_value", "u1"),
     ("mine", "u1"),
     ("begins", "u1"),
+    ("names", "<u4"),
 )
 """Fields of a statement's matter; see `factmem.recall.text.updates.Matter`.
 
 ``begins`` is the place of its first own word among its terms, behind those of its speaker, with TELLS_NEWS; 0 for what
-neither follows a statement nor is followed by one.
+neither follows a statement nor is followed by one. ``names`` has a bit for each of its own words, from the first one
+on, that may be a name or holds a digit; see `factmem.sentences.names_and_figures`.
 """
 
 _NO_WORD, _OTHER_WORD = 255, 254
@@ -120,7 +122,7 @@ BODY_FIELDS: Final = (
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBBI")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBBII")
 
 _AT_ONCE: Final = 256
 """Number of assertions that a step takes, fewer than texts are kept as they were read."""
@@ -323,9 +325,9 @@ def _matter(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, ...]
     """
     own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
-    begins = _begins(said, text, terms) if own else 0
+    news = _news(said, text, terms) if own else (0, 0)
     if matter is None:
-        return 0, 0, 0, 0, 0, _NO_WORD, 0, begins
+        return 0, 0, 0, 0, 0, _NO_WORD, 0, *news
     speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
     places: dict[str, int] = {}
     for place, term in enumerate(terms[:MATTER_TERMS]):
@@ -338,17 +340,20 @@ def _matter(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, ...]
         0 if matter.circumstance is None else _digest(matter.circumstance.encode(errors=_LONE)) & 0xFFFFFFFF,
         _NO_WORD if matter.value is None else places.get(matter.value, _OTHER_WORD),
         matter.mine,
-        begins,
+        *news,
     )
 
 
-def _begins(said: Assertion, text: str, terms: Sequence[str]) -> int:
-    """Return the field ``begins`` of what a user says."""
-    own = len(terms_of(text))
-    begins = len(terms) - own
-    if not (0 < own <= MOST_TERMS and begins < TELLS_NEWS and tells_something(said)):
-        return 0
-    return begins | (TELLS_NEWS if tells_of_news(text) else 0)
+def _news(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, int]:
+    """Return the fields ``begins`` and ``names`` of what a user says."""
+    own = terms_of(text)
+    begins = len(terms) - len(own)
+    if not (0 < len(own) <= MOST_TERMS and begins < TELLS_NEWS and tells_something(said)):
+        return 0, 0
+    if not tells_of_news(text):
+        return begins, 0
+    named = {term for word in names_and_figures(text) for term in terms_of(word)}
+    return begins | TELLS_NEWS, sum([1 << place for place, term in enumerate(own) if term in named])
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,9 +1,10 @@
 """Pairs of statements of which the later one stands for the earlier one, found once when they enter the log.
 
 A statement may *overtake* an earlier one of the same place, owner and speaker, from another message, by the matter of
-both; see `factmem.recall.text.updates`. Or it may *follow* it: it tells of a change or of what is so now, and holds a
-quarter of the earlier one's words, each of which hardly any statement before it holds. "Giulia has a baby, so I'm with
-Matteo now." follows "My teacher is Giulia.". It need not replace that one, and so hides and marks nothing.
+both; see `factmem.recall.text.updates`. Or it may *follow* it: it tells of a change or of what is so now, with a name
+or a figure of its own, and holds a quarter of the earlier one's words, each of which hardly any statement before it
+holds. "Giulia has a baby, so I'm with Matteo now." follows "My teacher is Giulia."; "Giulia has a dog now." does not.
+What follows need not replace anything, and so hides and marks nothing.
 
 A pair counts at any moment, for any caller, where both are current and visible; so nothing that is hidden shows.
 """
@@ -76,7 +77,8 @@ class UpdateFinder:
         found = []
         for name in ("held", "counted"):
             rows = np.flatnonzero(columns[name][first:]) + first
-            keys, of = self._all_with(columns[name][rows] ^ _said_by(columns, rows), rows)
+            keys, of = self._with(columns[name][rows] ^ _said_by(columns, rows), rows)
+            self._keys.append(key=keys[of >= first], row=of[of >= first])
             found.append(_neighbours(keys, of, first, _MOST_ALIKE))
         (older, newer), _ = _distinct(_in_order(columns, *np.concatenate(found, axis=1)))
         matter = functools.cache(functools.partial(_matter, columns))
@@ -89,22 +91,25 @@ class UpdateFinder:
         counts, ends = _own_words(columns, rows), columns["terms_start"][rows] + columns["terms_count"][rows]
         of = rows.repeat(counts)
         placed = (columns["head"][of].astype(np.uint64) + np.uint64(1)) * _ODD
-        keys, of = self._all_with(columns.terms[spread(ends - counts, ends)] ^ placed, of)
+        keys, of = self._with(columns.terms[spread(ends - counts, ends)] ^ placed, of)
         (starts,) = begins(keys).nonzero()
         rare = np.arange(len(keys)) - starts.repeat(np.diff(starts, append=len(keys))) <= _RARE
-        older, newer = _in_order(columns, *_neighbours(keys[rare], of[rare], first, _RARE))
+        keys, of = keys[rare], of[rare]  # more rows than these never count
+        self._keys.append(key=keys[of >= first], row=of[of >= first])
+        older, newer = _in_order(columns, *_neighbours(keys, of, first, _RARE))
         news = columns["begins"][newer] & TELLS_NEWS != 0
         (older, newer), shared = _distinct(Pairs(older[news], newer[news]))
         held = shared >= _SHARE * _own_words(columns, older)
-        self._followed.append(older=older[held], newer=newer[held])
+        older, newer = older[held], newer[held]
+        pairs = zip(older.tolist(), newer.tolist(), strict=True)
+        named = np.array([_names_more(columns, new, old) for old, new in pairs], np.bool_)
+        self._followed.append(older=older[named], newer=newer[named])
 
-    def _all_with(self, keys: NDArray[np.uint64], rows: Rows) -> tuple[NDArray[np.uint64], Rows]:
-        """Add rows by keys, and return all rows with any of these: the keys in order, the rows of each ascending."""
-        known = self._keys.length
-        self._keys.append(key=keys, row=rows)
-        all_keys, all_rows = self._keys.together("key", "row")
-        found = self._finder.find(all_keys, all_keys[known:])
-        keys, rows = all_keys[found], all_rows[found].astype(np.intp)
+    def _with(self, keys: NDArray[np.uint64], rows: Rows) -> tuple[NDArray[np.uint64], Rows]:
+        """Return new rows and known ones with any of their keys: the keys in order, the rows of each ascending."""
+        known, of = self._keys.together("key", "row")
+        found = self._finder.find(known, keys)
+        keys, rows = np.concatenate([known[found], keys]), np.concatenate([of[found].astype(np.intp), rows])
         order = np.lexsort((rows, keys))
         keys, rows = keys[order], rows[order]
         once = begins(keys) | begins(rows)
@@ -160,6 +165,14 @@ def _of_one_message(columns: Columns, one: NDArray[np.intp], other: NDArray[np.i
     for name in ("conversation", "said_at", "position"):
         same &= columns[name][one] == columns[name][other]
     return same
+
+
+def _names_more(columns: Columns, newer: int, older: int) -> bool:
+    """Return whether a statement holds a name or a figure that an earlier one does not hold."""
+    begins, names = int(columns["begins"][newer]) & ~TELLS_NEWS, int(columns["names"][newer])
+    own = columns.terms_of(newer, newer + 1)[begins:].tolist()
+    named = {term for place, term in enumerate(own[: names.bit_length()]) if names >> place & 1}
+    return not named.issubset(columns.terms_of(older, older + 1).tolist())
 
 
 def _matter(columns: Columns, row: int) -> Matter[int]:
