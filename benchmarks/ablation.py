@@ -111,14 +111,16 @@ def _set(**names: Any) -> Callable[[], contextlib.AbstractContextManager[object]
 
 
 def _constant(**constants: float) -> Callable[[], contextlib.AbstractContextManager[object]]:
-    """Return what sets constants of `scoring`; the weights that a corpus has kept are not used."""
+    """Return what sets constants of `scoring`; the weights and norms that a corpus has kept are not used."""
 
     @contextlib.contextmanager
     def off() -> Iterator[None]:
         weights = property(lambda corpus: corpus.weights(slice(None), np.float32))
+        seen = mock.patch.object(Corpus, "seen", lambda of, sight: of._seen_by(of.columns.visible_heads(sight)))
         with (
             mock.patch.multiple(scoring, **dict[str, Any](constants)),
             mock.patch.object(Corpus, "short_weights", weights),
+            seen,
         ):
             yield
 
@@ -222,9 +224,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
         code=(f"{_TEXT}.signs:asks_for_assistant",),
     ),
     "says hardly anything": Mechanism(off=_evidence(little=None), code=(f"{_SCORING}:says_little",)),
-    "asking words": Mechanism(
-        off=_constant(ASKING=1.0), code=(f"{_QUERIES}:_asking_terms", f"{_TEXT}.signs:asking_words")
-    ),
+    "asking words": Mechanism(off=_constant(ASKING=1.0), code=(f"{_TEXT}.signs:asking_words",)),
     "related words": Mechanism(off=_terms(_itself), code=(f"{_TEXT}.related_words",)),
     "topics": Mechanism(
         off=_terms(lambda term: _kept(term, (term.numbers == term.number) | (term.weights < 1))),

@@ -229,7 +229,6 @@ def _scored(match: RecallMatch, factor: float) -> RecallMatch:
 
 
 _PERSON: Final = int(Kind.PERSON)
-_NOT_LINKED: Final = Linked()
 
 
 def followed(corpus: Corpus, asking: Asking) -> Linked:
@@ -241,7 +240,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     """
     corpus = corpus.shown(asking.sight)
     if not corpus.kinds_held & _PERSON:
-        return _NOT_LINKED
+        return Linked()
     may_wait()
     plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
     words = [_Word(word, frozenset(analyse(word))) for word in plain]
@@ -249,7 +248,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     for beginnings in (_named(corpus, asking.sight, words), _own(corpus, asking.sight)):
         if reached := search.reached(beginnings):
             return search.results(reached)
-    return _NOT_LINKED
+    return Linked()
 
 
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
@@ -408,7 +407,7 @@ class _Links:
             similarity = scoring.raised(scoring.raised(match.parts.similarity, fit, _RAISE), path.fit, _RAISE)
             yield attrs.evolve(
                 match,
-                score=scoring.composite(similarity, match.parts.recency, match.parts.importance, query.settings),
+                score=query.settings.composite.score(similarity, match.parts.recency, match.parts.importance),
                 parts=attrs.evolve(match.parts, similarity=similarity),
                 reasons=(*match.reasons, "linked"),
                 path=links,

@@ -8,11 +8,11 @@ from typing import Any, Final
 import attrs
 
 from factmem.abc.question_analyst import Complexity, Gap
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
-from factmem.languages import QUESTION_MARKS
 from factmem.recall.queries import Compared
 from factmem.recall.scoring import ANSWERS, confidence
+from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
 from factmem.sentences import tells
@@ -181,9 +181,9 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
     told: list[tuple[float, float, float, bool, bool]] = []
     for match in matches[:FIRST_RESULTS]:
         fact, parts = match.record.fact, match.parts
-        is_statement = fact.concept.is_statement
+        is_statement = fact.concept.keyword == STATEMENT.keyword
         text = str(fact.values[0]) if is_statement else ""
-        if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
+        if ends_with_question(text) and not tells(text):
             continue  # it was asked before, and answers nothing
         told.append((parts.similarity, parts.lexical, parts.semantic, parts.other > 0, is_statement))
     if not told:
