@@ -77,6 +77,7 @@ class Query:
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
         calibration: How cosines are read.
+        lexical_weight: The weight of words: 1 without a vector.
     """
 
     terms: Sequence[Term] = ()
@@ -98,10 +99,10 @@ class Query:
     now: float
     settings: RecallSettings
     calibration: Calibration = attrs.field(factory=Calibration)
+    lexical_weight: float = attrs.field(init=False)
 
-    @property
-    def lexical_weight(self) -> float:
-        """The weight of words: 1 without a vector."""
+    @lexical_weight.default
+    def _lexical_weight(self) -> float:
         return self.calibration.lexical_weight if self.vector is not None else 1.0
 
     def at(self, times: Iterable[TimeSpan], rest: str) -> Query:

@@ -390,7 +390,7 @@ class Ranker:
         corpus = self.corpus
         while best is not None:
             read = corpus.currents(best.rows, beside=() if beside is None else beside(best.rows))
-            currents = [current for current in read if current is not None]
+            currents = list(filter(None, read))
             if len(currents) == len(read):
                 return _in_order(best, currents, limit)
             # Some were erased since the corpus was made: others take their places.

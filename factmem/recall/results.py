@@ -10,9 +10,9 @@ import attrs
 from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
+from factmem.languages import QUESTION_MARKS
 from factmem.recall.queries import Compared
 from factmem.recall.scoring import ANSWERS, confidence
-from factmem.recall.text.signs import ends_with_question
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord, shown_record
 from factmem.sentences import tells
@@ -183,7 +183,7 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
         fact, parts = match.record.fact, match.parts
         is_statement = fact.concept.keyword == STATEMENT.keyword
         text = str(fact.values[0]) if is_statement else ""
-        if ends_with_question(text) and not tells(text):
+        if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
             continue  # it was asked before, and answers nothing
         told.append((parts.similarity, parts.lexical, parts.semantic, parts.other > 0, is_statement))
     if not told:

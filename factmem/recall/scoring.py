@@ -399,13 +399,6 @@ class Evidence(Generic[Floats]):
             cosine = np.maximum(cosine - self.unrelated, 0) / (1 - self.unrelated)
         return np.minimum(cosine, 1)
 
-    def fused(self, lexical_weight: float) -> Floats:
-        """Return the weighted mean of the evidence of words and of meaning, 0 to 1."""
-        if lexical_weight in (0, 1):
-            return self.lexical if lexical_weight else self.semantic
-        meaning = (1 - lexical_weight) / (1 - lexical_weight + lexical_weight * self.words)
-        return self.lexical + meaning * (self.semantic - self.lexical)
-
 
 def words_weight(grouped: Any, context: Floats) -> Floats:
     """Return the weight of words beside meaning, by the levels that each has: ``(1 + 2g) / (1 + g)``, or `ALONE`.
@@ -446,7 +439,11 @@ def raised(score: Floats, by: Any, weight: float) -> Floats:
 
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
-    answering: Any = evidence.fused(lexical_weight)
+    if lexical_weight in (0, 1):
+        answering: Any = evidence.lexical if lexical_weight else evidence.semantic
+    else:
+        meaning = (1 - lexical_weight) / (1 - lexical_weight + lexical_weight * evidence.words)
+        answering = evidence.lexical + meaning * (evidence.semantic - evidence.lexical)
     for sign, gain in evidence.signs:
         if sign is not None:
             answering = raised(answering, sign, gain)

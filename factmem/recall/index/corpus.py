@@ -11,6 +11,7 @@ They are sums of whole numbers over whole conversations, so that they are exact 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -647,13 +648,13 @@ class Corpus:
         rows = records.tolist()
         several = (self.layout.counts[records] > 1).nonzero()[0].tolist()
         same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
-        read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
-        said = iter(read[len(rows) :])
-        united = {at: tuple([item for item in (next(said) for _ in others) if item]) for at, others in same.items()}
-        return [
-            None if item is None else Current(item, united.get(at) or (item,))
-            for at, item in enumerate(read[: len(rows)])
-        ]
+        read = iter(self.documents.read([*rows, *itertools.chain.from_iterable(same.values()), *beside]))
+        found = [None if item is None else Current(item, (item,)) for item in itertools.islice(read, len(rows))]
+        for at, others in same.items():
+            said = tuple(filter(None, itertools.islice(read, len(others))))
+            if said and (current := found[at]) is not None:
+                found[at] = Current(current.recorded, said)
+        return found
 
     def embeddings(self, records: Rows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
