@@ -24,6 +24,7 @@ from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, S
 from factmem.scopes import MemoryScope
 from factmem.shapes import Shape, accepts, check_fits, type_of
 from factmem.subjects import MemorySubject
+from factmem.text_caches import forgettable
 from factmem.validators import instance_of, text
 from factmem.values import Json, canonical_bytes, decode_value, encode_value
 
@@ -232,6 +233,7 @@ def _written(part: str | int | None) -> str:
 _PARTS: Final = {None: "null", False: "false", True: "true"}
 
 
+@forgettable
 @functools.lru_cache(maxsize=1024)
 def written_track(track: tuple[object, ...]) -> str:
     """Return the key of a track as a part of a fingerprint."""

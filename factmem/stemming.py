@@ -6,6 +6,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING
 
+from factmem.text_caches import forgettable
 from factmem.toml_tables import table
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def _base_forms() -> Mapping[str, str]:
     return {form: base for base, *forms in entries for form in forms}
 
 
+@forgettable
 @functools.cache
 def stemmer() -> Callable[[str], str]:
     """Return the function that gives the stem of a word in lower case. It may be called from any thread."""
@@ -34,8 +36,3 @@ def stemmer() -> Callable[[str], str]:
         return stemmed
 
     return stem
-
-
-def forget_stems() -> None:
-    """Clear the cache of stems, so that no erased word outlives in it."""
-    stemmer.cache_clear()

@@ -139,9 +139,7 @@ def _several(names: Collection[str] | None) -> frozenset[str] | None:
     return frozenset(given)
 
 
-def _searchable(instance: RecallFilter, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is None:
-        return
+def _searchable(instance: RecallFilter, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidDataError("pattern takes a regular expression: write one, or leave it out", path="$.pattern")
     check_text(value, path="$.pattern")
@@ -215,7 +213,7 @@ class RecallFilter:
     max_importance: float | None = attrs.field(default=None, validator=_FRACTION)
     telling: bool = False
     assistant: bool | None = None
-    pattern: str | None = attrs.field(default=None, validator=_searchable)
+    pattern: str | None = attrs.field(default=None, validator=attrs.validators.optional(_searchable))
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] | None = attrs.field(default=None, converter=_several)

@@ -189,10 +189,8 @@ class WordLlamaEmbedder:
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.Embedder.embed`."""
         model, given = await self.MODEL.loaded(), list(texts)
-        if sum(map(len, given)) <= _SHORT:
-            rows = model.embed(given)
-        else:
-            rows = await to_thread.run_sync(model.embed, given)
+        is_short = sum(map(len, given)) <= _SHORT
+        rows = model.embed(given) if is_short else await to_thread.run_sync(model.embed, given)
         return cast("NDArray[np.float32]", rows)
 
     async def knows(self, text: str) -> bool:
@@ -491,10 +489,8 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool
         call.record_usage(model=identity.name)
         answer = await (bounded.embed_query if query else bounded.embed)(texts)
         try:
-            if len(texts) <= _FEW:  # faster than a thread hop
-                rows = unit_rows(answer, dimension=identity.dimension)
-            else:
-                rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
+            checked = functools.partial(unit_rows, answer, dimension=identity.dimension)
+            rows = checked() if len(texts) <= _FEW else await to_thread.run_sync(checked)  # faster than a thread hop
         except InvalidVectorError as error:
             raise EmbedderError(f"the embedder {identity.name} returned unusable vectors: {error}") from error
         if len(rows) != len(texts):

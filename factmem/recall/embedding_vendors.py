@@ -216,8 +216,8 @@ def _roboflow_body(request: _Request) -> dict[str, Any]:
     return {"clip_version_id": request.model, "text": request.texts, "api_key": key}
 
 
-_OPEN_MODELS: Final = _openai_form(prefixes=trained_with, most=32)
 _FORMS: Final[Mapping[str, WireForm]] = {
+    "open": _openai_form(prefixes=trained_with, most=32),
     "cohere": WireForm(
         path=lambda request: "/v2/embed",
         body=lambda request: {"model": request.model, **_cohere_body(request)},
@@ -457,11 +457,10 @@ class Vendor:
 
 def _vendor(name: str, given: Mapping[str, Any]) -> Vendor:
     """Return a vendor of the table."""
-    form = _FORMS[given["form"]] if "form" in given else _openai_form(**given["wire"]) if "wire" in given else None
     return Vendor(
         names=tuple(given.get("names", [name])),
         base_url=given.get("base_url", ""),
-        form=form or _OPEN_MODELS,
+        form=_openai_form(**given["wire"]) if "wire" in given else _FORMS[given.get("form", "open")],
         keys=tuple(given.get("keys", ())),
         header=given.get("header", "Authorization"),
         settings=dict.fromkeys(given.get("needs", ())) | given.get("defaults", {}),

@@ -220,6 +220,9 @@ def _scored(match: RecallMatch, factor: float) -> RecallMatch:
     return attrs.evolve(match, score=match.score * factor, parts=parts)
 
 
+_PERSON: Final = int(Kind.PERSON)
+
+
 def followed(corpus: Corpus, asking: Asking) -> Linked:
     """Return the records that links lead to.
 
@@ -228,7 +231,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
         asking: The question, and what its search needs.
     """
     corpus = corpus.shown(asking.sight)
-    if not corpus.kinds_held & Kind.PERSON:
+    if not corpus.kinds_held & _PERSON:
         return Linked()
     may_wait()
     plain = (_POSSESSIVE.sub("", found[0]) for found in _WORD.finditer(asking.text))
@@ -401,7 +404,7 @@ class _Links:
             similarity = scoring.raised(scoring.raised(match.parts.similarity, fit, _RAISE), path.fit, _RAISE)
             yield attrs.evolve(
                 match,
-                score=scoring.composite(similarity, match.parts.recency, match.parts.importance, query.settings),
+                score=query.settings.composite.score(similarity, match.parts.recency, match.parts.importance),
                 parts=attrs.evolve(match.parts, similarity=similarity),
                 reasons=(*match.reasons, "linked"),
                 path=links,

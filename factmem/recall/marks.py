@@ -58,7 +58,7 @@ def marked(
         concepts: The declared concepts by keyword.
     """
     marks = _Marks(corpus.shown(sight), sight, wanted)
-    if not (marks.overtaken or len(marks.corpus.retired)):
+    if not (len(marks.overtaken.older) or len(marks.corpus.retired)):
         return list(matches)
     rows = _rows(marks.corpus, [match.record for match in matches])
     if not (marks.newest(rows) or marks.retired_near(rows)):
@@ -226,18 +226,13 @@ class _Marks:
             now is None or columns["value"][standing] == columns["value"][row] or _cites(now, messages)
         ):
             return None, False
-        if not counts[row]:
-            return None, self._taken_back(row)
+        if not counts[row]:  # it was taken back if it counted once, and has not expired
+            counted = takes_part(columns["first_state"][row], columns["flags"][row])
+            return None, bool(counted and columns["expires_at"][row] > microseconds(self.corpus.moment.present))
         if now is not None:
             return (standing if standing != result and self._sees(now) else None), False
         removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
         return None, bool(removed.any())
-
-    def _taken_back(self, row: int) -> bool:
-        """Return whether a fact that does not count did so once, and has not expired."""
-        columns, present = self.corpus.columns, microseconds(self.corpus.moment.present)
-        counted = takes_part(columns["first_state"][row], columns["flags"][row])
-        return bool(counted and columns["expires_at"][row] > present)
 
     def _standing(self, rows: NDArray[np.intp]) -> int | None:
         """Return the current row among those of one record, if there is one."""

@@ -19,12 +19,12 @@ from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse, ascii_words, terms_of
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
+    ASKING,
     CALLING,
     NAMING,
     Kind,
     Whom,
     asked_terms,
-    asking_words,
     asks_for_assistant,
     asks_for_own,
     asks_for_present,
@@ -78,6 +78,7 @@ class Query:
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
         calibration: How cosines are read.
+        lexical_weight: The weight of words: 1 without a vector.
     """
 
     terms: Sequence[Term] = ()
@@ -100,10 +101,10 @@ class Query:
     now: float
     settings: RecallSettings
     calibration: Calibration = attrs.field(factory=Calibration)
+    lexical_weight: float = attrs.field(init=False)
 
-    @property
-    def lexical_weight(self) -> float:
-        """The weight of words: 1 without a vector."""
+    @lexical_weight.default
+    def _lexical_weight(self) -> float:
         return self.calibration.lexical_weight if self.vector is not None else 1.0
 
     def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
@@ -551,18 +552,13 @@ def _levels(query: Query, found: Occurrences, seen: Seen, names: Mapping[int, in
     beside = [[weight / names.get(term.number, 1)] for term, weight in pairs]
     weights = np.array([of.weights for of in found.figures]) * np.array(beside)
     shares = (weights / (np.add.reduce(weights) + 1e-9)).T
-    return list(map(Level, found.levels, shares, map(scoring.length_norm, seen.averages)))
+    return list(map(Level, found.levels, shares, seen.norms))
 
 
 def _weights(terms: Iterable[Term]) -> list[float]:
     """Return the weights of terms beside their idf."""
-    asking = _asking_terms()
+    asking = _terms_in(ASKING)
     return [scoring.ASKING if term.number in asking else 1.0 for term in terms]
-
-
-@functools.cache
-def _asking_terms() -> frozenset[int]:
-    return frozenset(term_numbers(asking_words()))
 
 
 @functools.cache

@@ -194,17 +194,6 @@ _COLUMNS: Final = tuple(field.name for field in attrs.fields(Scored))
 _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts) if field.name in _COLUMNS)
 
 
-def _first_pass(corpus: Corpus, asked: CorpusQuery) -> tuple[NDArray[np.float32], float]:
-    """Return approximate scores of all rows, and the largest error of any of them."""
-    query, weights = asked.query, corpus.short_weights
-    evidence, by_words = _evidence(corpus, asked, None, weights), query.lexical_weight
-    alike = scoring.similarity(evidence, by_words)
-    recency = corpus.recency(query.settings.half_life_days, query.now)
-    scores: Any = scoring.composite(alike, recency, weights.importance, query.settings)
-    steepness = scoring.steepness(evidence, by_words, query.settings)
-    return scores, steepness * asked.error + 6e-6 + 1e-6 * len(asked.terms)
-
-
 def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     """Return rows with their exact scores."""
     query, weights = asked.query, corpus.weights(rows)
@@ -218,7 +207,7 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     return Scored(
         rows=rows,
         said_at=said_at,
-        score=scoring.composite(alike, recency, weights.importance, query.settings),
+        score=query.settings.composite.score(alike, recency, weights.importance),
         similarity=alike,
         lexical=evidence.lexical,
         semantic=evidence.semantic,
@@ -269,7 +258,10 @@ def _candidates(scores: NDArray[np.float32], limit: int, slack: float) -> tuple[
 
     The scores have an error of at most half the slack.
     """
-    cut = max(_last_of_best(_highest(scores, limit), limit) - slack, _HIDDEN / 2)
+    blocks = len(scores) // _BLOCK
+    # At least as many rows as blocks score as much as the best of their block.
+    highest = np.maximum.reduceat(scores, np.arange(blocks) * _BLOCK) if blocks > 2 * limit else scores
+    cut = max(_last_of_best(highest, limit) - slack, _HIDDEN / 2)
     (rows,) = (scores >= cut).nonzero()
     best = scores[rows]
     cut = _last_of_best(best, limit) - slack
@@ -283,14 +275,6 @@ def _last_of_best(scores: Floats, limit: int) -> float:
     ordered = scores.copy()
     ordered.partition(-limit)
     return float(ordered[-limit])
-
-
-def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
-    """Return scores of which at least ``limit + 1`` are among the highest, if there are enough rows."""
-    blocks = len(scores) // _BLOCK
-    if blocks > 2 * limit:  # at least as many rows as blocks score as much as the best of their block
-        return np.maximum.reduceat(scores, np.arange(blocks) * _BLOCK)
-    return scores
 
 
 # The order of results
@@ -335,14 +319,17 @@ class Ranker:
         return self.corpus.seen(self.query.sight)
 
     @functools.cached_property
-    def _weighed(self) -> CorpusQuery:
-        """The query, weighed for all rows."""
-        return CorpusQuery.of(self.corpus, self.query, self.seen, among=None)
-
-    @functools.cached_property
-    def _approximate(self) -> tuple[NDArray[np.float32], float]:
-        """The approximate scores of all rows, and the largest error of any of them."""
-        return _first_pass(self.corpus, self._weighed)
+    def _approximate(self) -> tuple[CorpusQuery, NDArray[np.float32], float]:
+        """The query, weighed for all rows, their approximate scores, and the largest error of any of these."""
+        corpus, query = self.corpus, self.query
+        asked = CorpusQuery.of(corpus, query, self.seen, among=None)
+        weights, by_words = corpus.short_weights, query.lexical_weight
+        evidence = _evidence(corpus, asked, None, weights)
+        recency = corpus.recency(query.settings.half_life_days, query.now)
+        alike = scoring.similarity(evidence, by_words)
+        scores: Any = query.settings.composite.score(alike, recency, weights.importance)
+        steepness = scoring.steepness(evidence, by_words, query.settings)
+        return asked, scores, steepness * asked.error + 6e-6 + 1e-6 * len(asked.terms)
 
     def ranked(
         self,
@@ -403,7 +390,7 @@ class Ranker:
         corpus = self.corpus
         while best is not None:
             read = corpus.currents(best.rows, beside=() if beside is None else beside(best.rows))
-            currents = [current for current in read if current is not None]
+            currents = list(filter(None, read))
             if len(currents) == len(read):
                 return _in_order(best, currents, limit)
             # Some were erased since the corpus was made: others take their places.
@@ -463,9 +450,8 @@ class Ranker:
             chosen, scored = keep, followed.whole(overtaken.whole(keep))
             asked = CorpusQuery.of(corpus, query, seen, among=corpus.around(scored))
         else:
-            asked = self._weighed
-            (scores, error), mask = self._approximate, seen.mask
-            lifted = scores.copy() if len(followed) or len(overtaken) else scores
+            (asked, scores, error), mask = self._approximate, seen.mask
+            lifted = scores.copy() if len(followed.older) or len(overtaken.older) else scores
             for pairs in (followed, overtaken):
                 np.maximum.at(lifted, pairs.newer, lifted[pairs.older])
             if keep is not None:
@@ -481,9 +467,9 @@ class Ranker:
         if not len(scored):
             return None
         found = _second_pass(corpus, asked, scored)
-        if len(followed):
+        if len(followed.older):
             found, _, _ = _lifted(found, followed)
-        if len(overtaken):
+        if len(overtaken.older):
             found, older, newer = _lifted(found, overtaken)
             found.score[older] = scoring.outranked(found.score[older], found.score[newer])
         return found if scored is chosen else found.at(among(found.rows, chosen).nonzero()[0])

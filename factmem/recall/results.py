@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.abc.question_analyst import Complexity, Gap
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.languages import QUESTION_MARKS
 from factmem.recall.queries import Compared
@@ -181,7 +181,7 @@ def confidence_in(matches: Sequence[RecallMatch], compared: Compared, *, known: 
     told: list[tuple[float, float, float, bool, bool]] = []
     for match in matches[:FIRST_RESULTS]:
         fact, parts = match.record.fact, match.parts
-        is_statement = fact.concept.is_statement
+        is_statement = fact.concept.keyword == STATEMENT.keyword
         text = str(fact.values[0]) if is_statement else ""
         if text.rstrip().endswith(QUESTION_MARKS) and not tells(text):
             continue  # it was asked before, and answers nothing

@@ -65,7 +65,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -165,6 +165,13 @@ class Boost:
     recency_weight: float = attrs.field(default=0.03, validator=fraction)
     importance_weight: float = attrs.field(default=0.1, validator=fraction)
 
+    def score(self, similarity: Floats, recency: Floats, importance: Floats) -> Floats:
+        """Return the score, 0 to 1."""
+        return raised(raised(similarity, recency, self.recency_weight), importance, self.importance_weight)
+
+    def _steepness(self, similarity: float) -> float:
+        return similarity * (1 + self.recency_weight) * (1 + self.importance_weight)
+
 
 @attrs.frozen(kw_only=True)
 class Additive:
@@ -190,6 +197,15 @@ class Additive:
     def __attrs_post_init__(self) -> None:
         if not self.similarity_weight + self.recency_weight + self.importance_weight:
             raise InvalidDataError("one of the weights of recall must be more than 0")
+
+    def score(self, similarity: Floats, recency: Floats, importance: Floats) -> Floats:
+        """Return the score, 0 to 1."""
+        w_s, w_r, w_i = self.similarity_weight, self.recency_weight, self.importance_weight
+        return (w_s * similarity + w_r * recency + w_i * importance) / (w_s + w_r + w_i)
+
+    def _steepness(self, similarity: float) -> float:
+        w_s = self.similarity_weight
+        return similarity * w_s / (w_s + self.recency_weight + self.importance_weight)
 
 
 Composite: TypeAlias = Boost | Additive
@@ -237,6 +253,7 @@ CALIBRATIONS: Final[Mapping[str, Calibration]] = {
     "multilingual-e5-small-4bit+passage, centred": Calibration(lexical_weight=0.35, unrelated=0.45),
 }
 """The embedders that were measured, by the name of their identity; others get the defaults of `Calibration`."""
+_NOT_MEASURED: Final = Calibration()
 
 
 @hinted
@@ -274,13 +291,10 @@ class RecallSettings:
         Args:
             embedder: Name of the embedder's identity.
         """
-        own = CALIBRATIONS.get(embedder) or Calibration()
-        if self.lexical_weight is self.unrelated is None:
-            return own
-        return Calibration(
-            lexical_weight=own.lexical_weight if self.lexical_weight is None else self.lexical_weight,
-            unrelated=own.unrelated if self.unrelated is None else self.unrelated,
-        )
+        own = CALIBRATIONS.get(embedder, _NOT_MEASURED)
+        if self.lexical_weight is not None:
+            own = attrs.evolve(own, lexical_weight=self.lexical_weight)
+        return own if self.unrelated is None else attrs.evolve(own, unrelated=self.unrelated)
 
 
 def idf(df: float, count: int) -> float:
@@ -358,11 +372,10 @@ class Evidence(Generic[Floats]):
     change: Any = None
     other: Any = None
 
-    @functools.cached_property
+    @property
     def signs(self) -> Sequence[tuple[Any, float]]:
-        """The signs that the record answers, each with its ``λ``."""
-        signs = ((self.lead, SIGN), (self.dated, SIGN), (self.kind, SIGN), (self.change, CHANGED))
-        return [(sign, gain) for sign, gain in signs if sign is not None]
+        """The signs that the record answers, each with its ``λ``; None for one that the query does not ask for."""
+        return (self.lead, SIGN), (self.dated, SIGN), (self.kind, SIGN), (self.change, CHANGED)
 
     @functools.cached_property
     def lexical(self) -> Floats:
@@ -385,13 +398,6 @@ class Evidence(Generic[Floats]):
         if self.unrelated:
             cosine = np.maximum(cosine - self.unrelated, 0) / (1 - self.unrelated)
         return np.minimum(cosine, 1)
-
-    def fused(self, lexical_weight: float) -> Floats:
-        """Return the weighted mean of the evidence of words and of meaning, 0 to 1."""
-        if lexical_weight in (0, 1):
-            return self.lexical if lexical_weight else self.semantic
-        meaning = (1 - lexical_weight) / (1 - lexical_weight + lexical_weight * self.words)
-        return self.lexical + meaning * (self.semantic - self.lexical)
 
 
 def words_weight(grouped: Any, context: Floats) -> Floats:
@@ -433,9 +439,14 @@ def raised(score: Floats, by: Any, weight: float) -> Floats:
 
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
-    answering: Any = evidence.fused(lexical_weight)
+    if lexical_weight in (0, 1):
+        answering: Any = evidence.lexical if lexical_weight else evidence.semantic
+    else:
+        meaning = (1 - lexical_weight) / (1 - lexical_weight + lexical_weight * evidence.words)
+        answering = evidence.lexical + meaning * (evidence.semantic - evidence.lexical)
     for sign, gain in evidence.signs:
-        answering = raised(answering, sign, gain)
+        if sign is not None:
+            answering = raised(answering, sign, gain)
     if evidence.misfit is not None:
         answering = answering - (1 - MISFIT) * answering * evidence.misfit
     if evidence.little is not None:
@@ -460,14 +471,8 @@ def steepness(evidence: Evidence[Floats], lexical_weight: float, settings: Recal
     steep = meaning / (meaning + lexical_weight * ALONE) / (1 - evidence.unrelated)
     if evidence.answered is not None:
         steep *= 1.5
-    steep *= math.prod([1 + gain for _, gain in evidence.signs])
-    match settings.composite:
-        case Boost(recency_weight=w_r, importance_weight=w_i):
-            return steep * (1 + w_r) * (1 + w_i)
-        case Additive(similarity_weight=w_s, recency_weight=w_r, importance_weight=w_i):
-            return steep * w_s / (w_s + w_r + w_i)
-        case never:
-            assert_never(never)
+    steep *= math.prod([1 + gain for sign, gain in evidence.signs if sign is not None])
+    return settings.composite._steepness(steep)
 
 
 def confidence(
@@ -530,17 +535,6 @@ def recency(age: Floats, half_life_days: float) -> Floats:
     """Return the recency of ages in seconds: 1 for now and for the future, halved each half-life."""
     found: Any = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
     return found
-
-
-def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:
-    """Return the score, 0 to 1."""
-    match settings.composite:
-        case Boost(recency_weight=w_r, importance_weight=w_i):
-            return raised(raised(similarity, recency, w_r), importance, w_i)
-        case Additive(similarity_weight=w_s, recency_weight=w_r, importance_weight=w_i):
-            return (w_s * similarity + w_r * recency + w_i * importance) / (w_s + w_r + w_i)
-        case never:
-            assert_never(never)
 
 
 def outranked(score: Floats, newest: Floats) -> Floats:

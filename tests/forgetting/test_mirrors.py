@@ -101,7 +101,7 @@ async def test_words_of_what_was_never_held_are_forgotten_with_another_process(
         await memory.recall("tea")
         (record,) = await memory.remember(word("value"))
         await other.forget(record.id)
-        monkeypatch.setattr(tenant_log, "drop_known_words", lambda: dropped.append("all"))
+        monkeypatch.setattr(tenant_log, "forget_texts", lambda: dropped.append("all"))
         assert await memory.recall("tea") == []
     assert dropped
 

@@ -105,7 +105,7 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(
     for text in SAID:
         await memory.remember(text)
     corpus = await memory._backend.mirror.corpus(embedded=True)
-    callers = [attrs.evolve(corpus.seen(Sight()), key=number) for number in range(4)]
+    callers = [attrs.evolve(corpus.seen(Sight())) for _ in range(4)]
     terms = read_query("Ann Ben saw sold pear plum user")["terms"]
 
     def documents(seen: Seen, *, together: bool) -> list[tuple[float, ...]]:

@@ -21,7 +21,6 @@ from factmem.recall.scoring import (
     Evidence,
     RecallSettings,
     closeness,
-    composite,
     confidence,
     idf,
     recency,
@@ -33,14 +32,14 @@ shares = st.floats(0, 1)
 
 
 def test_nothing_that_does_not_answer_is_lifted() -> None:
-    assert composite(0.0, 1.0, 1.0, RecallSettings()) == 0
-    assert composite(0.1, 1.0, 1.0, RecallSettings()) < composite(0.2, 0.0, 0.0, RecallSettings())
+    assert Boost().score(0.0, 1.0, 1.0) == 0
+    assert Boost().score(0.1, 1.0, 1.0) < Boost().score(0.2, 0.0, 0.0)
 
 
 def test_the_additive_composite_is_that_of_crewai() -> None:
     settings = RecallSettings(composite="additive")
     assert settings.composite == Additive(similarity_weight=0.5, recency_weight=0.3, importance_weight=0.2)
-    assert composite(0.8, recency(0.0, 30), 0.7, settings) == pytest.approx(0.84)
+    assert settings.composite.score(0.8, recency(0.0, 30), 0.7) == pytest.approx(0.84)
 
 
 def test_two_half_lives_leave_a_quarter_of_recency() -> None:

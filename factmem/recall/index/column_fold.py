@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
-_NOTHING: Final = np.empty(0, np.intp)
 
 
 @attrs.frozen(eq=False)
@@ -33,12 +32,10 @@ class CurrentRows:
 
     rows: NDArray[np.intp]
     firsts: NDArray[np.intp]
-    counts: NDArray[np.intp] = attrs.field(kw_only=True)
+    counts: NDArray[np.intp]
 
-    @classmethod
-    def none(cls) -> CurrentRows:
-        """Return no records."""
-        return cls(_NOTHING, _NOTHING, counts=_NOTHING)
+
+NONE_CURRENT: Final = CurrentRows(*[np.empty(0, np.intp)] * 3)
 
 
 def takes_part(states: Any, flags: Any) -> Any:
@@ -57,10 +54,14 @@ def counting(columns: Columns, moment: Moment, changes: Growing, rows: NDArray[n
         rows: The rows; None for all.
     """
     taken: Any = slice(None) if rows is None else rows
-    states = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
-    flags = columns["flags"][taken]
+    states, flags = columns["state"], columns["flags"][taken]
+    if moment.known_at is not None:
+        states = columns["first_state"].copy()
+        by_then = changes["recorded_at"] <= microseconds(moment.known_at)
+        # Of several changes of one row the last one wins: they are in the order recorded.
+        states[changes["row"][by_then]] = changes["state"][by_then]
     return in_effect(
-        takes_part(states, flags),
+        takes_part(states[taken], flags),
         (flags & REVISES) != 0,
         said_at=columns["said_at"][taken],
         recorded_at=columns["recorded_at"][taken],
@@ -83,11 +84,10 @@ def current_rows(columns: Columns, moment: Moment, counted: NDArray[np.intp]) ->
     single = counted[~several]
     single = single[~ended[single]]
     won = _winners(columns, ended, counted[several])
-    rows = np.concatenate([single, won.rows])
-    firsts = np.concatenate([single, won.firsts])
+    rows, firsts = np.concatenate([single, won.rows]), np.concatenate([single, won.firsts])
     counts = np.concatenate([np.ones(len(single), np.intp), won.counts])
     kept = _united(columns, rows, firsts)
-    return CurrentRows(rows[kept], firsts[kept], counts=counts[kept])
+    return CurrentRows(rows[kept], firsts[kept], counts[kept])
 
 
 def affected(columns: Columns, changed: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -124,15 +124,6 @@ def _ended(columns: Columns, moment: Moment, rows: Any) -> NDArray[np.bool_]:
     return ends(removed, columns["expires_at"][rows], microseconds(moment.present))
 
 
-def _states_known(columns: Columns, moment: Moment, changes: Growing) -> NDArray[np.uint8]:
-    assert moment.known_at is not None
-    states: NDArray[np.uint8] = columns["first_state"].copy()
-    by_then = changes["recorded_at"] <= microseconds(moment.known_at)
-    # Of several changes of one row the last one wins: they are in the order recorded.
-    states[changes["row"][by_then]] = changes["state"][by_then]
-    return states
-
-
 def _trust(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     return (columns["flags"][rows] >> TRUST_FROM).astype(np.int64)
 
@@ -145,7 +136,7 @@ def _repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp]) -> CurrentRows:
     """Fold records of several assertions."""
     if not len(rows):
-        return CurrentRows.none()
+        return NONE_CURRENT
     track, fold = columns.of_rows("track", rows), columns["fold"][rows]
     order = np.lexsort((columns["seq"][rows], columns["said_at"][rows], track, fold))
     rows, track, fold = rows[order], track[order], fold[order]
@@ -158,7 +149,7 @@ def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp])
     where = np.where(same, in_order, len(rows))
     firsts = np.minimum.reduceat(where, starts)
     stands = ~ended[last]
-    return CurrentRows(last[stands], rows[firsts[stands]], counts=counts[stands])
+    return CurrentRows(last[stands], rows[firsts[stands]], counts[stands])
 
 
 def _united(columns: Columns, rows: NDArray[np.intp], firsts: NDArray[np.intp]) -> NDArray[np.intp]:

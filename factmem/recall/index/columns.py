@@ -329,9 +329,7 @@ class Columns:
         before = len(self.labels)
         numbers = self.labels.numbers(labels)
         for number, text in enumerate(self.labels.texts[before:], start=before):
-            categories, topics, source, others = read_labels(text)
-            sources = () if source is None else (source,)
-            for name, tags in zip(_TAGS, (categories, topics, sources, others), strict=True):
+            for name, tags in zip(_TAGS, read_labels(text), strict=True):
                 found = [getattr(self, name).number(tag) for tag in tags]
                 self._tags[name].append(tag=found, label=[number] * len(found))
         return numbers

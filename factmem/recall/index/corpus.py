@@ -11,6 +11,7 @@ They are sums of whole numbers over whole conversations, so that they are exact 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from factmem.facts import microseconds
 from factmem.fold import Current, Moment
-from factmem.recall.index.column_fold import CurrentRows, said_the_same
+from factmem.recall.index.column_fold import NONE_CURRENT, CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.outline_codec import (
     ALL_ASKED,
@@ -37,11 +38,11 @@ from factmem.recall.index.outline_codec import (
     UNREVIEWED,
     WHOM_FROM,
 )
-from factmem.recall.index.overtaking import NO_UPDATES, Updated, Updates
+from factmem.recall.index.overtaking import Updated, Updates
 from factmem.recall.index.postings import Block, Hits, occurrences
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
-from factmem.recall.scoring import context_weight, idf, recency, says_little, words_weight
+from factmem.recall.scoring import context_weight, idf, length_norm, recency, says_little, words_weight
 from factmem.recall.text.related_words import Term
 from factmem.views import Sight
 
@@ -200,11 +201,11 @@ class Seen:
     """The part of a corpus that a caller sees, and its statistics.
 
     Attributes:
-        key: The key of the caller; callers who see the same share it.
+        key: What stands for it in caches.
         mask: The visible records; None if these are all rows.
         few: The visible records where they are few, ascending; None where they are many.
         counts: Numbers of records, exchanges and conversations.
-        averages: Mean numbers of terms in each of them.
+        norms: BM25's norm of the numbers of terms in each of them; see `scoring.length_norm`.
         subjects: Whether any visible record is about each subject, by its number.
         people: Whether any visible record is of each person, by the number as a subject; see `Columns.of_heads`.
         concepts: Whether any visible fact is of each concept, by its number.
@@ -215,11 +216,11 @@ class Seen:
             and by whether it asks for what is the speaker's own.
     """
 
-    key: Hashable
+    key: object = attrs.field(factory=object, init=False)
     mask: Mask | None
     few: Rows | None
     counts: tuple[int, int, int]
-    averages: tuple[float, ...]
+    norms: tuple[tuple[float, float], ...]
     subjects: Mask
     people: Mask
     concepts: Mask
@@ -272,8 +273,8 @@ class _Known:
         queries: The occurrences of all terms of a query in all rows that a caller sees, by caller and numbers.
     """
 
-    figures: dict[Hashable, dict[int, Figures]] = attrs.field(factory=dict)
-    queries: dict[tuple[Hashable, tuple[int, ...]], Occurrences] = attrs.field(factory=dict)
+    figures: dict[object, dict[int, Figures]] = attrs.field(factory=dict)
+    queries: dict[tuple[object, tuple[int, ...]], Occurrences] = attrs.field(factory=dict)
     _rows: int = 0
 
     @property
@@ -285,7 +286,7 @@ class _Known:
     def _terms(self) -> int:
         return sum(map(len, self.figures.values()))
 
-    def keep(self, key: tuple[Hashable, tuple[int, ...]], found: Occurrences) -> None:
+    def keep(self, key: tuple[object, tuple[int, ...]], found: Occurrences) -> None:
         """Keep the terms of a query."""
         caller, numbers = key
         if self._terms >= _KNOWN_TERMS:
@@ -325,7 +326,7 @@ class Corpus:
     slots: NDArray[np.int32]
     vectors: VectorsView
     documents: Library
-    updates: Updates = NO_UPDATES
+    updates: Updates
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
     _known: _Known = attrs.field(factory=_Known, init=False)
     _recencies: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
@@ -358,12 +359,12 @@ class Corpus:
     @functools.cached_property
     def overtaken(self) -> Updated:
         """The current statements that others overtake, each with the newest of these."""
-        return Updated.of(self.updates.overtaken, self.layout.current).by_newest(self.columns)
+        return self.updates.overtaken.present(self.layout.current).by_newest(self.columns)
 
     @functools.cached_property
     def followed(self) -> Updated:
         """The current statements that others follow, each with the newest of these."""
-        return Updated.of(self.updates.followed, self.layout.current).by_newest(self.columns)
+        return self.updates.followed.present(self.layout.current).by_newest(self.columns)
 
     def shown(self, sight: Sight) -> Corpus:
         """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""
@@ -375,7 +376,7 @@ class Corpus:
         """The corpus without records that are `FactDetails.unreviewed`; None if there are none."""
         flags, size = self.columns["flags"], len(self.layout)
         hidden = np.flatnonzero(self.layout.current & ((flags[:size] & UNREVIEWED) != 0))
-        left = self.layout.changed(self.columns, size, hidden, CurrentRows.none())
+        left = self.layout.changed(self.columns, size, hidden, NONE_CURRENT)
         return attrs.evolve(self, layout=left) if len(hidden) else None
 
     def seen(self, sight: Sight) -> Seen:
@@ -385,10 +386,10 @@ class Corpus:
         if known is None:
             if len(self._seen) >= max(_LEAST_VIEWS, min(_MOST_VIEWS, _VIEWS_ROOM // max(len(self.layout), 1))):
                 self._seen.clear()
-            known = self._seen[key] = self._seen_by(key, self.columns.visible_heads(sight))
+            known = self._seen[key] = self._seen_by(self.columns.visible_heads(sight))
         return known
 
-    def _seen_by(self, key: Hashable, heads: Mask) -> Seen:
+    def _seen_by(self, heads: Mask) -> Seen:
         columns, layout = self.columns, self.layout
         # A conversation lies in one place and has one owner, so that it is visible as a whole or not at all.
         mask = layout.current & heads[self.heads]
@@ -407,11 +408,10 @@ class Corpus:
             concepts[statement] = False
         pairs = zip(sums, counts, strict=True)
         return Seen(
-            key=key,
             mask=mask if len(rows) < len(mask) else None,
             few=rows if len(rows) * _FEW <= len(mask) else None,
             counts=counts,
-            averages=tuple([int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in pairs]),
+            norms=tuple([length_norm(int(of.sum(dtype=np.int64)) / max(count, 1)) for of, count in pairs]),
             subjects=subjects,
             people=people,
             concepts=concepts,
@@ -648,13 +648,13 @@ class Corpus:
         rows = records.tolist()
         several = (self.layout.counts[records] > 1).nonzero()[0].tolist()
         same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
-        read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
-        said = iter(read[len(rows) :])
-        united = {at: tuple([item for item in (next(said) for _ in others) if item]) for at, others in same.items()}
-        return [
-            None if item is None else Current(item, united.get(at) or (item,))
-            for at, item in enumerate(read[: len(rows)])
-        ]
+        read = iter(self.documents.read([*rows, *itertools.chain.from_iterable(same.values()), *beside]))
+        found = [None if item is None else Current(item, (item,)) for item in itertools.islice(read, len(rows))]
+        for at, others in same.items():
+            said = tuple(filter(None, itertools.islice(read, len(others))))
+            if said and (current := found[at]) is not None:
+                found[at] = Current(current.recorded, said)
+        return found
 
     def embeddings(self, records: Rows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""

@@ -30,7 +30,7 @@ from factmem.errors import CapabilityError, EmbedderError, EmbedderMismatchError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS
-from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outlines_of
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, outlines_of
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
@@ -38,6 +38,7 @@ from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, LogEntry, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.text_caches import forget_texts
 from factmem.vectors import PROBE
 from factmem.views import Sight
 
@@ -252,7 +253,7 @@ class Mirror:
     def drop(self) -> None:
         """Drop everything held; the next read begins anew. No call may be under way but `glance` and `vector`."""
         self._begin()
-        drop_known_words()  # what is erased while nothing is held would stay in these caches
+        forget_texts()  # what is erased while nothing is held would stay in these caches
 
     def _begin(self) -> None:
         self._log = TenantLog(self._tenant, self._source.library())
@@ -359,8 +360,7 @@ class Mirror:
         """Return records with vectors from the store; see `TenantLog.take_stored_vectors`."""
         self._log.take_stored_vectors(seqs, rows)
         self._vectors_until = self._log.newest
-        corpus, _ = self._log.embedded(corpus, present=present)
-        return corpus
+        return self._log.embedded(corpus, present=present)[0]
 
     async def _embedded(
         self, moment: Moment | None, *, must_keep: bool = False, progress: Callable[[float], None] | None = None

@@ -105,8 +105,7 @@ class MirrorCache:
         """Drop a mirror, after the operations that are under way in it."""
         reference = weakref.ref(mirror)
         with self._guard:
-            entry = self._entries.get(reference)
-            if entry is None:
+            if (entry := self._entries.get(reference)) is None:
                 return
             if entry.users:
                 entry.closed = True
@@ -134,9 +133,7 @@ class MirrorCache:
         self._size += entry.size - before
 
     def _remove(self, reference: weakref.ref[_Mirror]) -> None:
-        entry = self._entries.pop(reference, None)
-        if entry is not None:
-            self._size -= entry.size
+        self._size -= self._entries.pop(reference, _Entry()).size
 
     def _remove_collected(self) -> None:
         while self._collected:

@@ -108,7 +108,8 @@ class ConceptIndex:
                 for concept in self._holding.get(number, ()):
                     if concept < len(visible):
                         held[concept] = max(held.get(concept, 0.0), share)
-            shown = sum([share for concept, share in held.items() if visible[concept]])  # multiples of 1/256, so exact
+            # Shares are multiples of 1/256, so that their sum is exact.
+            shown = sum([share for concept, share in held.items() if visible[concept]]) if held else 0
             said[term.number] = weighed = weight * idf(shown, count)
             for concept, share in held.items():
                 fit[concept] += weighed * share

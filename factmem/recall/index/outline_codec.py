@@ -22,21 +22,20 @@ import attrs
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType, microseconds
-from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced, terms_of
+from factmem.recall.text.analysis import analyse, indexed_terms, indexed_text, spaced, terms_of
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
     ends_with_question,
     kinds_held,
-    kinds_of_concept,
     tells_of_whom,
     tells_something,
     terms_of_relation,
 )
 from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
-from factmem.records import Assertion, AssertionState, Place, written_track
+from factmem.records import Assertion, AssertionState, Place
 from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_news
-from factmem.text_caches import forget_texts
+from factmem.text_caches import forgettable
 
 OUTLINE_VERSION: Final = 25
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
@@ -174,8 +173,8 @@ def _body(said: Assertion, tells: int, signs: int, matter: Sequence[int], tail: 
         microseconds(said.timestamp),
         NEVER if details.expires_at is None else microseconds(details.expires_at),
         details.importance,
-        _bounded(evidence.position if evidence else None),
-        _bounded(evidence.start if evidence else None),
+        _bounded(evidence.position) if evidence else 0,
+        _bounded(evidence.start) if evidence else 0,
         value_number(said),
         _flags(said),
         STATES.index(said.state),
@@ -186,6 +185,7 @@ def _body(said: Assertion, tells: int, signs: int, matter: Sequence[int], tail: 
     )
 
 
+@forgettable
 @functools.lru_cache(maxsize=1024)
 def _written_head(place: Place, keyword: str, owner: str | None, description: str, speaker: str | None) -> bytes:
     """Return the JSON of a `Head`."""
@@ -228,10 +228,10 @@ def read_head(text: str) -> Head:
     return Head(*json.loads(text))
 
 
-def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None, tuple[str, ...]]:
+def read_labels(text: str) -> tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]:
     """Read the JSON of labels: categories, topics, source and further conversations."""
     categories, topics, source, others = json.loads(text) if text else ((), (), None, ())
-    return tuple(categories), tuple(topics), source, tuple(others)
+    return categories, topics, () if source is None else (source,), others
 
 
 def term_numbers(terms: Iterable[str]) -> list[int]:
@@ -239,25 +239,14 @@ def term_numbers(terms: Iterable[str]) -> list[int]:
     return list(map(_number, terms))
 
 
+@forgettable
 @functools.lru_cache(maxsize=4096)
 def query_term(term: str) -> Term:
     """Return a term of a query, with its related terms, its topics, and names for the same relation."""
     return term_of(_number(term), term_numbers([*topics_of([term]), *terms_of_relation(term)]))
 
 
-def drop_known_words() -> None:
-    """Clear all caches of words, so that none outlives its erasure."""
-    _number.cache_clear()
-    query_term.cache_clear()
-    _written_head.cache_clear()
-    _topics.cache_clear()
-    _speaker.cache_clear()
-    kinds_of_concept.cache_clear()
-    written_track.cache_clear()
-    forget_words()
-    forget_texts()
-
-
+@forgettable
 @functools.lru_cache(maxsize=65_536)
 def _number(term: str) -> int:
     return _digest(term.encode(errors=_LONE))
@@ -275,6 +264,7 @@ def _digest(data: bytes) -> int:
 _written: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+@forgettable
 @functools.lru_cache(maxsize=1024)
 def _topics(keyword: str, description: str) -> tuple[str, ...]:
     """Return the topics of a fact's concept."""
@@ -356,6 +346,7 @@ def _news(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, int]:
     return begins | TELLS_NEWS, sum([1 << place for place, term in enumerate(own) if term in named])
 
 
+@forgettable
 @functools.lru_cache(maxsize=1024)
 def _speaker(*speaker: tuple[str | None, str | None]) -> tuple[str, int]:
     """Return the name and role of a speaker, if there is one, as a part of keys, and their number."""

@@ -38,21 +38,11 @@ _SHARE: Final = 0.25
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Pairs(NamedTuple):
-    """Rows of earlier statements, and of the later ones that overtake or follow them."""
-
-    older: NDArray[Any]
-    newer: NDArray[Any]
-
-
 class Updates(NamedTuple):
     """The pairs of a log."""
 
-    overtaken: Pairs
-    followed: Pairs
-
-
-NO_UPDATES: Final = Updates(*[Pairs(np.empty(0, np.int32), np.empty(0, np.int32))] * 2)
+    overtaken: Updated
+    followed: Updated
 
 
 class UpdateFinder:
@@ -71,7 +61,7 @@ class UpdateFinder:
             self._find_overtaken(columns, first)
             self._find_followed(columns, first)
         found = (pairs.together("older", "newer") for pairs in (self._overtaken, self._followed))
-        return Updates(*[Pairs(*pairs) for pairs in found])
+        return Updates(*[Updated(*pairs) for pairs in found])
 
     def _find_overtaken(self, columns: Columns, first: int) -> None:
         found = []
@@ -80,7 +70,7 @@ class UpdateFinder:
             keys, of = self._with(columns[name][rows] ^ _said_by(columns, rows), rows)
             self._keys.append(key=keys[of >= first], row=of[of >= first])
             found.append(_neighbours(keys, of, first, _MOST_ALIKE))
-        (older, newer), _ = _distinct(_in_order(columns, *np.concatenate(found, axis=1)))
+        older, newer, _ = _distinct(*_in_order(columns, *np.concatenate(found, axis=1)))
         matter = functools.cache(functools.partial(_matter, columns))
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
         held = np.array([overtakes(matter(new), matter(old)) for old, new in pairs], np.bool_)
@@ -98,7 +88,7 @@ class UpdateFinder:
         self._keys.append(key=keys[of >= first], row=of[of >= first])
         older, newer = _in_order(columns, *_neighbours(keys, of, first, _RARE))
         news = columns["begins"][newer] & TELLS_NEWS != 0
-        (older, newer), shared = _distinct(Pairs(older[news], newer[news]))
+        older, newer, shared = _distinct(older[news], newer[news])
         held = shared >= _SHARE * _own_words(columns, older)
         older, newer = older[held], newer[held]
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
@@ -134,19 +124,19 @@ def _neighbours(keys: NDArray[np.uint64], rows: Rows, first: int, most: int) -> 
     return np.concatenate(found, axis=1)
 
 
-def _in_order(columns: Columns, one: Rows, other: Rows) -> Pairs:
+def _in_order(columns: Columns, one: Rows, other: Rows) -> tuple[Rows, Rows]:
     """Return the statements of pairs by the time when they were said, without those of one message."""
     apart = ~_of_one_message(columns, one, other)
     one, other = one[apart], other[apart]
     said_at, seq = columns["said_at"], columns["seq"]
     later = (said_at[one] > said_at[other]) | ((said_at[one] == said_at[other]) & (seq[one] > seq[other]))
-    return Pairs(np.where(later, other, one), np.where(later, one, other))
+    return np.where(later, other, one), np.where(later, one, other)
 
 
-def _distinct(pairs: Pairs) -> tuple[Pairs, NDArray[np.intp]]:
+def _distinct(older: Rows, newer: Rows) -> tuple[Rows, Rows, NDArray[np.intp]]:
     """Return pairs without repetitions, and how often each occurred."""
-    both, counts = np.unique(pairs.older << np.intp(32) | pairs.newer, return_counts=True)
-    return Pairs(both >> np.intp(32), both & np.intp(0xFFFFFFFF)), counts
+    both, counts = np.unique(older << np.intp(32) | newer, return_counts=True)
+    return both >> np.intp(32), both & np.intp(0xFFFFFFFF), counts
 
 
 def _own_words(columns: Columns, rows: Rows) -> NDArray[Any]:
@@ -183,23 +173,22 @@ def _matter(columns: Columns, row: int) -> Matter[int]:
 
 @attrs.frozen(eq=False)
 class Updated:
-    """Statements with later ones that stand for them: rows of the columns.
+    """Statements with later ones that overtake or follow them: rows of the columns.
 
     Attributes:
-        older: The earlier statement of each pair, ascending.
+        older: The earlier statement of each pair; ascending in what `present` returns.
         newer: The later one.
     """
 
     older: Rows
     newer: Rows
 
-    @classmethod
-    def of(cls, pairs: Pairs, current: NDArray[np.bool_]) -> Updated:
+    def present(self, current: NDArray[np.bool_]) -> Updated:
         """Return the pairs whose statements are both current, by row."""
-        older, newer = (rows.astype(np.intp) for rows in pairs)
+        older, newer = self.older.astype(np.intp), self.newer.astype(np.intp)
         there = np.flatnonzero(current[older] & current[newer])
         there = there[older[there].argsort(kind="stable")]
-        return cls(older[there], newer[there])
+        return Updated(older[there], newer[there])
 
     def by_newest(self, columns: Columns) -> Updated:
         """Return each earlier statement once, with the newest one that stands for it and for which none stands."""
@@ -215,16 +204,13 @@ class Updated:
             newer = np.where(further, newer[at], newer)
         return Updated(older, newer)
 
-    def __len__(self) -> int:
-        return len(self.older)
-
     def at(self, which: NDArray[np.bool_]) -> Updated:
         """Return some of them."""
         return Updated(self.older[which], self.newer[which])
 
     def whole(self, chosen: Rows) -> Rows:
         """Return chosen rows, those that stand for them, and all for which these and the chosen ones stand."""
-        touched = among(self.older, chosen) | among(self.newer, chosen) if len(self) else None
+        touched = among(self.older, chosen) | among(self.newer, chosen) if len(self.older) else None
         if touched is None or not touched.any():
             return chosen
         touched = among(self.newer, self.newer[touched])

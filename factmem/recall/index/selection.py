@@ -277,10 +277,9 @@ def rows_of(columns: Columns, part: LogPart, documents: Library) -> NDArray[np.i
 
 def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     named: list[Any] = []
-    if part.ids is not None:
-        named.append(columns.find("id", map(number_of_id, part.ids)))
-    if part.record_ids is not None:
-        named.append(columns.find("record", map(number_of_id, part.record_ids)))
+    for name, ids in (("id", part.ids), ("record", part.record_ids)):
+        if ids is not None:
+            named.append(columns.find(name, map(number_of_id, ids)))
     if part.seqs is not None:
         named.append(np.flatnonzero(among(columns["seq"], [seq for seq in part.seqs if 0 < seq < NEVER])))
     if part.conversations is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -39,13 +38,8 @@ def nbytes(*things: object) -> int:
             left.extend(thing)
         elif type(thing).__module__.startswith(_HERE):
             total += OBJECT
-            left.extend(_attributes(thing))
+            left.extend(list(getattr(thing, "__dict__", {}).values()))
+            for name in getattr(type(thing), "__slots__", ()):
+                with contextlib.suppress(AttributeError):
+                    left.append(object.__getattribute__(thing, name))
     return total
-
-
-def _attributes(thing: object) -> Iterable[Any]:
-    """Return the values of an object's attributes, without computing cached properties that nobody has read yet."""
-    yield from list(getattr(thing, "__dict__", {}).values())
-    for name in getattr(type(thing), "__slots__", ()):
-        with contextlib.suppress(AttributeError):
-            yield object.__getattribute__(thing, name)

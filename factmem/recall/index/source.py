@@ -444,7 +444,7 @@ class Stored(Library):
             recent.update(found)
             if len(recent) > _KNOWN:
                 self._recent, self._older = {}, recent
-        return [found.get(seq) for seq in seqs]
+        return list(map(found.get, seqs))
 
     def add(self, recorded: Sequence[Recorded]) -> None:
         """See `Library.add`; the store has them already."""

@@ -17,7 +17,7 @@ from factmem.fold import Moment
 from factmem.recall.index.column_fold import CurrentRows, affected, counting, current_rows, takes_part
 from factmem.recall.index.columns import Columns, Growing, Rows, among
 from factmem.recall.index.corpus import Corpus, Layout
-from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, outlines_of
+from factmem.recall.index.outline_codec import NEVER, STATES, outlines_of
 from factmem.recall.index.overtaking import UpdateFinder
 from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
@@ -25,6 +25,7 @@ from factmem.recall.index.sizes import nbytes
 from factmem.recall.index.source import Held, Library, rows_in_outline
 from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, VectorsView
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
+from factmem.text_caches import forget_texts
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -90,7 +91,9 @@ class TenantLog:
         self.erasures += erased
         if rows is not None:
             self._add_rows(rows)
-        self._add([entry for entry in new if isinstance(entry, Recorded)])
+        added = [entry for entry in new if isinstance(entry, Recorded)]
+        self.documents.add(added)
+        self._add_rows(rows_in_outline(added, outlines_of([recorded.assertion for recorded in added])))
         self._change([entry for entry in new if isinstance(entry, StateChange)])
         self._erase([entry.assertion_id for entry in erased])
 
@@ -300,10 +303,6 @@ class TenantLog:
     def _view(self) -> VectorsView:
         return NO_VECTORS if self._vectors is None else self._vectors.view()
 
-    def _add(self, added: Sequence[Recorded]) -> None:
-        self.documents.add(added)
-        self._add_rows(rows_in_outline(added, outlines_of([recorded.assertion for recorded in added])))
-
     def _add_rows(self, rows: Rows) -> None:
         first = len(self._columns)
         self._columns.add(rows)
@@ -335,7 +334,7 @@ class TenantLog:
             return
         rows = self._columns.find("id", map(number_of_id, ids))
         if not len(rows):
-            drop_known_words()  # this process may have read them without holding them here
+            forget_texts()  # this process may have read them without holding them here
             return
         if self._vectors is not None:
             self._vectors.erase(self._columns["slot"][rows])
@@ -348,7 +347,7 @@ class TenantLog:
         arrays = {name: changed[name][kept] for name in _CHANGED}
         self._changed.append(**arrays | {"row": left.searchsorted(arrays["row"])})
         self._now, self._touched, self._updates, self._postings = None, [], UpdateFinder(), ()
-        drop_known_words()
+        forget_texts()
 
     def _place(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         assert self._vectors is not None

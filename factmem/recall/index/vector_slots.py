@@ -174,7 +174,7 @@ class _Block:
         return True
 
     def dots(self, query: NDArray[np.float32], out: NDArray[np.float32]) -> float:
-        """Write the inner products of the first rows with a query, and return the largest error of any of them."""
+        """Write the inner products of the first rows with a query, and return their largest error beside rounding."""
         self._searched = True
         if self._codes is not None and len(out) == len(self.rows):
             return self._codes.dots(query, out)
@@ -184,7 +184,7 @@ class _Block:
         stack = self.rows[:whole].reshape(-1, _TOGETHER, len(query))
         np.matmul(stack, query, out=out[:whole].reshape(-1, _TOGETHER))
         np.dot(self.rows[whole : len(out)], query, out=out[whole:])
-        return _rounding(query)
+        return 0.0
 
 
 class _Codes:
@@ -219,7 +219,7 @@ class _Codes:
         """See `_Block.dots`."""
         code, scale, left_out = _encoded(query[None])
         np.multiply(np.asarray(simsimd.dot(code, self._codes)).ravel(), self._scales * scale, out=out)
-        return self._left_out + (1 + self._left_out) * left_out + _rounding(query)
+        return self._left_out + (1 + self._left_out) * left_out
 
 
 def _encoded(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], float]:
@@ -258,15 +258,14 @@ class _HeldView(VectorsView):
         found = np.empty(int(self.starts[-1]), np.float32)
         bounds = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
         errors = [block.dots(query, found[start:end]) for block, (start, end) in zip(self.blocks, bounds, strict=True)]
-        return found, max(errors)
+        return found, max(errors) + _rounding(query)
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
         block_of = self.starts.searchsorted(slots, "right") - 1
         first, last = (int(block_of.min()), int(block_of.max())) if len(slots) else (0, 0)
-        rows: NDArray[np.float32]
         if first == last:
-            rows = self.blocks[first].rows[slots - self.starts[first]]
+            rows: NDArray[np.float32] = self.blocks[first].rows[slots - self.starts[first]]
             return rows
         rows = np.empty((len(slots), self.blocks[0].rows.shape[1]), np.float32)
         for number in range(first, last + 1):

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
-from factmem.stemming import forget_stems, stemmer
+from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
+from factmem.text_caches import forgettable
 from factmem.toml_tables import table
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_TABLE['signs']}])+"
 _ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{LETTERS}(?:'{LETTERS})*")
 
 
+def ascii_words(text: str) -> list[str]:
+    """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
+    return text.translate(_SPACES).split()
+
+
 def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = stemmer()
@@ -77,17 +83,14 @@ def analyse(text: str) -> list[str]:
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
 
 
+@forgettable
 @functools.lru_cache(1_024)
 def terms_of(text: str) -> tuple[str, ...]:
     """Return what `analyse` does, once for the steps of a write that take the same text, and for names."""
     return tuple(analyse(text))
 
 
-def ascii_words(text: str) -> list[str]:
-    """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
-    return text.translate(_SPACES).split()
-
-
+@forgettable
 @functools.lru_cache(maxsize=1024)
 def spaced(keyword: str) -> str:
     """Return the words of a keyword, which may be in snake, kebab or camel case."""
@@ -107,13 +110,6 @@ def _characters(run: str) -> Iterable[str]:
     """Yield each pair of neighbours, each ideograph, and a single character."""
     yield from map("".join, itertools.pairwise(run))
     yield from run if len(run) == 1 else _IDEOGRAPH.findall(run)
-
-
-def forget_words() -> None:
-    """Clear the caches of stems, texts, names and keywords, so that no erased word outlives in them."""
-    forget_stems()
-    terms_of.cache_clear()
-    spaced.cache_clear()
 
 
 def indexed_text(said: Assertion) -> str:

@@ -56,6 +56,7 @@ CALLING: Final[str] = f"name {_TABLE['called']}"
 """Words that stand before a name: "My name is Eva", "I am called Eva"."""
 _FIRST_PERSON: Final = _I | _MINE
 _SEVERAL_OF_US: Final = frozenset(_TABLE["ours_too"].split())
+ASKING: Final[str] = _TABLE["asking"]
 NAMING: Final[str] = _TABLE["naming"]
 """Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
 _SINGULAR: Final = _FIRST_PERSON - _SEVERAL_OF_US
@@ -273,7 +274,7 @@ def negated(query: str) -> bool:
 @functools.cache
 def asking_words() -> frozenset[str]:
     """Return the terms of words that belong to the asking rather than to its subject."""
-    return frozenset(analyse(_TABLE["asking"]))
+    return frozenset(analyse(ASKING))
 
 
 def asked_terms(query: str) -> list[str]:
@@ -361,6 +362,7 @@ def _patterns(name: str) -> dict[Kind, re.Pattern[str]]:
     return {Kind[kind]: lazy_pattern(pattern, re.IGNORECASE) for kind, pattern in _TABLE[name].items()}
 
 
+@forgettable
 @functools.lru_cache(maxsize=1024)
 def kinds_of_concept(keyword: str, description: str, *, holds_number: bool) -> Kind:
     """Return the kinds named by a concept's keyword and the beginning of its description.

@@ -659,7 +659,8 @@ def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[tuple[dt.
     for hit in hits:
         before, span = hit.first, hit.span
         if part := _just_before(_PART, query, before):
-            before, span = part.start(), _part(part[1], span)
+            (first, last), length = _TABLE["parts"][part[1]], span[1] - span[0]
+            before, span = part.start(), (span[0] + first * length / 5, span[0] + last * length / 5)
         away, turn = _just_before(_AWAY, query, before), _just_before(_TURN, query, before)
         if away and (offset := offset_in(away)):
             yield offset.after(span[1]) if away["turn"] == "after" else offset.before(span[0])
@@ -669,12 +670,6 @@ def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[tuple[dt.
             yield span[0] - _A_DAY, span[1] + 2 * _A_DAY
         else:
             yield span
-
-
-def _part(which: str, span: Span) -> Span:
-    start, end = span
-    first, last = _TABLE["parts"][which]
-    return start + first * (end - start) / 5, start + last * (end - start) / 5
 
 
 def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> tuple[dt.datetime | None, dt.datetime]:
