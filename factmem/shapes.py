@@ -330,9 +330,7 @@ class _Comparison:
                 return False
 
     def _object(self, stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
-        have, left = _by_name(stored), _by_name(wanted)
-        if not all(name.endswith("?") or name in left for name in stored):
-            return False
+        have = _by_name(stored)
         return all(
             self.accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
             for name, shape in wanted.items()

@@ -103,10 +103,10 @@ class ThreadMemoryHolder:
         """Process pending submissions, and close; if this is cancelled, leave the rest to the next process."""
         self._loops.seen()
         try:
-            await to_thread.run_sync(self.close, abandon_on_cancel=True)
+            await to_thread.run_sync(self.close, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._leave)
+                await to_thread.run_sync(self._leave, limiter=anyio.CapacityLimiter(1))
             raise
 
     def close(self) -> None:

@@ -132,15 +132,13 @@ class Search:
             settings=self.settings,
             calibration=self.calibration,
         )
-        shown = corpus.shown(self.sight)
-        if query.last and shown.figures(query.last, shown.seen(self.sight))[0].documents[0]:
-            query = attrs.evolve(query, terms=(*query.terms, *query.last))
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
         if not times:
             return query
         dated = query.at(times, rest)
         words = [term.number for term in query.terms if term not in dated.terms]
         # April and June are no times where they are people.
+        shown = corpus.shown(self.sight)
         return query if shown.named(words, {}, shown.seen(self.sight))[0] else dated
 
 

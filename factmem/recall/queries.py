@@ -16,7 +16,7 @@ from factmem.recall.index.names_in_query import people_terms, relation_terms
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.analysis import analyse, ascii_words, terms_of
+from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
     ASKING,
@@ -59,7 +59,6 @@ class Query:
 
     Attributes:
         terms: The distinct terms.
-        last: The terms of its last word if that is a stop word, which may be the value of a fact: "are on?".
         vector: The embedding of length 1, or None to go by words alone.
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
         days: The terms of the days among them; see `TimeSpan`.
@@ -82,7 +81,6 @@ class Query:
     """
 
     terms: Sequence[Term] = ()
-    last: Sequence[Term] = ()
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
     days: Sequence[str] = ()
@@ -126,10 +124,8 @@ class Query:
 @functools.lru_cache(64)
 def read_query(text: str) -> dict[str, Any]:
     """Return the attributes of a `Query` that its text decides, once for all searches of it."""
-    last = text.rpartition(" ")[2]
     return {
         "terms": tuple(map(query_term, asked_terms(text))),
-        "last": () if terms_of(last) else tuple(map(query_term, ascii_words(last.lower()))),
         "asks_assistant": asks_for_assistant(text),
         "content": frozenset(term_numbers(content_terms(text))),
         "kinds": kinds_asked(text),

@@ -440,7 +440,7 @@ class LocalLogStorage(LogStorage):
         self._root = checked_path(root, what="root").absolute()
         self._form = form
         self._found = False
-        self._distrusted = False
+        self._distrusted = self._unlocked = False
         self._anchored = False
         self._durable: dict[Path, int] = {}
         self._names: dict[Path, LogName] = {}
@@ -455,7 +455,7 @@ class LocalLogStorage(LogStorage):
     @property
     @override
     def read_only(self) -> bool:
-        return is_read_only(self._root)
+        return is_read_only(self._root) and not os.access(self._root / LOCK_NAME, os.W_OK)
 
     @override
     @contextlib.contextmanager
@@ -463,7 +463,11 @@ class LocalLogStorage(LogStorage):
         self._refuse_distrusted()
         with self._own_errors("locked"):
             if self._look() and self.read_only:
-                yield
+                self._unlocked = True
+                try:
+                    yield
+                finally:
+                    self._unlocked = False
                 return
             make_folders(self._root)
             held = FileLock(self._root / LOCK_NAME, timeout=timeout, mode=0o600, poll_interval=_POLL_SECONDS)
@@ -707,6 +711,10 @@ class LocalLogStorage(LogStorage):
         return path.relative_to(self._root).as_posix()
 
     def _refuse_distrusted(self) -> None:
+        if self._unlocked:
+            raise StoreUnavailableError(
+                f"the store at {self._root} could not be written: this process may not write into its folder"
+            )
         if self._distrusted:
             raise StoreUnavailableError(
                 f"writing to the store at {self._root} failed in a way that leaves open what is on the disk: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 import string
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import BlockingMemory, Concept, Memory, SingleFact
+from factmem import BlockingMemory, Memory
 from factmem.recall.text.analysis import analyse
 from tests.tables import cases
 
@@ -94,31 +93,3 @@ def test_words_of_ascii_are_its_runs_of_letters_and_digits(text: str) -> None:
 def test_a_text_has_the_same_terms_beside_an_accent(text: str) -> None:
     accented = f"{text} é"  # an accent takes the analysis of all languages
     assert sorted([*analyse(text), "e"]) == sorted(analyse(accented))
-
-
-class Light(enum.Enum):
-    """A type whose values are English function words."""
-
-    ON = "on"
-    OFF = "off"
-
-
-@pytest.mark.parametrize(("asked", "lit"), [("Which lights are on?", True), ("Which lights are off?", False)])
-async def test_a_question_that_ends_with_a_function_word_finds_facts_whose_whole_value_it_is(
-    asked: str, lit: bool
-) -> None:
-    light, shown = Concept.single("light", "Whether a light is on or off", Light), {"cellar": True, "attic": False}
-    async with Memory("memory:") as memory:
-        for room, on in shown.items():
-            await memory.save(SingleFact(light, Light.ON if on else Light.OFF), subject=f"light:{room}")
-        (best,) = await memory.recall(asked, limit=1)
-    assert shown[best.record.subject.individual_name or ""] is lit
-
-
-async def test_a_function_word_that_is_no_value_of_a_visible_fact_changes_no_score() -> None:
-    async with Memory("memory:") as memory:
-        await memory.save(SingleFact(Concept.single("hometown", "Where somebody is from"), "Graz"), subject="user")
-        before = [match.parts.similarity for match in await memory.recall("Which town am I from?")]
-        hidden = SingleFact(Concept.single("sign", "What a sign says"), "from")
-        await memory.view(viewer="bob").save(hidden, private=True)
-        assert [match.parts.similarity for match in await memory.recall("Which town am I from?")] == before

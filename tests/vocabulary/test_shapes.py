@@ -219,7 +219,7 @@ class ReadingWithoutValue:
         (Literal[1], Literal[True], False),
         (Reading, ReadingWithoutUnit, True),
         (ReadingWithoutUnit, Reading, True),
-        (Reading, ReadingWithoutValue, False),
+        (Reading, ReadingWithoutValue, True),
     ],
 )
 def test_what_can_be_read_as_what(stored: Any, wanted: Any, compatible: bool) -> None:

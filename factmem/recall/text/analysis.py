@@ -58,11 +58,6 @@ LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_TABLE['signs']}])+"
 _ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{LETTERS}(?:'{LETTERS})*")
 
 
-def ascii_words(text: str) -> list[str]:
-    """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
-    return text.translate(_SPACES).split()
-
-
 def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = stemmer()
@@ -79,7 +74,7 @@ def analyse(text: str) -> list[str]:
     elif "'" in text:
         words = _WORD.findall(text)
     else:
-        words = ascii_words(text)
+        words = text.translate(_SPACES).split()
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
 
 
@@ -137,7 +132,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     subject, value = said.place.subject, plain(said.data)
     name = spaced(subject.name) if subject.name != MemorySubject.EVERYTHING.name else ""
     terms = [*terms_of(subject.individual_name or name), *terms_of(said.description or spaced(said.keyword))]
-    terms += analyse(value) or ascii_words(value.lower())  # "on", "up"
+    terms += analyse(value)
     more = [*terms_of(spaced(said.keyword))]
     if said.details.evidence:
         more += analyse(said.details.evidence[0].quote)

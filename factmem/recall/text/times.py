@@ -462,7 +462,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
     yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
     yield words(rf"{_LEAD}[ -](?P<year>(?:19|20)\d\d|'\d\d(?!'))"), _year
-    yield words(rf"(?:(?:in|since) (?:the year )?|the year )(?P<year>{_YEAR_NUMBER})"), _year
+    yield words(rf"(?:(?:in|since) )?the year (?P<year>{_YEAR_NUMBER})"), _year
 
 
 READERS: Final = tuple(_readers())
