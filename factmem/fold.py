@@ -196,7 +196,7 @@ def _differ(one: Assertion, other: Assertion) -> bool:
 def _reason_of(after: Recorded) -> str:
     """Return the reason for the end of a value: the one that replaced it, or the words that ended it."""
     if not after.assertion.removed:
-        return f"superseded by revision {after.seq}"
+        return "superseded"
     evidence = after.assertion.details.evidence
     return f"ended: {evidence[0].quote}" if evidence else "ended"
 

@@ -235,7 +235,7 @@ async def test_the_pages_show_what_the_memory_knows(client: httpx.AsyncClient, m
             "Seats at the venue",
             "We have 120 seats now.",
             "Maya (user)",
-            "superseded by revision",
+            "superseded",
             "test",
         ],
         "/subject?name=user:maya": ["Oslo", "Dutch", "120", "The person who talks with the agent"],
