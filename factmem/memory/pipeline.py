@@ -339,7 +339,7 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
             within = (it for it in quotes if it.message == message and covers([whole], it))
             for quote in [whole] if keep_words else within:
                 own = quote.quote == whole.quote
-                cited = ((it, it.details.evidence[0]) for it in read.wishes)
+                cited = ((it, it.details.evidence[0]) for it in read.wishes if it.details.evidence in vain)
                 inside = [it for it, words in cited if words.message == message and covers([quote], words)]
                 yield Append(
                     assertion=attrs.evolve(
@@ -347,8 +347,8 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
                         data=said.data if own else quote.quote,
                         details=attrs.evolve(said.details, evidence=(quote,), doubt=DropReason.NOT_CURRENT.value),
                         state=AssertionState.QUARANTINED,
-                        removed=True,
-                        job=wishing(read.unit.job, inside),
+                        removed=bool(inside),
+                        job=wishing(read.unit.job, inside) if inside else None,
                         revises=recorded.record_id if own else None,
                         revised=recorded.seq,
                     )

@@ -294,6 +294,39 @@ async def test_a_rejected_wish_takes_nothing() -> None:
         assert await memory.inbox.quarantine.count() == 0
 
 
+@pytest.mark.parametrize("answer_to_it", ["no", "unclear", "rejected"])
+@pytest.mark.parametrize("accepted", [False, True], ids=["read later", "accepted"])
+async def test_a_vain_wish_carries_out_no_other_one_of_its_message(answer_to_it: str, accepted: bool) -> None:
+    doubted, home = "Maybe forget my address Elm Street 4?", Concept.single("address", "The user's address")
+
+    def wishes(prompt: Any, answer: Any) -> dict[str, Any]:
+        if answer.__name__ == "VerifierAnswer":
+            return {"claims": [{"number": 1, "answer": "no" if answer_to_it == "no" else "unclear"}]}
+        asked = found(prompt, answer)
+        for number, text in _MESSAGE.findall(prompt.content) if answer.__name__ == "Findings" else ():
+            if doubted in text:
+                asked["forget"].append(
+                    {"quote": doubted, "message": int(number), "keyword": "address", "value": "Elm Street 4"}
+                )
+        return asked
+
+    async with Memory("memory:", model=ScriptedModel(wishes), concepts=[PHONES[0], home], clock=lambda: NOON) as memory:
+        await memory.save(home.fact(["Elm Street 4"], timestamp=NOON - dt.timedelta(days=1)))
+        waiting = (await memory.remember(said(f"{WISH} {doubted}", 0))).waiting
+        other = [record.id for record in waiting if record.value == "Elm Street 4"]
+        assert len(other) == (answer_to_it != "no")
+        if answer_to_it == "rejected":
+            await memory.inbox.quarantine.reject(*other)
+        (whole,) = (record for record in waiting if record.id not in other)
+        if accepted:
+            await memory.inbox.quarantine.accept(whole.id)
+        else:
+            await memory.remember(attrs.evolve(said(TOLD, -5), id="earlier"))
+        assert [record.value for record in await memory.list_records()] == ["Elm Street 4"]
+        left = {record.id for record in await memory.inbox.quarantine.list()}
+        assert left == {*(other if answer_to_it == "unclear" else ()), *([whole.id] if accepted else ())}
+
+
 async def test_accepting_a_doubted_wish_carries_it_out() -> None:
     doubted = "Maybe forget my phone number 0171 5550199?"
 
