@@ -371,7 +371,7 @@ def _carried_out(
 def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: bool) -> Iterator[Append]:
     """Yield words whose wishes to forget take nothing back, to wait for that: they are kept nowhere else.
 
-    Where no words are kept, only the quotes of the wishes wait.
+    Several wishes of a message wait one by one. Where no words are kept, only the quotes of the wishes wait.
     """
     for read in found:
         vain = _vain_in(read, planned)
@@ -384,8 +384,8 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
             if message not in {quote.message for quote in quotes} - met or is_read_again(recorded):
                 continue
             whole = said.details.evidence[0]
-            within = (it for it in quotes if it.message == message and covers([whole], it))
-            for quote in [whole] if keep_words else within:
+            within = [it for it in quotes if it.message == message and covers([whole], it)]
+            for quote in within if len(within) > 1 or not keep_words else [whole]:
                 own = quote.quote == whole.quote
                 cited = ((it, it.details.evidence[0]) for it in read.wishes if it.details.evidence in vain)
                 inside = [it for it, words in cited if words.message == message and covers([quote], words)]

@@ -392,6 +392,27 @@ async def test_a_vain_wish_carries_out_no_other_one_of_its_message(answer_to_it:
         assert left == {*(other if answer_to_it == "unclear" else ()), *([whole.id] if accepted else ())}
 
 
+async def test_vain_wishes_of_one_message_wait_one_by_one() -> None:
+    other = "Please delete my address."
+    home = Concept.single("address", "The user's address")
+
+    def both(prompt: Any, answer: Any) -> dict[str, Any]:
+        asked = found(prompt, answer)
+        for number, text in _MESSAGE.findall(prompt.content) if answer.__name__ == "Findings" else ():
+            if other in text:
+                asked["forget"].append({"quote": other, "message": int(number), "keyword": "address"})
+        return asked
+
+    async with Memory("memory:", model=ScriptedModel(both), concepts=[PHONES[0], home], clock=lambda: NOON) as memory:
+        waiting = (await memory.remember(said(f"{WISH} {other}", 0))).waiting
+        assert {record.value for record in waiting} == {WISH, other}
+        await memory.remember(attrs.evolve(said(TOLD, -5), id="earlier"))
+        assert [record.value for record in await memory.inbox.quarantine.list()] == [other]
+        await memory.save(home.fact(["Elm Street 4"], timestamp=NOON - dt.timedelta(days=1)))
+        await memory.remember(attrs.evolve(said("I like tea.", -5), id="tea"))
+        assert [record.value for record in await memory.list_records()] == ["I like tea."]
+
+
 async def test_accepting_a_doubted_wish_carries_it_out() -> None:
     doubted = "Maybe forget my phone number 0171 5550199?"
 
