@@ -19,6 +19,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, assert_never
 
 import attrs
@@ -159,33 +160,55 @@ def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, A
 def endings(log: Sequence[LogEntry], moment: Moment) -> dict[str, tuple[dt.datetime, str]]:
     """Return when and why values that are not current ended, by the id of their assertion.
 
-    A value that is only said again has not ended.
+    A value that is only said again has not ended. One that was superseded before its record was retracted ended then.
+    The reason of a retraction is for the audit trail, and is not among these.
 
     Args:
         log: entries of any number of places, with all of their records.
         moment: the moment.
     """
     states = states_of(log, known_at=moment.known_at)
-    ended: dict[str, tuple[dt.datetime, str]] = {}
+    former, stood, retracted = dict[str, AssertionState](), set[str](), dict[str, dt.datetime]()
     records: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
     for entry in sorted(log, key=lambda entry: entry.seq):
         match entry:
-            case Recorded(id=id) if id in states and entry.assertion.counts(states[id]):
+            case Recorded(id=id, assertion=assertion) if id in states:
                 records[record_key(entry)].append(entry)
-            case StateChange(assertion_id=id, recorded_at=at, reason=reason):
-                if states.get(id) is entry.state is AssertionState.RETRACTED and at <= (moment.known_at or at):
-                    ended[id] = at, reason or "retracted"
+                former[id] = assertion.state
+                stood.update([id] if assertion.counts(assertion.state) else ())
+            case StateChange(assertion_id=id, recorded_at=at) if id in former and at <= (moment.known_at or at):
+                if entry.state is not AssertionState.RETRACTED:
+                    retracted.pop(id, None)
+                    stood.update([id] if entry.state is AssertionState.ACTIVE else ())
+                elif former[id] is not AssertionState.RETRACTED:
+                    retracted[id] = at
+                former[id] = entry.state
+            case _:
+                pass
+    ended: dict[str, tuple[dt.datetime, str]] = {}
     for said in records.values():
-        later: Recorded | None = None
-        end: tuple[dt.datetime, str] | None = None
+        later: list[Recorded] = []
+        ends: dict[str, tuple[dt.datetime, str] | None] = {}
         for entry in sorted(said, key=deciding_order, reverse=True):
-            if later is not None and _differ(entry.assertion, later.assertion):
-                end = max(entry.assertion.timestamp, later.assertion.timestamp), _reason_of(later)
+            taken = retracted.get(entry.id)
+            if taken is None and not entry.assertion.counts(states[entry.id]):
+                continue
+            holding = (
+                it
+                for it in reversed(later)
+                if it.id not in retracted or (taken is not None and taken <= retracted[it.id])
+            )
+            end = None
+            if (after := next(holding, None)) is not None:
+                moved_on = max(entry.assertion.timestamp, after.assertion.timestamp), _reason_of(after)
+                end = moved_on if _differ(entry.assertion, after.assertion) else ends[after.id]
+            ends[entry.id] = end
             expired = (_expiry(entry.assertion), "expired") if has_expired(entry.assertion, moment) else None
-            if first := min(filter(None, (end, expired)), default=None):
+            gone = (taken, "retracted") if taken is not None else None
+            if first := min(filter(None, (end, expired, gone)), key=itemgetter(0), default=None):
                 ended[entry.id] = first
-            if _counts(entry, states, moment):
-                later = entry
+            if (taken is not None and entry.id in stood) or _counts(entry, states, moment):
+                later.append(entry)
     return ended
 
 

@@ -328,7 +328,7 @@ class FactRecord(Generic[T]):
         state: ACTIVE if it is current; in a history, the state of the revision.
         ended_at: in a history, the time when the value ended, in UTC: when what replaced or ended it was said, or when
             it was retracted or expired. None for a current value, and outside of a history.
-        end_reason: the reason, such as "superseded", or that of the retraction.
+        end_reason: the reason, such as "superseded", "expired" or "retracted".
     """
 
     id: str

@@ -191,7 +191,10 @@ async def _decide(
 
     def render(out: Console) -> None:
         for change in changes:
-            waits = change.previous is None or change.record.state is AssertionState.QUARANTINED
-            print_changes(out, [change], None if waits else f"{decision}ed")
+            waits = decision == "accept" and change.record.state in (
+                AssertionState.QUARANTINED,
+                AssertionState.RETRACTED,
+            )
+            print_changes(out, [change], None if waits or change.previous is None else f"{decision}ed")
 
     session.show([attributes(change) for change in changes], render)

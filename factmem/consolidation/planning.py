@@ -235,6 +235,7 @@ class Plan:
         refused: deletions that were not approved, and are not in the statements.
         failures: failures of questions; their candidates are inserted as they are.
         vain: the evidence of the wishes to forget that take nothing back.
+        heard: the fingerprints of the candidates that were recorded before, and have no effect.
     """
 
     statements: tuple[Statement, ...] = ()
@@ -242,6 +243,7 @@ class Plan:
     refused: tuple[Proposal, ...] = ()
     failures: tuple[ModelError, ...] = ()
     vain: frozenset[tuple[Evidence, ...]] = frozenset()
+    heard: frozenset[bytes] = frozenset()
 
     @property
     def refuses_wishes(self) -> bool:
@@ -310,6 +312,7 @@ async def plan(
         refused=refused,
         failures=tuple(answer for _, answer in sorted(said.items()) if isinstance(answer, ModelError)),
         vain=frozenset() if any(proposal.removal for proposal in refused) else drafter.vain(decisions),
+        heard=survey.heard,
     )
 
 

@@ -24,6 +24,7 @@ import attrs
 
 from factmem.abc.detector import Conversation
 from factmem.details import Origin
+from factmem.detection.off_the_record import unsaved_in
 from factmem.languages import Span, content_words, folded, language_of
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
 from factmem.toml_tables import filled, table
@@ -200,6 +201,8 @@ RULES: Final[tuple[SecretRule, ...]] = tuple(_rules())
 _HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in RULES if not rule.announced))
 _FOLDED_HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in RULES if rule.announced))
 """Hints of all rules; ordinary prose holds none."""
+_KINDS: Final = (*(rule.kind for rule in RULES), OFF_THE_RECORD)
+"""Kinds of what is redacted, by the ranks of hits."""
 _REPEATABLE: Final = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
 """A word with a letter and a digit, which nobody repeats by chance."""
 _MOST_REPEATED: Final = 50
@@ -270,8 +273,7 @@ def redact_conversation(conversation: Conversation) -> Conversation:
     """Return a conversation without the secrets in its messages; the same object if there are none.
 
     A secret that one message announces is redacted in the others too. See `redact`. What the user asks to keep off the
-    record is redacted like a secret: the words behind "off the record:", up to the end of the message or the bracket,
-    or the whole message that says "don't remember this."
+    record is redacted like a secret; see `factmem.detection.off_the_record.unsaved_in`.
     """
     found = [(message.content, _hits(message.content, message.origin)) for message in conversation.messages]
     if not any(hits for _, hits in found):
@@ -285,22 +287,23 @@ def redact_conversation(conversation: Conversation) -> Conversation:
 
 def _hits(text: str, origin: Origin | None) -> list[_Hit]:
     lowered = text.lower()
+    unsaved = unsaved_in(text) if origin is Origin.USER else ()
+    hits = [_Hit(start, end, len(RULES)) for start, end in unsaved]
     if not (_HINTS.occurs_in(text) or _FOLDED_HINTS.occurs_in(lowered)):
-        return []
+        return hits
     longest = max(map(len, text.split()), default=0)
-    return [
+    return hits + [
         _Hit(start, end, rank)
         for rank, rule in enumerate(RULES)
-        if (longest >= _SHORTEST_TOKEN or not rule.long)
-        and (rule.kind != OFF_THE_RECORD or origin is Origin.USER)
-        and rule.hints.occurs_in(lowered if rule.announced else text)
+        if (longest >= _SHORTEST_TOKEN or not rule.long) and rule.hints.occurs_in(lowered if rule.announced else text)
         for start, end in rule.find(text)
     ]
 
 
 def _announced(found: Iterable[tuple[str, list[_Hit]]]) -> dict[str, int]:
     """Return the secrets that only their surroundings reveal, with their rules: repetitions must be searched for."""
-    announced = ((text[it.start : it.end], it.rank) for text, hits in found for it in hits if RULES[it.rank].announced)
+    secrets = ((text[it.start : it.end], it.rank) for text, hits in found for it in hits if it.rank < len(RULES))
+    announced = ((secret, rank) for secret, rank in secrets if RULES[rank].announced)
     telling = ((secret, rank) for secret, rank in announced if _REPEATABLE.match(secret))
     return dict(itertools.islice(telling, _MOST_REPEATED))
 
@@ -318,7 +321,7 @@ def _replaced(text: str, hits: list[_Hit]) -> Redacted:
     findings: list[RedactedSecret] = []
     length = at = 0
     for hit in _merged(sorted(hits, key=lambda hit: (hit.start, hit.rank))):
-        kind, start = RULES[hit.rank].kind, length + hit.start - at
+        kind, start = _KINDS[hit.rank], length + hit.start - at
         placeholder = f"[redacted: {kind}]"
         parts += (text[at : hit.start], placeholder)
         length, at = start + len(placeholder), hit.end

@@ -251,7 +251,8 @@ class Unit:
         context: Earlier words that a model is shown as context.
         waiting: Whether the words wait to be read; otherwise their states do not change.
         target: Place of the findings; that of the words if None.
-        reason: Reason of a person who lets a wish to forget be carried out.
+        reason: Reason of a person who lets a wish to forget be carried out; None if nobody does.
+        before: State of the words of a wish to forget that waits, or was rejected.
         caller: Details of the caller of a further reading, in place of those that the words were submitted with: owner,
             metadata, labels and expiries. None if nothing takes their place.
     """
@@ -262,6 +263,7 @@ class Unit:
     waiting: bool = True
     target: Place | None = None
     reason: str | None = None
+    before: AssertionState = AssertionState.QUARANTINED
     caller: FactDetails | None = None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Final, TypeVar, assert_never
 
@@ -75,7 +75,7 @@ class ReadUnit:
         candidates: Assertions that were found, without their embeddings.
         dropped: Number of findings that are not used, by reason.
         rejected: Values in quarantine that the user asks to forget.
-        wishes: Wishes to forget, as they were found.
+        wishes: Wishes to forget that are believed, as they were found.
     """
 
     unit: Unit
@@ -230,7 +230,8 @@ class ModelReader(WritingPart):
             standing = (it for it in self._standing(unit) if not covers(quotes, it.details.evidence[0]))
             said += map(CandidateAssertion, standing)
         counted = dict(+(dropped + unconfirmed))
-        wishes = tuple(item for item in heard.read if item.removed)
+        believed = _evidence_believed(certain, doubtful, left)
+        wishes = tuple(it for it in heard.read if it.removed and it.details.evidence in believed)
         return ReadUnit(unit=unit, candidates=tuple(said), dropped=counted, rejected=rejected, wishes=wishes)
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
@@ -394,6 +395,23 @@ def holds_facts(recorded: Recorded, origins: OriginPolicy) -> bool:
     """
     treatment = treatment_of(recorded) or origins.user
     return recorded.assertion.details.origin is Origin.USER and treatment is Treatment.FACTS
+
+
+def _evidence_believed(
+    certain: Iterable[Candidate], doubtful: Sequence[Candidate], left: Iterable[Candidate]
+) -> Set[tuple[Evidence, ...]]:
+    """Return the evidence of which all that it is cited for is believed.
+
+    Args:
+        certain: Candidates that were not asked about.
+        doubtful: Candidates that were asked about.
+        left: Those that were not denied, without a doubt if they were confirmed.
+    """
+    cited = Counter(item.details.evidence for item in doubtful for _ in item.fact.values)
+    cited.subtract(item.details.evidence for item in left if item.doubt is None for _ in item.fact.values)
+    doubted = {evidence for evidence, number in cited.items() if number > 0}
+    doubted |= {item.details.evidence for item in certain if item.quarantined or item.doubt is not None}
+    return {item.details.evidence for item in (*certain, *doubtful)} - doubted
 
 
 def _positions(unit: Unit) -> dict[MessageKey | None, FactDetails]:

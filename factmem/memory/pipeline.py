@@ -73,6 +73,7 @@ from factmem.records import (
     LogEntry,
     Place,
     Recorded,
+    StateChange,
     as_kept_apart,
     shown_record,
 )
@@ -165,8 +166,15 @@ def _words_taken_back(
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
     removals: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for item in statements:
-        if isinstance(item, Append) and item.assertion.removed and item.assertion.state is AssertionState.ACTIVE:
-            removals[item.assertion.key].append(item.assertion)
+        match item:
+            case Append(assertion=said) if said.removed and said.state is AssertionState.ACTIVE:
+                removals[said.key].append(said)
+            case StateRequest(assertion_id=id, state=AssertionState.ACTIVE) if id in recorded:
+                said = recorded[id].assertion
+                if said.removed:
+                    removals[said.key].append(said)
+            case _:
+                pass
     current = [row.recorded for row in fold(log, moment)] if removals else []
     of_records = {record_key(entry): removals.get(entry.assertion.key, ()) for entry in current}
     wished: set[_Source] = set()
@@ -308,22 +316,62 @@ def _vain_in(read: ReadUnit, planned: Plan) -> set[tuple[Evidence, ...]]:
     return set() if read.rejected else wishes & planned.vain
 
 
-def _carried_out(found: Iterable[ReadUnit], planned: Plan) -> Iterator[StateRequest]:
-    """Yield the requests that accept wishes to forget that waited, and take something back now."""
+def _wish_of(item: CandidateAssertion) -> bytes:
+    """Return the fingerprint of a wish to forget as it is planned."""
+    return attrs.evolve(item.assertion, removed=True).fingerprint
+
+
+def _again(read: ReadUnit, log: Sequence[LogEntry]) -> list[StateRequest]:
+    """Return the requests that repeat what a wish to forget did before that was undone, if a person accepts it."""
+    if read.unit.job.kind is not JobKind.FORGET or read.unit.reason is None:
+        return []
+    wishes = {_wish_of(item) for item in read.candidates if item.removal}
+    states = states_of(log)
+    active, retracted = AssertionState.ACTIVE, AssertionState.RETRACTED
+    removals, taken = list[Recorded](), dict[str, str]()
+    for entry in log:
+        if isinstance(entry, Recorded):
+            said = attrs.evolve(entry.assertion, revises=None, revised=None)
+            undone = said.removed and not said.is_statement and states.get(entry.id) is retracted
+            if undone and said.fingerprint in wishes:
+                removals.append(entry)
+        elif isinstance(entry, StateChange) and any(wish.hex() in (entry.reason or "") for wish in wishes):
+            taken[entry.assertion_id] = entry.reason or ""
+    back = [it for it in log if isinstance(it, Recorded) and it.id in taken and states.get(it.id) is active]
+    return [
+        *state_requests(removals, retracted, active, read.unit.reason),
+        *(request for it in back for request in state_requests([it], active, retracted, taken[it.id])),
+    ]
+
+
+def _carried_out(
+    found: Sequence[ReadUnit], planned: Plan, again: Mapping[str, Sequence[StateRequest]]
+) -> Iterator[StateRequest]:
+    """Yield the requests that accept wishes to forget that waited, and take something back now.
+
+    Args:
+        found: The units.
+        planned: Plan of their findings.
+        again: What is repeated of what was undone, by job id.
+    """
+    told = [item.assertion for read in found for item in read.candidates if not item.removal]
     for read in found:
+        if read.unit.job.kind is not JobKind.FORGET:
+            continue
         vain = _vain_in(read, planned)
-        if read.unit.job.kind is JobKind.FORGET and any(
-            item.removal and item.assertion.details.evidence not in vain for item in read.candidates
-        ):
+        wishes = [item for item in read.candidates if item.removal and item.assertion.details.evidence not in vain]
+        new = [item for item in wishes if _wish_of(item) not in planned.heard]
+        takes = any(said.key == it.assertion.key and _taken_by([it.assertion], said) for it in wishes for said in told)
+        if new or takes or again[read.unit.job.id] or read.rejected:
             yield from state_requests(
-                read.unit.words, AssertionState.QUARANTINED, AssertionState.ACTIVE, read.unit.reason or "carried out"
+                read.unit.words, read.unit.before, AssertionState.ACTIVE, read.unit.reason or "carried out"
             )
 
 
 def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: bool) -> Iterator[Append]:
     """Yield words whose wishes to forget take nothing back, to wait for that: they are kept nowhere else.
 
-    Where no words are kept, only the quotes of the wishes wait.
+    Several wishes of a message wait one by one. Where no words are kept, only the quotes of the wishes wait.
     """
     for read in found:
         vain = _vain_in(read, planned)
@@ -336,10 +384,10 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
             if message not in {quote.message for quote in quotes} - met or is_read_again(recorded):
                 continue
             whole = said.details.evidence[0]
-            within = (it for it in quotes if it.message == message and covers([whole], it))
-            for quote in [whole] if keep_words else within:
+            within = [it for it in quotes if it.message == message and covers([whole], it)]
+            for quote in within if len(within) > 1 or not keep_words else [whole]:
                 own = quote.quote == whole.quote
-                cited = ((it, it.details.evidence[0]) for it in read.wishes)
+                cited = ((it, it.details.evidence[0]) for it in read.wishes if it.details.evidence in vain)
                 inside = [it for it, words in cited if words.message == message and covers([quote], words)]
                 yield Append(
                     assertion=attrs.evolve(
@@ -347,8 +395,8 @@ def _waiting_wishes(found: Iterable[ReadUnit], planned: Plan, *, keep_words: boo
                         data=said.data if own else quote.quote,
                         details=attrs.evolve(said.details, evidence=(quote,), doubt=DropReason.NOT_CURRENT.value),
                         state=AssertionState.QUARANTINED,
-                        removed=True,
-                        job=wishing(read.unit.job, inside),
+                        removed=bool(inside),
+                        job=wishing(read.unit.job, inside) if inside else None,
                         revises=recorded.record_id if own else None,
                         revised=recorded.seq,
                     )
@@ -460,6 +508,13 @@ class Pipeline(WritingPart):
                     left = await self._left_of(unit) if isinstance(item, StateConflictError) else unit.words
                     results[unit.job.id] = item if left == unit.words else await self._read_left(unit, left)
         outcomes = [results[unit.job.id] for unit in units]
+        carried_out = [results.get(wish.job.id) for wish in readings[len(units) :]]
+        for at, outcome in enumerate(outcomes):
+            if isinstance(outcome, Remembered):  # what the wishes change is told with the first text
+                changes = [it for other in carried_out if isinstance(other, Remembered) for it in other.changes]
+                new = [change for change in changes if change not in outcome.changes]
+                outcomes[at] = attrs.evolve(outcome, changes=(*outcome.changes, *new))
+                break
         current_call().record_dropped(item.dropped for item in outcomes if isinstance(item, Remembered))
         return outcomes
 
@@ -658,6 +713,11 @@ class Pipeline(WritingPart):
         found, planned, undone = await self._decided(found, places, words.keys())
         rejections = await self._rejections(found)
         undone += rejections
+        log = await self._log_of(places) if any(read.unit.reason is not None for read in found) else []
+        repeated = {read.unit.job.id: _again(read, log) for read in found}
+        again = [request for requests in repeated.values() for request in requests]
+        undone += again
+        carried_out = [] if planned.refuses_wishes else list(_carried_out(found, planned, repeated))
         if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in undone):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
@@ -668,7 +728,8 @@ class Pipeline(WritingPart):
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
             *_waiting_wishes(found, planned, keep_words=self._context.policies.keep_words),
-            *([] if planned.refuses_wishes else _carried_out(found, planned)),
+            *carried_out,
+            *again,
             *rejections,
             *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
@@ -679,7 +740,23 @@ class Pipeline(WritingPart):
         apart = _quarantined_by(statements, receipts, words)
         if apart:
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
-        return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
+        outcomes = await to_thread.run_sync(_outcomes_of, found, after, apart, changed, concepts)
+        met = {request.assertion_id for request in carried_out}
+        for unit in (read.unit for read in found if not met.isdisjoint(read.unit.ids)):
+            own = self._own_change(unit)
+            outcome = outcomes[unit.job.id]
+            outcomes[unit.job.id] = attrs.evolve(outcome, changes=(own, *outcome.changes))
+        return outcomes
+
+    def _own_change(self, wish: Unit) -> Change:
+        """Return the change of a wish to forget that was carried out; undone, it waits again."""
+        (entry,), concepts = wish.words, self._context.concepts
+        return Change(
+            kind=ChangeKind.DELETED,
+            record=as_kept_apart(entry, AssertionState.ACTIVE, concepts),
+            previous=as_kept_apart(entry, wish.before, concepts),
+            states_before={entry.seq: AssertionState.QUARANTINED},
+        )
 
     async def _decided(
         self, found: Sequence[ReadUnit], places: set[tuple[Any, ...]], words: Collection[str]

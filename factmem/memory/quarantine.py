@@ -8,10 +8,10 @@ from typing import Any, Unpack
 import attrs
 
 from factmem.changes import Change, ChangeKind
-from factmem.errors import FactMemError, RecordNotFoundError
-from factmem.fold import states_of
+from factmem.errors import RecordNotFoundError
+from factmem.memory.background import Remembered
 from factmem.memory.filters import Filters, RecordPage, ids_of
-from factmem.memory.journal import Unit, wish_in
+from factmem.memory.journal import wish_in
 from factmem.memory.operations import observed
 from factmem.memory.pipeline import PipelinePart
 from factmem.memory.reader import LogListing, in_time
@@ -97,8 +97,8 @@ class Quarantine(PipelinePart):
         A change is UNCHANGED, and its record SUPERSEDED, if a newer value is current, or the words have expired.
 
         A wish to forget is carried out, after the other entries are accepted: what it takes back follows its own
-        change, as DELETED. If it still means nothing known, its change is UNCHANGED, and it waits on. Which statements
-        a wish in words means, the consolidator decides.
+        change, as DELETED. If it still means nothing known, its change is UNCHANGED, and it waits on, or stays
+        rejected. Which statements a wish in words means, the consolidator decides; if it fails, the wish is UNCHANGED.
 
         Args:
             ids: Ids from `list`, or of quarantined records that `Memory.save` and others return.
@@ -109,7 +109,7 @@ class Quarantine(PipelinePart):
             ConceptConflictError: The place holds another type under its keyword; none was accepted. The error names the
                 entry.
             StateConflictError: Another reviewer decided about an entry meanwhile; none was accepted.
-            ModelError: The consolidator failed to say what a wish to forget means, which waits on.
+            ModelError: The consolidator failed to say what a wish to forget means, and nothing was accepted before it.
             ReadOnlyError: The memory is read-only.
         """
         entries = await self._chosen(ids)
@@ -118,27 +118,17 @@ class Quarantine(PipelinePart):
         done = await self._decide(others, AssertionState.ACTIVE, reason) if others else ()
         for it, state in entries:
             if it.id in wishes:
-                done += await self._carried_out(it, state, attrs.evolve(wishes[it.id], reason=reason))
+                wish = attrs.evolve(wishes[it.id], reason=reason or "accepted", before=state)
+                (outcome,) = await self._pipeline.process([wish])
+                if isinstance(outcome, Remembered):
+                    changes = outcome.changes
+                elif done:  # an error would hide what was accepted
+                    changes = ()
+                else:
+                    raise outcome
+                left = self._record(it, state)
+                done += changes or (Change(kind=ChangeKind.UNCHANGED, record=left, previous=left, states_before={}),)
         return done
-
-    async def _carried_out(self, entry: Recorded, before: AssertionState, wish: Unit) -> tuple[Change, ...]:
-        """Return the change of a wish to forget, and those that it makes by being carried out."""
-        waits = AssertionState.QUARANTINED
-        if before is not waits:
-            await self._writer.change_states([entry], waits, wish.reason)
-        (outcome,) = await self._pipeline.process([wish])
-        if isinstance(outcome, FactMemError):
-            raise outcome
-        state = states_of(await self._reader.everybody.log(LogPart(ids=[entry.id])))[entry.id]
-        return (
-            Change(
-                kind=ChangeKind.UNCHANGED if state is waits else ChangeKind.DELETED,
-                record=self._record(entry, state),
-                previous=self._record(entry, before),
-                states_before={} if state is waits else {entry.seq: waits},
-            ),
-            *outcome.changes,
-        )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.

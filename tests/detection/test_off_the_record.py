@@ -37,6 +37,28 @@ def test_words_about_records_are_kept(text: str) -> None:
     assert kept(text) == text
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "-----Original Message-----\nFrom: Bob\nSent: Monday\n\nI drink. This is off the record.",
+        "---------- Forwarded message ---------\nFrom: Bob <b@x.io>\nSubject: hi\n\nThis is off the record.",
+        "On Mon, 2 Mar 2026, Bob <b@x.io> wrote:\n\nI drink. This is off the record.",
+        "> Off the record: I drink.",
+        "> I drink.\n> This is off the record.",
+        "```\nOff the record: I drink.\n```",
+        "Translate this:\nI drink. Please don't save this.",
+    ],
+)
+def test_nobody_else_can_ask_for_it(behind: str) -> None:
+    assert kept(f"I live in Ulm.\n\n{behind}") == f"I live in Ulm.\n\n{behind}"
+    assert kept(f"I live in Ulm. Please don't save this.\n\n{behind}") == f"{UNSAVED}\n\n{behind}"
+
+
+def test_a_label_takes_its_line() -> None:
+    assert kept("I live in Ulm.\nOff the record: Bo drinks.\nI like tea.") == f"I live in Ulm.\n{UNSAVED}\nI like tea."
+    assert kept("Off the record:\nBo drinks.\nI like tea.") == f"{UNSAVED}\nI like tea."
+
+
 def test_only_the_user_can_ask_for_it() -> None:
     text = "Off the record: the museum closes."
     assert [kept(text, role) for role in ("user", "assistant", "tool", "document")] == [UNSAVED, *[text] * 3]

@@ -283,6 +283,71 @@ async def test_accepting_a_wish_carries_it_out(concept: Concept[Any, Any], rejec
         await memory.undo(changes)
         assert [record.value for record in await memory.list_records()] == [known]
         assert [record.id for record in await quarantine.list()] == [waiting.id]
+        await memory.remember(attrs.evolve(said("I like tea.", -5), id="tea"))
+        assert known in {record.value for record in await memory.list_records()}  # nobody accepted it again
+        assert [record.id for record in await quarantine.list()] == [waiting.id]
+        again = await quarantine.accept(waiting.id)
+        assert [it.record.value for it in again] == [WISH, known]
+        assert [record.value for record in await memory.list_records()] == ["I like tea."]
+        await memory.undo(again)
+        assert known in {record.value for record in await memory.list_records()}
+
+
+async def test_a_wish_in_words_is_carried_out_again_after_an_undo() -> None:
+    wish = "Please forget all about tea."
+
+    def about_tea(prompt: Any, answer: Any) -> dict[str, Any]:
+        if "known" in answer.model_fields:
+            return {"known": [{"number": 0, "action": "delete"}]}
+        told = [(int(number), text) for number, text in _MESSAGE.findall(prompt.content)]
+        return {"forget": [{"quote": text, "message": number} for number, text in told if text == wish]}
+
+    async with opened(model=ScriptedModel(about_tea)) as memory:
+        (waiting,) = (await memory.remember(said(wish, 0))).waiting
+        await memory.save(STATEMENT.fact(["I like tea."], timestamp=NOON - dt.timedelta(days=1)))
+        for _ in range(3):
+            changes = await memory.inbox.quarantine.accept(waiting.id)
+            assert [it.record.value for it in changes] == [wish, "I like tea."]
+            assert list(await memory.list_records()) == []
+            await memory.undo(changes)
+            assert [record.value for record in await memory.list_records()] == ["I like tea."]
+
+
+async def test_a_rejected_wish_that_is_vain_stays_rejected() -> None:
+    async with opened() as memory:
+        quarantine = memory.inbox.quarantine
+        (waiting,) = (await memory.remember(said(WISH, 0))).waiting
+        await quarantine.reject(waiting.id)
+        (change,) = await quarantine.accept(waiting.id)
+        assert (change.kind, change.record.state) == (ChangeKind.UNCHANGED, AssertionState.RETRACTED)
+        assert [record.id for record in await quarantine.list(rejected=True)] == [waiting.id]
+
+
+async def test_an_error_about_a_wish_does_not_hide_what_was_accepted() -> None:
+    wish, away = "Please forget the thing about Bob.", False
+
+    def unsure(prompt: Any, answer: Any) -> dict[str, Any]:
+        if away:
+            raise ModelUnavailableError("it is away")
+        if "known" in answer.model_fields:
+            return {"known": []}
+        told = [(int(number), text) for number, text in _MESSAGE.findall(prompt.content)]
+        return {"forget": [{"quote": text, "message": number} for number, text in told if text == wish]}
+
+    async with opened(model=ScriptedModel(unsure)) as memory:
+        quarantine = memory.inbox.quarantine
+        await memory.remember(attrs.evolve(said("Bob likes tea.", -9), id="bob"))
+        (waiting,) = (await memory.remember(said(wish, 0))).waiting
+        (told,) = (await memory.remember(attrs.evolve(said("The shop is shut.", -3, role="tool"), id="tool"))).waiting
+        away = True
+        with pytest.raises(ModelUnavailableError):
+            await quarantine.accept(waiting.id)
+        changes = await quarantine.accept(waiting.id, told.id)
+        assert [(it.kind, it.record.value) for it in changes] == [
+            (ChangeKind.CREATED, "The shop is shut."),
+            (ChangeKind.UNCHANGED, wish),
+        ]
+        assert [record.id for record in await quarantine.list()] == [waiting.id]
 
 
 async def test_a_rejected_wish_takes_nothing() -> None:
@@ -292,6 +357,60 @@ async def test_a_rejected_wish_takes_nothing() -> None:
         await memory.remember(said(TOLD, -5))
         assert {record.value for record in await memory.list_records()} == {"0171 5550199", TOLD}
         assert await memory.inbox.quarantine.count() == 0
+
+
+@pytest.mark.parametrize("answer_to_it", ["no", "unclear", "rejected"])
+@pytest.mark.parametrize("accepted", [False, True], ids=["read later", "accepted"])
+async def test_a_vain_wish_carries_out_no_other_one_of_its_message(answer_to_it: str, accepted: bool) -> None:
+    doubted, home = "Maybe forget my address Elm Street 4?", Concept.single("address", "The user's address")
+
+    def wishes(prompt: Any, answer: Any) -> dict[str, Any]:
+        if answer.__name__ == "VerifierAnswer":
+            return {"claims": [{"number": 1, "answer": "no" if answer_to_it == "no" else "unclear"}]}
+        asked = found(prompt, answer)
+        for number, text in _MESSAGE.findall(prompt.content) if answer.__name__ == "Findings" else ():
+            if doubted in text:
+                asked["forget"].append(
+                    {"quote": doubted, "message": int(number), "keyword": "address", "value": "Elm Street 4"}
+                )
+        return asked
+
+    async with Memory("memory:", model=ScriptedModel(wishes), concepts=[PHONES[0], home], clock=lambda: NOON) as memory:
+        await memory.save(home.fact(["Elm Street 4"], timestamp=NOON - dt.timedelta(days=1)))
+        waiting = (await memory.remember(said(f"{WISH} {doubted}", 0))).waiting
+        other = [record.id for record in waiting if record.value == "Elm Street 4"]
+        assert len(other) == (answer_to_it != "no")
+        if answer_to_it == "rejected":
+            await memory.inbox.quarantine.reject(*other)
+        (whole,) = (record for record in waiting if record.id not in other)
+        if accepted:
+            await memory.inbox.quarantine.accept(whole.id)
+        else:
+            await memory.remember(attrs.evolve(said(TOLD, -5), id="earlier"))
+        assert [record.value for record in await memory.list_records()] == ["Elm Street 4"]
+        left = {record.id for record in await memory.inbox.quarantine.list()}
+        assert left == {*(other if answer_to_it == "unclear" else ()), *([whole.id] if accepted else ())}
+
+
+async def test_vain_wishes_of_one_message_wait_one_by_one() -> None:
+    other = "Please delete my address."
+    home = Concept.single("address", "The user's address")
+
+    def both(prompt: Any, answer: Any) -> dict[str, Any]:
+        asked = found(prompt, answer)
+        for number, text in _MESSAGE.findall(prompt.content) if answer.__name__ == "Findings" else ():
+            if other in text:
+                asked["forget"].append({"quote": other, "message": int(number), "keyword": "address"})
+        return asked
+
+    async with Memory("memory:", model=ScriptedModel(both), concepts=[PHONES[0], home], clock=lambda: NOON) as memory:
+        waiting = (await memory.remember(said(f"{WISH} {other}", 0))).waiting
+        assert {record.value for record in waiting} == {WISH, other}
+        await memory.remember(attrs.evolve(said(TOLD, -5), id="earlier"))
+        assert [record.value for record in await memory.inbox.quarantine.list()] == [other]
+        await memory.save(home.fact(["Elm Street 4"], timestamp=NOON - dt.timedelta(days=1)))
+        await memory.remember(attrs.evolve(said("I like tea.", -5), id="tea"))
+        assert [record.value for record in await memory.list_records()] == ["I like tea."]
 
 
 async def test_accepting_a_doubted_wish_carries_it_out() -> None:
@@ -318,7 +437,8 @@ async def test_a_vain_wish_takes_what_is_read_later_and_was_said_before_it(conce
     async with opened(concept) as memory:
         await memory.remember(said(WISH, 0))
         outcome = await memory.remember(said(TOLD, -5))
-        assert (list(await memory.list_records()), outcome.changes) == ([], ())
+        assert [(it.kind, it.record.value) for it in outcome.changes] == [(ChangeKind.DELETED, WISH)]
+        assert list(await memory.list_records()) == []
         assert list(await memory.recall("phone number")) == []
         assert await memory.inbox.quarantine.count() == 0
         await memory.remember(said(TOLD, 0))
