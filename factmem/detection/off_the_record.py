@@ -1,4 +1,4 @@
-"""What a user asks to keep off the record.
+"""Words that a user asks to keep off the record.
 
 The wordings are data, in ``off_the_record.toml``. Those of somebody else count for nothing: quotations, code, mails and
 texts to be worked on; see `factmem.own_words.own_words`. What is not kept is lost, so an unclear wording asks nothing.

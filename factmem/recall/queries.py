@@ -99,11 +99,12 @@ class Query:
     now: float
     settings: RecallSettings
     calibration: Calibration = attrs.field(factory=Calibration)
-    lexical_weight: float = attrs.field(init=False)
-
-    @lexical_weight.default
-    def _lexical_weight(self) -> float:
-        return self.calibration.lexical_weight if self.vector is not None else 1.0
+    lexical_weight: float = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda query: query.calibration.lexical_weight if query.vector is not None else 1.0, takes_self=True
+        ),
+    )
 
     def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
         """Return the query with times, whose words do not count besides.
