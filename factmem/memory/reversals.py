@@ -34,7 +34,7 @@ from factmem.recall.results import hydrate
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, as_kept_apart, shown_record
 
 _ROLLED_BACK: Final = "rolled back"
-"""Prefix of the reasons of rollbacks."""
+"""Prefix of the reasons of rollbacks, which retract the last revision first."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
@@ -256,7 +256,9 @@ def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
                 said = entries[id].assertion
                 if state is AssertionState.RETRACTED and said.counts(states[id]):
                     now = (event.recorded_at, event.reason)
-                    goes_on = not over and now == began and entries[id].seq > entries[taken[-1]].seq
+                    rolled_back = (event.reason or "").startswith(_ROLLED_BACK)  # from the last revision on
+                    in_order = rolled_back or (taken != [] and entries[id].seq > entries[taken[-1]].seq)
+                    goes_on = not over and now == began and in_order
                     taken = [*taken, id] if goes_on else [id]
                     began, over = now, False
                 else:
