@@ -169,7 +169,8 @@ async def test_an_old_store_is_written_to_and_erased_from(store: OldStore) -> No
         log = list(await opened.changes(None))  # type: ignore[attr-defined]
     kept = [entry for entry in old if entry != first]
     assert log == [*kept, receipt.recorded, Tombstone(assertion_id=first.id, seq=store.last("") + 2)]
-    assert not any(b"Bern" in path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
+    if not store.address.startswith("encrypted:"):  # whose files are letters and digits, so that any word may occur
+        assert not any(b"Bern" in path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
 
 
 async def test_an_old_store_is_recalled_from(store: OldStore) -> None:
