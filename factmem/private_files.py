@@ -68,6 +68,11 @@ def _sync(descriptor: int) -> None:
         raise FlushError(error.errno, error.strerror) from error
 
 
+def may_write(path: Path) -> bool:
+    """Return whether there is a file or folder that this process may write to."""
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 def is_read_only(folder: Path) -> bool:
     """Return whether a folder lies on a disk that is mounted read-only, or this process may not write into it.
 
@@ -75,8 +80,7 @@ def is_read_only(folder: Path) -> bool:
     """
     if sys.platform == "win32" or not folder.exists():
         return False
-    may_write = os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-    return not may_write or bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    return not may_write(folder) or bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def make_folders(folder: Path, *, durable: bool = True) -> None:

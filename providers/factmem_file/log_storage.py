@@ -56,6 +56,7 @@ from factmem.private_files import (
     is_leftover,
     is_read_only,
     make_folders,
+    may_write,
     open_to_append,
     open_to_change,
     remove_leftovers,
@@ -455,7 +456,7 @@ class LocalLogStorage(LogStorage):
     @property
     @override
     def read_only(self) -> bool:
-        return is_read_only(self._root) and not os.access(self._root / LOCK_NAME, os.W_OK)
+        return is_read_only(self._root) and not may_write(self._root / LOCK_NAME)
 
     @override
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from factmem_file.log_storage import LOCK_NAME
 
 from factmem import Concept, FactRecord, Memory
 from factmem.errors import ProviderError, ReadOnlyError, StoreUnavailableError
@@ -272,6 +273,38 @@ def test_a_store_that_the_process_may_not_write_is_read(store: DurableStore, rea
         finally:
             for path in (folder, *folder.rglob("*")):
                 path.chmod(0o700)
+
+
+@pytest.mark.skipif("os.geteuid()", reason="WRITING AS ANOTHER ACCOUNT IS NOT TESTED HERE: no root")
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("name", ["file", "encrypted"])
+def test_files_in_a_folder_that_may_not_be_written_are_written_only_under_their_lock(name: str, locks: bool) -> None:
+    store = next(store for store in STORES if store.name == name)
+
+    async def save(path: Path, city: str) -> None:
+        async with store.open(path) as provider:
+            await provider.save(CITY.fact([city], timestamp=NOON), USER, PLANNER)
+
+    async def save_beside(path: Path) -> None:
+        if locks:
+            await save(path, "Genf")
+            return
+        with pytest.raises(StoreUnavailableError, match="could not be written"):
+            await save(path, "Genf")
+
+    def as_another(path: Path) -> None:
+        os.setuid(_OWNER)
+        anyio.run(save_beside, path)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        anyio.run(save, path, "Bern")
+        for it in (path.parent, path, *path.rglob("*")):
+            it.chmod(0o755 if it.is_dir() else 0o666)
+        if not locks:
+            (path / LOCK_NAME).chmod(0o644)
+        assert in_a_fork(lambda: as_another(path)) == 0
+        assert anyio.run(loaded_city, store, path) == ("Genf" if locks else "Bern")
 
 
 @needs_mounts
