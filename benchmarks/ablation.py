@@ -239,7 +239,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "recency": Mechanism(off=_set(recall__scoring__recency=lambda age, half: 0 * age)),
     "news follows": Mechanism(
         off=_set(recall__index__overtaking__UpdateFinder___find_followed=lambda self, columns, first: None),
-        code=("factmem.sentences:tells_of_news", "factmem.recall.index.overtaking:UpdateFinder._find_followed"),
+        code=("factmem.sentences:tells_of_now", "factmem.recall.index.overtaking:UpdateFinder._find_followed"),
         written=True,
     ),
     "marks of updates": Mechanism(

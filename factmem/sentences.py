@@ -172,10 +172,10 @@ def tells_of_change(text: str) -> bool:
     return any(language.finds(cue, lowered) for cue in ("changes", "onwards"))
 
 
-def tells_of_news(text: str) -> bool:
-    """Return whether a text tells of a change, or of what is so now: "my new boss", "she is at Acme now"."""
+def tells_of_now(text: str) -> bool:
+    """Return whether a text tells of what is so now: "my new boss", "she is at Acme now"."""
     lowered = folded(text[:_LONGEST])
-    return tells_of_change(text) or language_of(lowered).finds("lately", lowered) is not None
+    return language_of(lowered).finds("lately", lowered) is not None
 
 
 def names_and_figures(text: str) -> list[str]:

@@ -51,10 +51,8 @@ class Quarantine(PipelinePart):
         Raises:
             InvalidDataError: A condition cannot be met, the limit is below 1, or there is no such page.
         """
-        listing, part = (
-            LogListing(limit=limit, page=page, descending=descending),
-            self._part(filters, rejected=rejected),
-        )
+        listing = LogListing(limit=limit, page=page, descending=descending)
+        part = self._part(filters, rejected=rejected)
 
         async def records(numbers: Collection[int]) -> Sequence[FactRecord[Any]]:
             entries = await self._reader.quarantined(attrs.evolve(part, seqs=numbers))

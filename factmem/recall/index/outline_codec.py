@@ -34,7 +34,7 @@ from factmem.recall.text.signs import (
 from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
-from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_news
+from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_now
 from factmem.text_caches import forgettable
 
 OUTLINE_VERSION: Final = 25
@@ -156,7 +156,7 @@ def outlines_of(said: Sequence[Assertion]) -> list[Outline]:
 def _outlines_of(said: Sequence[Assertion]) -> Iterator[Outline]:
     texts, terms = list(map(indexed_text, said)), list(map(indexed_terms, said))
     tails, tells, signs = list(map(_tail, said)), list(map(_tells, said, texts)), list(map(_signs, said, texts))
-    bodies = map(_body, said, tells, signs, map(_matter, said, texts, terms), tails)
+    bodies = map(_body, said, tells, signs, map(_matter, said, texts, terms, tells), tails)
     for it, text, own, body, tail in zip(said, texts, terms, bodies, tails, strict=True):
         numbers = term_numbers([*own, *_topics(it.keyword, it.description), *days_in(text)])
         yield Outline(
@@ -305,17 +305,18 @@ def _signs(said: Assertion, text: str) -> int:
     )
 
 
-def _matter(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, ...]:
+def _matter(said: Assertion, text: str, terms: Sequence[str], tells: int) -> tuple[int, ...]:
     """Return the `MATTER_FIELDS` of an assertion; only what a user says has a matter.
 
     Args:
         said: The assertion.
         text: Its text.
         terms: Its terms, with those of its speaker.
+        tells: What it tells; see `_tells`.
     """
     own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
-    news = _news(said, text, terms) if own else (0, 0)
+    news = _news(text, terms, tells) if own else (0, 0)
     if matter is None:
         return 0, 0, 0, 0, 0, _NO_WORD, 0, *news
     speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
@@ -334,13 +335,13 @@ def _matter(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, ...]
     )
 
 
-def _news(said: Assertion, text: str, terms: Sequence[str]) -> tuple[int, int]:
+def _news(text: str, terms: Sequence[str], tells: int) -> tuple[int, int]:
     """Return the fields ``begins`` and ``names`` of what a user says."""
     own = terms_of(text)
     begins = len(terms) - len(own)
-    if not (0 < len(own) <= MOST_TERMS and begins < TELLS_NEWS and tells_something(said)):
+    if not (0 < len(own) <= MOST_TERMS and begins < TELLS_NEWS and tells & TELLS):
         return 0, 0
-    if not tells_of_news(text):
+    if not (tells & CHANGES or tells_of_now(text)):
         return begins, 0
     named = {term for word in names_and_figures(text) for term in terms_of(word)}
     return begins | TELLS_NEWS, sum([1 << place for place, term in enumerate(own) if term in named])
