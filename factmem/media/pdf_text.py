@@ -10,10 +10,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Final
 
 import anyio
+from anyio.abc import Process
 
 _MEMORY: Final = 1 << 30
 """Bytes of memory that the process may take."""
@@ -51,13 +53,36 @@ async def pdf_pages(data: bytes, *, max_pages: int, max_chars: int, seconds: flo
     command = [sys.executable, "-P", __file__, str(max_pages), str(max_chars), str(int(seconds) + 1)]
     try:
         with anyio.fail_after(seconds):
-            done = await anyio.run_process(command, input=data, check=False, stderr=subprocess.DEVNULL)
+            code, output = await _run(command, data)
     except TimeoutError:
         raise PdfError(f"it could not be read within {seconds:g} s") from None
-    if done.returncode:
-        raise PdfError(_REASONS.get(done.returncode, "reading it takes more memory or time than is allowed"))
-    pages: list[str] = json.loads(done.stdout)
+    if code:
+        raise PdfError(_REASONS.get(code, "reading it takes more memory or time than is allowed"))
+    pages: list[str] = json.loads(output)
     return pages
+
+
+async def _run(command: Sequence[str], data: bytes) -> tuple[int, bytes]:
+    """Run a command; return its exit code and its output.
+
+    Its start is shielded, unlike that of `anyio.run_process`: asyncio leaves a process that is cancelled while it
+    starts behind, with its pipes open.
+    """
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(command, stderr=subprocess.DEVNULL)
+    async with process, anyio.create_task_group() as group:
+        group.start_soon(_feed, process, data)
+        assert process.stdout is not None
+        output = b"".join([part async for part in process.stdout])
+        code = await process.wait()
+    return code, output
+
+
+async def _feed(process: Process, data: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(anyio.BrokenResourceError, ConnectionError):  # it ended before it had read all
+        await process.stdin.send(data)
+    await process.stdin.aclose()
 
 
 def _limit(seconds: int) -> None:

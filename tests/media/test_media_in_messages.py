@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import logging
 import threading
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from factmem import AgentMemory, AgentMemoryConfig, Conversation, InMemoryProvider, Memory, Message, Origin, Policies
@@ -20,6 +22,7 @@ from factmem.errors import CapabilityError, FactMemError, InvalidDataError, Medi
 from factmem.media import Medium
 from factmem.media.medium import MEDIA_TYPES
 from factmem.media.parts import MediaParts, media_in
+from factmem.media.pdf_text import PdfError, pdf_pages
 from factmem.media.references import points_to_media
 from factmem.memory.context import MediaSettings
 from factmem.testing import HashEmbedder, ScriptedModel
@@ -341,6 +344,19 @@ async def test_a_pdf_that_takes_too_long_is_a_typed_error() -> None:
     async with opened(policies=Policies(media=MediaSettings(pdf_seconds=0.001))) as memory:
         with pytest.raises(MediumError, match="within"):
             await memory.remember(photo("See.", media=Medium(pdf(["x"]), "application/pdf")))
+
+
+@pytest.mark.processes
+def test_a_pdf_whose_time_is_up_while_its_process_starts_leaves_none_behind() -> None:
+    pytest.importorskip("pypdf", reason="the extra pdf is not installed")
+
+    async def read(seconds: float) -> None:
+        with pytest.raises(PdfError, match="within"):
+            await pdf_pages(pdf(["x"]), max_pages=1, max_chars=10, seconds=seconds)
+
+    for step in range(40):
+        anyio.run(read, step / 4000)
+    gc.collect()  # where a process or a pipe is still open, this fails the test
 
 
 async def test_a_pdf_without_the_extra_is_counted_and_the_log_says_how_to_install_it(
