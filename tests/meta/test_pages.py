@@ -239,6 +239,12 @@ def test_the_files_that_a_page_names_are_there(page: Page) -> None:
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
+def test_a_row_of_a_table_stands_on_one_line() -> None:
+    """A row that is wrapped ends the table."""
+    rows = ((page.name, line) for page in PAGES for line in page.text.splitlines() if line.startswith("|"))
+    assert [(name, line) for name, line in rows if not line.endswith("|")] == []
+
+
 def _shell_environment(folder: Path) -> dict[str, str]:
     """Return an environment in which `python` and `factmem` are the ones under test."""
     commands = folder / "bin"
