@@ -37,6 +37,7 @@ _NUMBERS_APART: Final = lazy_pattern("\\d+(?:[.,:]\\d+)*|[\u3400-\u9fff]|[^\\W\\
 _MOST_WORDS: Final = 16_384
 """Number of words of which is kept whether they say something."""
 
+_FIGURE_WITH_PARTS: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)+")
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
 
@@ -195,7 +196,7 @@ def names_and_figures(text: str) -> list[str]:
             written[0].isupper() and not (language.capitals or light or written == "I")
         ):
             found.append(written)
-    return found
+    return found + _FIGURE_WITH_PARTS.findall(text)
 
 
 def day_phrases(text: str) -> Iterator[str]:

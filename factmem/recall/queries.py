@@ -13,7 +13,7 @@ from factmem.recall import scoring
 from factmem.recall.index.columns import among, spread
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
-from factmem.recall.index.outline_codec import query_term, term_numbers
+from factmem.recall.index.outline_codec import TELLS_NEWS, query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
@@ -21,6 +21,7 @@ from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
     ASKING,
     CALLING,
+    MINE,
     NAMING,
     Kind,
     Whom,
@@ -35,6 +36,7 @@ from factmem.recall.text.signs import (
     content_terms,
     kinds_asked,
     negated,
+    owned_terms,
 )
 from factmem.recall.text.times import TimeSpan
 from factmem.short_work import may_wait
@@ -72,6 +74,7 @@ class Query:
         negated: Whether it denies something.
         asks_for_own: Whether it asks for what is the speaker's alone.
         asks_of_self: Whether it asks for what is the speaker's by no word for somebody else.
+        owned: The terms of what it calls the speaker's.
         asks_for_present: Whether it asks for what is, and not for what was.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
@@ -94,6 +97,7 @@ class Query:
     negated: bool = False
     asks_for_own: bool = False
     asks_of_self: bool = False
+    owned: Set[int] = frozenset()
     asks_for_present: bool = False
     sight: Sight
     now: float
@@ -136,6 +140,7 @@ def read_query(text: str) -> dict[str, Any]:
         "negated": negated(text),
         "asks_for_own": asks_for_own(text),
         "asks_of_self": asks_of_self(text),
+        "owned": frozenset(term_numbers(owned_terms(text))),
         "asks_for_present": asks_for_present(text),
     }
 
@@ -466,7 +471,8 @@ class _Asking:
         """Return by row whether it is a statement of others than the query asks about; None if it asks about anybody.
 
         Where the query names somebody, what begins with the first person is, unless they speak, or are mentioned, in
-        that conversation. Where the speaker asks for their own, what begins with a relative of theirs is.
+        that conversation. Where the speaker asks for their own, what begins with a relative of theirs is; where for
+        "my dog", so is what begins with that of somebody else: "Tom's dog".
         """
         told, elsewhere = self.corpus.told_of, None
         if (self.people or self.strangers) and not self.query.asks_for_own:
@@ -474,7 +480,23 @@ class _Asking:
             elsewhere = ~(meant | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
+        if self.query.owned and not self.people:
+            owned = self._owned_by_others()
+            elsewhere = owned if elsewhere is None else elsewhere | owned
         return elsewhere
+
+    def _owned_by_others(self) -> NDArray[np.bool_]:
+        """Return by row whether it begins with somebody else, and next with what the query calls the speaker's."""
+        columns, told = self.corpus.columns, self.corpus.told_of
+        begins = columns["begins"][: len(told)] & ~np.uint8(TELLS_NEWS)
+        beside = ((told == Whom.RELATIVE) | (told == Whom.ANOTHER)) & (begins > 0)
+        (rows,) = (beside & (columns["terms_count"][: len(told)] > begins + 2)).nonzero()
+        first = columns["terms_start"][rows] + begins[rows]
+        mine, asked = (np.array([*terms], np.uint64) for terms in (_terms_in(MINE), self.query.owned))
+        first += among(columns.terms[first], mine)  # "my", where it is a term
+        owned = np.zeros(len(told), np.bool_)
+        owned[rows] = among(columns.terms[first + 1], asked) & ~among(columns.terms[first], asked)
+        return owned
 
     def mentions(self) -> NDArray[np.bool_] | None:
         """Return `AskedAbout.mentions`."""

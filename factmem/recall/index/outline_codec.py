@@ -37,7 +37,7 @@ from factmem.records import Assertion, AssertionState, Place
 from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_now
 from factmem.text_caches import forgettable
 
-OUTLINE_VERSION: Final = 25
+OUTLINE_VERSION: Final = 26
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -158,7 +158,7 @@ def _outlines_of(said: Sequence[Assertion]) -> Iterator[Outline]:
     tails, tells, signs = list(map(_tail, said)), list(map(_tells, said, texts)), list(map(_signs, said, texts))
     bodies = map(_body, said, tells, signs, map(_matter, said, texts, terms, tells), tails)
     for it, text, own, body, tail in zip(said, texts, terms, bodies, tails, strict=True):
-        numbers = term_numbers([*own, *_topics(it.keyword, it.description), *days_in(text)])
+        numbers = term_numbers([*own, *_topics(it.keyword, it.description), *_days(it, text)])
         yield Outline(
             shared=_written_head(it.place, it.keyword, it.details.owner, *_described(it)),
             own=body + struct.pack(f"<{len(numbers)}Q", *numbers) + tail,
@@ -271,6 +271,12 @@ def _topics(keyword: str, description: str) -> tuple[str, ...]:
     if keyword == STATEMENT.keyword:
         return ()
     return tuple(topics_of(analyse(f"{spaced(keyword)} {description}")))
+
+
+def _days(said: Assertion, text: str) -> Iterable[str]:
+    """Return the days that an assertion names; those of a fact also without their years: a birthday comes again."""
+    days = days_in(text)
+    return days if said.is_statement else dict.fromkeys([*days, *[f"#{day[-len('05-14') :]}" for day in days]])
 
 
 def _flags(said: Assertion) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -54,11 +55,17 @@ REPLACED: Final = frozenset(f"{_TABLE['replaced']} {_TABLE['roles']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 CALLING: Final[str] = f"name {_TABLE['called']}"
 """Words that stand before a name: "My name is Eva", "I am called Eva"."""
+MINE: Final[str] = _TABLE["mine"]
 _FIRST_PERSON: Final = _I | _MINE
 _SEVERAL_OF_US: Final = frozenset(_TABLE["ours_too"].split())
 ASKING: Final[str] = _TABLE["asking"]
 NAMING: Final[str] = _TABLE["naming"]
 """Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
+_BEFORE_THINGS: Final = frozenset(_TABLE["before_things"].split())
+_CALENDAR: Final = frozenset(
+    word for name in ("months", "weekdays") for word in re.findall(r"\w+", table("time_words")["en"][name])
+)
+"""Names of months and weekdays, which English capitalizes."""
 _SINGULAR: Final = _FIRST_PERSON - _SEVERAL_OF_US
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
@@ -211,12 +218,18 @@ def people_asked(query: str) -> list[str]:
 
 
 def _names(query: str) -> list[str]:
-    """Return the names in a query; a surname belongs to the name before it."""
+    """Return the names in a query; a surname belongs to the name before it.
+
+    What stands behind a word such as "the" or "in" is the name of a thing or a place ("the Canon printer").
+    """
     names: list[str] = []
-    follows = False
+    follows, of_thing = False, False
     kept = set(capitalized(query))
-    for word in query.split(" ")[1:]:
-        if (is_name := word in kept and not word.isupper()) and follows:
+    for before, word in itertools.pairwise(query.split(" ")):
+        is_name = word in kept and not word.isupper() and word.partition("'")[0].strip("?.,!").lower() not in _CALENDAR
+        of_thing = is_name and (before.lower() in _BEFORE_THINGS or (of_thing and before.isalpha()))
+        is_name = is_name and not of_thing
+        if is_name and follows:
             names[-1] += f" {word}"
         elif is_name:
             names.append(word)
@@ -235,6 +248,17 @@ def asks_of_self(query: str) -> bool:
     """Return whether a query asks for what is the speaker's, by no word for somebody else: not "Who helps me?"."""
     others = any(relation(found[0]) for found in _PERSON_OR_WORD.finditer(query[:_LONGEST_LOOK]))
     return asks_for_own(query) and not others and not kinds_asked(query) & Kind.PERSON
+
+
+def owned_terms(query: str) -> list[str]:
+    """Return the terms of what a query calls the speaker's, right behind "my"; none for "my brother's dog"."""
+    words = [found[0].lower().replace("’", "'") for found in _WORD.finditer(query[:_LONGEST_LOOK])]
+    owned: list[str] = []
+    for at, word in enumerate(words):
+        if word in _MINE:
+            behind = words[at + 1 : at + 3]
+            owned += behind[:1] if relation("".join(behind[:1])) else behind
+    return [] if any(word.endswith(("'s", "s'")) for word in owned) else analyse(" ".join(owned))
 
 
 def asks_for_present(query: str) -> bool:
@@ -336,10 +360,10 @@ def tells_of_whom(text: str) -> Whom:
         told = {found[0].lower() for found in _WORD.finditer(text)}
         theirs = words[0] in _MINE and told & _FIRST_PERSON == {words[0]}
         beside = zip(words[1 : 2 + _BEFORE_RELATION], [*words[2:], ""], strict=False) if theirs else ()
-        related = {relation(word) for word, behind in beside if behind not in _THINGS}
-        if not any(related):
+        related = next(filter(None, (relation(word) for word, behind in beside if behind not in _THINGS)), None)
+        if related is None:
             return Whom.ANYBODY if words[0] in _SEVERAL_OF_US else Whom.SPEAKER
-        return Whom.ANYBODY if related & _MATTERS else Whom.RELATIVE
+        return Whom.ANYBODY if related in _MATTERS else Whom.RELATIVE
     return Whom.ANOTHER if tells_of_another(text) else Whom.ANYBODY
 
 
