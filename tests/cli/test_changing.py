@@ -345,8 +345,7 @@ def test_accepting_a_wish_to_forget_carries_it_out_and_shows_what_it_took(cli: C
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["--text", "x"], ["--revisions", "1"], ["--expired", "--concept", "note"], ["--verify", "--dry-run"]],
+    "words", [["--text", "x"], ["--revisions", "1"], ["--expired", "--concept", "note"], ["--verify", "--dry-run"]]
 )
 def test_options_of_forget_that_contradict_each_other_are_refused(cli: CommandLine, words: list[str]) -> None:
     assert cli.error("forget", *words)["type"] == "InvalidDataError"

@@ -295,9 +295,6 @@ def test_a_server_scores_as_its_options_say(cli: CommandLine, monkeypatch: pytes
 
     monkeypatch.setattr("factmem.mcp.make_server", server)
     cli.run("mcp", "--min-score", "0.3", "--composite", "additive", "--recency-weight", "0.1")
-    assert (given["min_score"], given["settings"]) == (
-        0.3,
-        RecallSettings(composite=Additive(recency_weight=0.1)),
-    )
+    assert (given["min_score"], given["settings"]) == (0.3, RecallSettings(composite=Additive(recency_weight=0.1)))
     cli.run("mcp")
     assert (given["min_score"], given["settings"]) == (0.0, None)

@@ -299,10 +299,7 @@ async def test_what_is_not_plain_waits_and_is_not_dropped(value: str) -> None:
 
 @pytest.mark.parametrize(
     ("quote", "message", "why"),
-    [
-        ("Nothing much.", 1, DropReason.NOT_THE_USERS_WORDS),
-        ("I live in Bergen", 2, DropReason.QUOTE_NOT_FOUND),
-    ],
+    [("Nothing much.", 1, DropReason.NOT_THE_USERS_WORDS), ("I live in Bergen", 2, DropReason.QUOTE_NOT_FOUND)],
 )
 async def test_words_that_are_not_the_speakers_are_dropped(quote: str, message: int, why: DropReason) -> None:
     item = {"quote": quote, "message": message, "value": "Oslo"}
@@ -480,8 +477,7 @@ def test_a_day_said_in_part_is_the_next_one(text: str, day: str, believed: bool)
 
 
 @pytest.mark.parametrize(
-    ("text", "believed"),
-    [(text, name == "named") for name in ("named", "not named") for (text,) in _TEXTS[name]],
+    ("text", "believed"), [(text, name == "named") for name in ("named", "not named") for (text,) in _TEXTS[name]]
 )
 def test_somebody_is_named_with_a_relation_or_meant_by_a_pronoun(text: str, believed: bool) -> None:
     assert (judged(text, "Oslo", subject="Eva") is None) is believed

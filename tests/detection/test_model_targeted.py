@@ -146,10 +146,7 @@ async def test_a_value_that_is_none_is_dropped_and_counted(
 
 @pytest.mark.parametrize(
     ("said", "quote", "value"),
-    [
-        ("The cause is unknown.", "The cause is unknown", "unknown"),
-        ("For me today is :-)", "today is :-)", ":-)"),
-    ],
+    [("The cause is unknown.", "The cause is unknown", "unknown"), ("For me today is :-)", "today is :-)", ":-)")],
 )
 async def test_what_the_user_says_in_the_words_or_signs_of_a_placeholder_is_a_value(
     read: Callable[..., Any], said: str, quote: str, value: str

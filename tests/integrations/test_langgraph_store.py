@@ -227,12 +227,7 @@ async def test_an_error_reaches_only_its_own_caller() -> None:
             store.aput(("a",), "fine", {"v": 2}),
             return_exceptions=True,
         )
-        assert [type(outcome) for outcome in outcomes] == [
-            type(None),
-            InvalidDataError,
-            InvalidDataError,
-            type(None),
-        ]
+        assert [type(outcome) for outcome in outcomes] == [type(None), InvalidDataError, InvalidDataError, type(None)]
         assert keys(await store.asearch(("a",))) == ["fine", "first", "good"]
 
 

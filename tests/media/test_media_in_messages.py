@@ -195,18 +195,12 @@ async def test_a_caller_may_say_that_the_user_vouches(memory: Memory) -> None:
     assert TICKET in await values(memory)
 
 
-@pytest.mark.parametrize(
-    "words",
-    WORDS["pointing"],
-)
+@pytest.mark.parametrize("words", WORDS["pointing"])
 def test_words_that_point_to_a_medium(words: str) -> None:
     assert points_to_media(words)
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["", *WORDS["not pointing"]],
-)
+@pytest.mark.parametrize("words", ["", *WORDS["not pointing"]])
 def test_words_that_point_to_none(words: str) -> None:
     assert not points_to_media(words)
 

@@ -53,11 +53,7 @@ async def test_concepts_may_be_left_out(memory: Memory) -> None:
 
 async def test_conditions_of_a_group_hold_together_and_groups_are_alternatives(memory: Memory) -> None:
     await with_metadata(
-        memory,
-        a={"tier": "gold", "score": 7},
-        b={"tier": "gold", "score": 2},
-        c={"tier": "silver", "score": 9},
-        d={},
+        memory, a={"tier": "gold", "score": 7}, b={"tier": "gold", "score": 2}, c={"tier": "silver", "score": 9}, d={}
     )
     gold, high = MetadataCondition("tier", "gold"), MetadataCondition("score", 5, operator=GREATER)
     low = MetadataCondition("score", 3, operator=LESS)

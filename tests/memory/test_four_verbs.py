@@ -69,11 +69,7 @@ async def test_what_others_said_is_not_taken_for_the_users_words() -> None:
     )
     outcome = await over(shelf).remember(words, subject=USER, scope=ALPHA)
     assert said(outcome.records) == ["I like tea."]
-    assert outcome.unrepresented == {
-        Unrepresented.EVIDENCE: 1,
-        Unrepresented.ORIGIN: 1,
-        Unrepresented.QUARANTINE: 1,
-    }
+    assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1, Unrepresented.ORIGIN: 1, Unrepresented.QUARANTINE: 1}
 
 
 async def test_a_request_to_forget_is_reported_and_not_applied() -> None:
@@ -114,11 +110,7 @@ async def test_an_analyst_places_a_text_and_the_rest_of_its_answer_is_counted() 
     outcome = await memory.remember("The launch is in May.", subject=USER)
     (record,) = outcome.records
     assert str(record.scope) == "/product/alpha"
-    assert outcome.unrepresented == {
-        Unrepresented.EVIDENCE: 1,
-        Unrepresented.DETAILS: 1,
-        Unrepresented.COMPARISON: 1,
-    }
+    assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1, Unrepresented.DETAILS: 1, Unrepresented.COMPARISON: 1}
 
 
 async def test_secrets_reach_neither_model_nor_store() -> None:

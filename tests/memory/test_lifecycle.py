@@ -491,10 +491,7 @@ async def test_the_history_of_an_earlier_moment_ends_there(memory: Memory, clock
     (rome,) = await memory.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=USER)
     then = memory.view(as_of=moment - DAY)
     history = await then.history(CITY)
-    assert [(record.value, record.state.value) for record in history] == [
-        ("Porto", "superseded"),
-        ("Lisbon", "active"),
-    ]
+    assert [(record.value, record.state.value) for record in history] == [("Porto", "superseded"), ("Lisbon", "active")]
     assert await then.history(history[0].id) == history
     with pytest.raises(RecordNotFoundError):
         await then.history(rome.id)

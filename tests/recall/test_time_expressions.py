@@ -35,10 +35,7 @@ def day(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize(
-    ("query", "start", "end"),
-    rows(Path(__file__).with_name("time_expressions.txt"))["spans"],
-)
+@pytest.mark.parametrize(("query", "start", "end"), rows(Path(__file__).with_name("time_expressions.txt"))["spans"])
 def test_a_time_is_read_as_a_span(query: str, start: str, end: str) -> None:
     assert times_in(query, NOW) == (TimeSpan(start=day(start), end=day(end)),)
 
