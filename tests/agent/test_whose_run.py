@@ -16,6 +16,7 @@ from factmem.agent.nodes import GraphRun
 from factmem.errors import InvalidDataError, InvalidNameError, MissingUserError
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import CITY
+from tests.tables import each_case
 
 DEPS = SimpleNamespace(deps=SimpleNamespace(user=SimpleNamespace(id=7)))
 ASKED = user("Where do I live?")
@@ -82,10 +83,7 @@ def test_another_subject_can_be_the_user_too() -> None:
     assert agent.for_run(RunIdentity(host=DEPS)).user == guest.individual("7")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [("ada", "individual"), ("deps..id", r"deps\.user\.id"), ("", r"deps\.user\.id"), (7, "not an int")],
-)
+@each_case("wrong", "match")
 def test_what_is_no_place_of_a_user_is_refused(wrong: Any, match: str) -> None:
     with pytest.raises(InvalidDataError, match=match):
         AgentMemoryConfig(store="memory:", user=wrong)

@@ -11,6 +11,7 @@ import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
 from tests.postgres_server import PostgresServer
+from tests.tables import each_case
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("writers", "grouping", "trips", "recall", "tenants", "erasure", "node")
@@ -61,10 +62,7 @@ async def test_a_commit_and_a_recall_take_the_round_trips_that_are_wanted(
     assert {name for name, figure in found.items() if figure.met is False} == set()
 
 
-@pytest.mark.parametrize(
-    ("value", "goal", "at_least", "met"),
-    [(5, 5, True, True), (4.9, 5, True, False), (5, 5, False, True), (5.1, 5, False, False), (1, None, False, None)],
-)
+@each_case("value", "goal", "at_least", "met")
 def test_a_goal_is_met_or_missed(
     benchmark: Any, value: float, goal: float | None, at_least: bool, met: bool | None, anyio_backend: str
 ) -> None:

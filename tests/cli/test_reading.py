@@ -9,9 +9,7 @@ import pytest
 
 from factmem.testing.chat_answers import chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -82,7 +80,7 @@ def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:
     assert "similarity 1.000" in cli.run("recall", "seats", "--explain").out
 
 
-@pytest.mark.parametrize(("option", "found"), CASES["recall filters"])
+@each_case("option", "found")
 def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -> None:
     day = "--timestamp"
     cli.run("save", "hall", "size big", "--scope", "/product/fair", day, "2026-01-01")
@@ -92,7 +90,7 @@ def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -
     assert sorted(match["record"]["keyword"] for match in matches) == found
 
 
-@pytest.mark.parametrize(("type", "text", "value"), CASES["load reads what was saved whatever its type"])
+@each_case("type", "text", "value")
 def test_load_reads_what_was_saved_whatever_its_type(cli: CommandLine, type: str, text: str, value: object) -> None:
     cli.data("save", "thing", text, "--type", type)
     loaded = cli.data("load", "thing")

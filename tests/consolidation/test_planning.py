@@ -16,9 +16,7 @@ from factmem.consolidation import ConsolidationPolicy
 from factmem.details import Evidence, MetadataMerge, Origin
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelUnavailableError
 from factmem.records import AssertionState, Recorded
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -54,9 +52,7 @@ async def test_typed_facts_and_their_removals_are_appended_as_they_are(world: Wo
     assert await world.texts() == ["Paris"]
 
 
-@pytest.mark.parametrize(
-    ("known", "new", "text", "followed"), CASES["an update says no name number or order that nobody said"]
-)
+@each_case("known", "new", "text", "followed")
 async def test_an_update_says_no_name_number_or_order_that_nobody_said(
     world: World, known: str, new: str, text: str, followed: bool
 ) -> None:
@@ -350,9 +346,7 @@ async def test_what_expires_does_not_carry_what_is_to_last(world: World) -> None
     assert await world.texts() == [PARIS, BERLIN]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"threshold": 1.1}, {"limit": 0}, {"duplicate": True}, {"max_deleted_share": -1}, {"concurrency": 1.5}]
-)
+@each_case("wrong")
 def test_a_policy_with_a_number_out_of_range_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidDataError):
         ConsolidationPolicy(**wrong)  # type: ignore[arg-type]  # what a configuration file may hold

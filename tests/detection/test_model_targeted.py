@@ -31,6 +31,7 @@ from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel, strategies
 from factmem.value_types import SCALARS
 from factmem.values import decode_value, encode_value
+from tests.tables import each_case
 
 SEATS = Concept.single("seats", "How many seats are booked", int)
 HOBBY = Concept.multiple("hobby", "What they like to do")
@@ -144,10 +145,7 @@ async def test_a_value_that_is_none_is_dropped_and_counted(
     assert reading.detection.dropped == {DropReason.INVALID_VALUE: 1}
 
 
-@pytest.mark.parametrize(
-    ("said", "quote", "value"),
-    [("The cause is unknown.", "The cause is unknown", "unknown"), ("For me today is :-)", "today is :-)", ":-)")],
-)
+@each_case("said", "quote", "value")
 async def test_what_the_user_says_in_the_words_or_signs_of_a_placeholder_is_a_value(
     read: Callable[..., Any], said: str, quote: str, value: str
 ) -> None:

@@ -20,9 +20,7 @@ from factmem.detection.statements import says_something
 from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 SEATS = DetectionRequest(concepts=[Concept.single("seats", "How many seats", int)])
 
@@ -37,12 +35,12 @@ def quoted(text: str, quote: str) -> str | None:
     return None if found is None else text[slice(*found)]
 
 
-@pytest.mark.parametrize(("text", "quote", "words"), CASES["a quote is found as it stands there"])
+@each_case("text", "quote", "words")
 def test_a_quote_is_found_as_it_stands_there(text: str, quote: str, words: str) -> None:
     assert quoted(text, quote) == words
 
 
-@pytest.mark.parametrize(("text", "quote"), CASES["other words are not found"])
+@each_case("text", "quote")
 def test_other_words_are_not_found(text: str, quote: str) -> None:
     assert quoted(text, quote) is None
 
@@ -79,7 +77,7 @@ def test_what_is_found_has_the_letters_of_the_quote(text: str, quote: str) -> No
         assert kept in (wanted, wanted.replace("amp", "").replace("lt", "").replace("gt", ""))
 
 
-@pytest.mark.parametrize(("item", "message"), CASES["a wrong number is put right if only one message has the words"])
+@each_case("item", "message")
 async def test_a_wrong_number_is_put_right_if_only_one_message_has_the_words(
     read: Callable[..., Any], item: dict[str, Any], message: int
 ) -> None:

@@ -31,9 +31,7 @@ from factmem.media import Medium
 from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
@@ -343,7 +341,7 @@ async def test_a_wrong_answer_is_a_model_error_without_its_text(
     assert "cannot" not in str(caught.value).replace("cannot be reached", "")
 
 
-@pytest.mark.parametrize("place", CASES["a place that makes no sense is left out and the text kept"])
+@each_case("place")
 async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,9 +350,7 @@ async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
     assert passage.part == whole(PNG, "image/png")
 
 
-@pytest.mark.parametrize(
-    "address", ["", "openai", "openai/", "mistral/pixtral", "gpt-4o", "http://", "http://localhost/v1", "file:///x#y"]
-)
+@each_case("address")
 def test_an_address_of_another_form_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(InvalidDataError):

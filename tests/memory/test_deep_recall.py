@@ -37,9 +37,7 @@ from factmem.recall.deep import Hint, Look, confidence_of
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.embedders import Counted
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"
@@ -293,7 +291,7 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
     assert (len(analyst.shown) == 1) is explores
 
 
-@pytest.mark.parametrize("wrong", CASES["settings are checked"])
+@each_case("wrong")
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         DeepSettings(**wrong)

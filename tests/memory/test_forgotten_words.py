@@ -27,9 +27,7 @@ from factmem.detection.utterances import Utterance
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
 from tests.narrowing import not_none
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 DAY = dt.timedelta(days=1)
@@ -105,7 +103,7 @@ class LastWord:
 
 
 @pytest.mark.parametrize("removed", [True, False])
-@pytest.mark.parametrize(("known", "named", "left"), CASES["a value ends and is forgotten alone"])
+@each_case("known", "named", "left")
 async def test_a_value_ends_and_is_forgotten_alone(
     known: list[str], named: str, left: list[str], removed: bool
 ) -> None:

@@ -31,9 +31,7 @@ from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
 from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 Call = Callable[..., Awaitable[object]]
 ROME = SingleFact(CITY, "Rome")
@@ -248,7 +246,7 @@ async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: st
     assert said(await memory.list_records(sources=["mill"])) == ["The mill is old."]
 
 
-@pytest.mark.parametrize(("name", "hint"), CASES["an unknown filter is refused with the known ones"])
+@each_case("name", "hint")
 async def test_an_unknown_filter_is_refused_with_the_known_ones(memory: Memory, name: str, hint: str) -> None:
     """A misspelt condition must not be left out: `forget` would erase more than was meant."""
     await memory.save(SingleFact(CITY, "Rome"), subject=USER)

@@ -29,7 +29,7 @@ from tests.mcp.clients import answer, connected
 from tests.memory import telling
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, well
 from tests.poison.planting import opened
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -234,7 +234,7 @@ HIDINGS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("text", CASES["an assistant is addressed wherever its name stands"])
+@each_case("text")
 def test_an_assistant_is_addressed_wherever_its_name_stands(text: str) -> None:
     assert "addresses the assistant" in flags_in(text)
 
@@ -260,7 +260,7 @@ def test_an_order_without_any_wrapping_has_no_flag() -> None:
     assert [goal for goal in GOALS if flags_in(goal)] == [GOALS[1]]
 
 
-@pytest.mark.parametrize("text", CASES["what people say has no flag"])
+@each_case("text")
 def test_what_people_say_has_no_flag(text: str) -> None:
     assert flags_in(text) == ()
 
@@ -300,6 +300,6 @@ def test_hardly_a_turn_of_real_dialogue_is_flagged(big: bool, promise: Promise) 
     )
 
 
-@pytest.mark.parametrize(("text", "order"), CASES["rules without an owner are overridden by an order alone"])
+@each_case("text", "order")
 def test_rules_without_an_owner_are_overridden_by_an_order_alone(text: str, order: bool) -> None:
     assert ("overrides instructions" in flags_in(text)) is order

@@ -34,9 +34,7 @@ from tests.growth import cpu_seconds, grows_faster
 from tests.narrowing import not_none
 from tests.poison.lies import IN_PLAIN_WORDS, LIES, Lie
 from tests.poison.planting import USER, opened
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 ASKED: Final = "Can you look something up for me, please? I would like to know what it says."
 THANKS: Final = "Thanks. And now something else: is it a good day for a walk?"
@@ -297,7 +295,7 @@ def test_what_the_program_vouches_for_may_be_repeated() -> None:
     assert repetitions([*heard((T, "Oksana is in EVILTOWN.")), *said]) == {}
 
 
-@pytest.mark.parametrize(("text", "pasted"), CASES["a users paste is distinguished from a users words"])
+@each_case("text", "pasted")
 def test_a_users_paste_is_distinguished_from_a_users_words(text: str, pasted: str) -> None:
     assert pasted_in(text)[0] == pasted
 

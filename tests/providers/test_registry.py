@@ -20,9 +20,7 @@ from factmem.providers.memory import InMemoryProvider, NoMemory
 from factmem.providers.registry import open_provider, provider_entry_points
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 CITY = Concept.single("city", "d")
 USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
@@ -100,7 +98,7 @@ def _exists(path: Path) -> bool:
 
 
 @pytest.mark.usefixtures("recording")
-@pytest.mark.parametrize(("address", "opened"), CASES["an address is name location and options"])
+@each_case("address", "opened")
 def test_an_address_is_name_location_and_options(address: str, opened: list[str]) -> None:
     provider = open_provider(address)
     assert isinstance(provider, Recording)
@@ -120,7 +118,7 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
         open_provider(address)
 
 
-@pytest.mark.parametrize(("address", "expected"), CASES["an invalid address is an error without python terms"])
+@each_case("address", "expected")
 def test_an_invalid_address_is_an_error_without_python_terms(address: str, expected: str) -> None:
     with pytest.raises(UnknownProviderError) as error:
         open_provider(address)

@@ -11,35 +11,30 @@ from hypothesis import strategies as st
 
 from factmem import BlockingMemory, Memory
 from factmem.recall.text.analysis import analyse
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
-@pytest.mark.parametrize(("one", "other"), CASES["ways to write a word are one"])
+@each_case("one", "other")
 def test_ways_to_write_a_word_are_one(one: str, other: str) -> None:
     assert analyse(one) == analyse(other) != []
 
 
-@pytest.mark.parametrize(
-    ("forms", "base"),
-    [("met", "meet"), ("wrote written", "writes"), ("went gone", "going"), ("children", "child"), ("wives", "wife")],
-)
+@each_case("forms", "base")
 def test_irregular_forms_have_the_stem_of_their_base_form(forms: str, base: str) -> None:
     assert set(analyse(forms)) == set(analyse(base))
 
 
-@pytest.mark.parametrize(("text", "terms"), CASES["scripts have the words they are read by"])
+@each_case("text", "terms")
 def test_scripts_have_the_words_they_are_read_by(text: str, terms: list[str]) -> None:
     assert analyse(text) == terms
 
 
-@pytest.mark.parametrize(("text", "term"), CASES["numbers with parts and codes are terms by themselves"])
+@each_case("text", "term")
 def test_numbers_with_parts_and_codes_are_terms_by_themselves(text: str, term: str) -> None:
     assert term in analyse(text)
 
 
-@pytest.mark.parametrize(("query", "found", "other"), CASES["numbers and names are found exactly"])
+@each_case("query", "found", "other")
 def test_numbers_and_names_are_found_exactly(query: str, found: str, other: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
         memory.remember(other)
@@ -64,7 +59,7 @@ def test_what_is_neither_letter_nor_digit_is_no_word() -> None:
     assert analyse("\N{CAT FACE} — … _ · 。！") == []
 
 
-@pytest.mark.parametrize(("query", "found"), CASES["recall finds words in every script"])
+@each_case("query", "found")
 def test_recall_finds_words_in_every_script(query: str, found: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
         for text in (

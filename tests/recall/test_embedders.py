@@ -29,7 +29,7 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -173,7 +173,7 @@ async def test_plain_and_async_functions_serve_as_embedders() -> None:
         assert (await embed_checked(embedder, ["a", "bb"])).shape == (2, 2)
 
 
-@pytest.mark.parametrize("rubbish", CASES["rubbish vectors are refused"])
+@each_case("rubbish")
 async def test_rubbish_vectors_are_refused(rubbish: object) -> None:
     embedder = CallableEmbedder(lambda texts: rubbish, name="rubbish", dimension=2)
     with pytest.raises(EmbedderError):
@@ -290,9 +290,7 @@ def test_an_unknown_name_lists_the_installed_embedders() -> None:
         embedder_named("bert")
 
 
-@pytest.mark.parametrize(
-    "wrong", ["openai", "openai:", "openai:@5", "openai:model@0", "voyage:model@many", "wordllama:large", ""]
-)
+@each_case("wrong")
 def test_a_name_written_wrongly_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidDataError):
         embedder_named(wrong)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from factmem import InMemoryProvider, Memory
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
 def related(one: str, other: str) -> bool:
@@ -20,17 +16,17 @@ def related(one: str, other: str) -> bool:
     return number in query_term(term).numbers.tolist()
 
 
-@pytest.mark.parametrize("words", CASES["words of one kind do not stand for each other"])
+@each_case("words")
 def test_words_of_one_kind_do_not_stand_for_each_other(words: str) -> None:
     assert [pair for pair in itertools.permutations(words.split(), 2) if related(*pair)] == []
 
 
-@pytest.mark.parametrize("names", CASES["a name and its short form stand for each other"])
+@each_case("names")
 def test_a_name_and_its_short_form_stand_for_each_other(names: str) -> None:
     assert [pair for pair in itertools.permutations(names.split(), 2) if not related(*pair)] == []
 
 
-@pytest.mark.parametrize(("one", "other"), CASES["synonyms do also where they are names"])
+@each_case("one", "other")
 def test_synonyms_do_also_where_they_are_names(one: str, other: str) -> None:
     assert related(one, other)
 

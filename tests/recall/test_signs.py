@@ -22,9 +22,7 @@ from factmem.recall.text.signs import (
 from factmem.records import Assertion, Place, assertions_of
 from factmem.sentences import tells_of_another, tells_of_change
 from factmem.shapes import shape_of
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
 
@@ -101,12 +99,12 @@ def test_a_statement_holds_a_number_in_digits_or_as_a_word(text: str, held: Kind
     assert kinds_held(said) is held
 
 
-@pytest.mark.parametrize("query", CASES["a question whose subject is the second person asks for the assistants words"])
+@each_case("query")
 def test_a_question_whose_subject_is_the_second_person_asks_for_the_assistants_words(query: str) -> None:
     assert asks_for_assistant(query)
 
 
-@pytest.mark.parametrize("query", CASES["a request and a question about others do not"])
+@each_case("query")
 def test_a_request_and_a_question_about_others_do_not(query: str) -> None:
     assert not asks_for_assistant(query)
 
@@ -119,12 +117,12 @@ def test_capitalized_words_may_be_names_but_for_the_first_and_i() -> None:
     assert nameless("") == ""
 
 
-@pytest.mark.parametrize(("query", "of_now"), CASES["a question asks for the present unless a word says otherwise"])
+@each_case("query", "of_now")
 def test_a_question_asks_for_the_present_unless_a_word_says_otherwise(query: str, of_now: bool) -> None:
     assert asks_for_present(query) is of_now
 
 
-@pytest.mark.parametrize(("text", "changes"), CASES["a text tells of a change"])
+@each_case("text", "changes")
 def test_a_text_tells_of_a_change(text: str, changes: bool) -> None:
     assert tells_of_change(text) is changes
 
@@ -140,6 +138,6 @@ async def test_a_change_stands_first_for_a_question_about_the_present() -> None:
     assert [match.record.value for match in before] == said
 
 
-@pytest.mark.parametrize(("text", "begins"), CASES["what begins with a name tells of another"])
+@each_case("text", "begins")
 def test_what_begins_with_a_name_tells_of_another(text: str, begins: bool) -> None:
     assert tells_of_another(text) is begins

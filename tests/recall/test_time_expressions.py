@@ -19,9 +19,7 @@ from factmem.testing import FakeClock
 from factmem.time_phrases import in_english
 from factmem.toml_tables import table
 from tests.growth import cpu_seconds, grows_faster
-from tests.tables import cases, rows, sections
-
-CASES = cases(__file__)
+from tests.tables import each_case, rows, sections
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 MONTHS = [name for name in calendar.month_name if name]
@@ -45,7 +43,7 @@ def test_what_lies_before_a_time_has_no_beginning(turn: str) -> None:
     assert times_in(f"Where did I live {turn} March 2024?", NOW) == (TimeSpan(start=None, end=day("2024-03-01")),)
 
 
-@pytest.mark.parametrize(("query", "end"), CASES["a word before last or this is heeded"])
+@each_case("query", "end")
 def test_a_word_before_last_or_this_is_heeded(query: str, end: str) -> None:
     assert times_in(query, NOW) == (TimeSpan(start=None, end=day(end)),)
 
@@ -166,7 +164,7 @@ def test_a_day_that_is_named_by_its_date_has_terms(query: str, days: tuple[str, 
     assert time.days == days
 
 
-@pytest.mark.parametrize(("text", "days"), CASES["a text names the days whose dates it holds"])
+@each_case("text", "days")
 def test_a_text_names_the_days_whose_dates_it_holds(text: str, days: list[str]) -> None:
     assert days_in(text) == days
 
@@ -217,9 +215,7 @@ def test_a_month_without_a_year_is_the_last_that_had_begun(month: str, now: dt.d
     assert span.start.month == MONTHS.index(month) + 1
 
 
-@pytest.mark.parametrize(
-    "sunday", ["1818-03-22", "1961-04-02", "2000-04-23", "2024-03-31", "2025-04-20", "2026-04-05", "2038-04-25"]
-)
+@each_case("sunday")
 def test_easter_is_the_sunday_of_the_calendar(sunday: str) -> None:
     assert easter(int(sunday[:4])) == dt.date.fromisoformat(sunday)
 
@@ -277,7 +273,7 @@ def _last_day(year: int, month: int) -> tuple[int, int]:
     return month, calendar.monthrange(year, month)[1]
 
 
-@pytest.mark.parametrize(("moves", "texts"), CASES["some texts name a time that moves with their day"])
+@each_case("moves", "texts")
 def test_some_texts_name_a_time_that_moves_with_their_day(moves: bool, texts: list[str]) -> None:
     assert [moves_with_its_day(text) for text in texts] == [moves] * len(texts)
 
@@ -314,7 +310,7 @@ def test_a_time_is_read_as_its_english(language: str) -> None:
     assert wrong.keys() <= NOT_READ, wrong
 
 
-@pytest.mark.parametrize(("question", "rest"), CASES["the rest is the question without the words of the time"])
+@each_case("question", "rest")
 def test_the_rest_is_the_question_without_the_words_of_the_time(question: str, rest: str) -> None:
     assert " ".join(times_and_rest(question, NOW)[1].split()) == rest
 
@@ -329,9 +325,7 @@ def test_the_readers_know_the_english_of_each_phrase(language: str) -> None:
     assert [english for english in data.get("times", ()) if len(times_in(english, NOW)) != 1] == []
 
 
-@pytest.mark.parametrize(
-    "part", ["letzte Woche im Mai und ", "vor zwei ", "zwischen ", "ayer de mayo ", "5月から", "年"]
-)
+@each_case("part")
 def test_a_long_text_is_read_in_time_that_does_not_grow_with_its_length(part: str) -> None:
     def cost(length: int) -> float:
         return cpu_seconds(lambda: times_in((part * length)[:length], NOW))

@@ -17,9 +17,7 @@ from factmem.facts import Concept
 from factmem.shapes import accepts, check_fits, shape_of, type_of
 from factmem.testing import strategies
 from factmem.values import decode_value, encode_value
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
 class Size(enum.Enum):
@@ -162,7 +160,7 @@ def test_every_shape_accepts_itself_and_is_read_as_json(typed: tuple[Any, Any]) 
     assert accepts(shape, {"union": [shape, "null"]})
 
 
-@pytest.mark.parametrize("shape", CASES["what is no shape is a typed error"])
+@each_case("shape")
 def test_what_is_no_shape_is_a_typed_error(shape: Any) -> None:
     with pytest.raises(CodecError):
         type_of(shape)
@@ -233,7 +231,7 @@ def test_what_is_accepted_can_be_read(stored: tuple[Any, Any], wanted: tuple[Any
         decode_value(json.loads(json.dumps(encode_value(stored[1], stored[0]))), wanted[0])
 
 
-@pytest.mark.parametrize(("data", "path"), CASES["json of a class that is not known is checked by its shape"])
+@each_case("data", "path")
 def test_json_of_a_class_that_is_not_known_is_checked_by_its_shape(data: Any, path: str | None) -> None:
     for inside, step in (data, ""), ([data], "[0]"), ({"a": data}, ".a"):
         shape: Any = shape_of({"": Shirt, "[0]": list[Shirt], ".a": dict[str, Shirt]}[step])
