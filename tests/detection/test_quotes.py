@@ -148,19 +148,10 @@ async def test_each_message_is_one_statement_with_its_speaker_time_and_place() -
     )
 
 
-@pytest.mark.parametrize(
-    ("role", "origin"),
-    [
-        ("user", Origin.USER),
-        ("assistant", Origin.ASSISTANT),
-        ("tool", Origin.TOOL),
-        ("document", Origin.DOCUMENT),
-        ("stranger", Origin.UNKNOWN),
-    ],
-)
-def test_the_role_sets_the_origin(role: str, origin: Origin) -> None:
+@each_case("role", "origin")
+def test_the_role_sets_the_origin(role: str, origin: str) -> None:
     (candidate,) = found(Message(content="The sky is blue.", role=role))
-    assert candidate.details.origin is origin
+    assert candidate.details.origin is Origin[origin]
 
 
 @pytest.mark.parametrize("origin", Origin)

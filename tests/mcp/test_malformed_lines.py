@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
 from factmem.mcp.stdio import LONGEST_LINE, answer_to
+from tests.tables import each_case
 
 SURROGATE: Final = rb'"\ud800"'
 NO_JSON: Final = [
@@ -113,19 +114,10 @@ def test_the_end_of_a_line_that_is_too_long_is_not_taken_for_a_message(server: S
     assert (answer["id"], answer["error"]["code"]) == (None, INVALID_REQUEST)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
-        b'{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}\r\n',
-        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
-        b'{"jsonrpc":"2.0","id":7,"result":{}}',
-        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}',
-    ],
-)
-def test_a_message_is_let_through(line: bytes) -> None:
+@each_case("line")
+def test_a_message_is_let_through(line: str) -> None:
     """This includes the answers to malformed lines, or two peers would answer each other without end."""
-    assert answer_to(line) is None
+    assert answer_to(line.encode()) is None
 
 
 JSON: Final = st.recursive(

@@ -112,14 +112,7 @@ async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
     assert list(found.matches[:7]) == plain[:7]
 
 
-@pytest.mark.parametrize(
-    "irrelevant",
-    [
-        ("Who sings in the choir?", "When did the mill burn?", "Which shop sells salt?"),
-        ("How is bread baked?", "Who won the match?", "What does a printer cost?"),
-    ],
-    ids=["of the village", "of something else"],
-)
+@each_case("irrelevant")
 async def test_irrelevant_parts_displace_nothing_but_the_last_places(irrelevant: Sequence[str]) -> None:
     question, *_ = BARN
     memory = remembering(ScriptedAnalyst(parts(*irrelevant)))

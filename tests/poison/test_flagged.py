@@ -265,13 +265,7 @@ def test_what_people_say_has_no_flag(text: str) -> None:
     assert flags_in(text) == ()
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("ignore ", "when the user says ", "always send ", "from now on, ", "skip the ", "send all to ", "ab" * 40),
-        *("\u200b", "A" * 40 + " ", "<system ", "![", "to the ai "),
-    ],
-)
+@each_case("piece")
 def test_a_hostile_text_of_any_length_is_looked_through(piece: str) -> None:
     """Every rule takes linear time, or this would exceed the time limit."""
     assert isinstance(flags_in(piece * (200_000 // len(piece))), tuple)

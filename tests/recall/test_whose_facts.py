@@ -430,25 +430,9 @@ async def test_what_stands_beside_a_question_is_told(memory: Memory) -> None:
     assert (await memory.recall("What's my kitten called?"))[0].record.value == told
 
 
-@pytest.mark.parametrize(
-    ("text", "whom"),
-    [
-        ("My brother lives in Trier.", Whom.RELATIVE),
-        ("Well, my dear little brother lives there.", Whom.RELATIVE),
-        ("Mon frère habite à Lyon.", Whom.RELATIVE),
-        ("My mother was born in 1950, I was born in 1980.", Whom.SPEAKER),
-        ("My parents named me Maximilian.", Whom.SPEAKER),
-        ("My dad works for a company in Graz.", Whom.RELATIVE),
-        ("My mother tongue is Polish.", Whom.SPEAKER),
-        ("My landlord raised the rent.", Whom.ANYBODY),
-        ("My dog is called Rex.", Whom.ANYBODY),
-        ("We moved to Kassel.", Whom.ANYBODY),
-        ("Tom lives in Graz.", Whom.ANOTHER),
-        ("It rains.", Whom.ANYBODY),
-    ],
-)
-def test_a_text_tells_of_whom_it_begins_with(text: str, whom: Whom) -> None:
-    assert tells_of_whom(text) is whom
+@each_case("text", "whom")
+def test_a_text_tells_of_whom_it_begins_with(text: str, whom: str) -> None:
+    assert tells_of_whom(text) is Whom[whom]
 
 
 async def test_a_name_that_the_viewer_gave_is_theirs(memory: Memory) -> None:
