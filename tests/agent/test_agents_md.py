@@ -539,16 +539,9 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(memory.scope(FAIR), file, scope="/product/other").write()
 
 
-@pytest.mark.parametrize(
-    ("scopes", "before", "after"),
-    [
-        (["/product/new"], "### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"),
-        ([FAIR, "/product/new"], "- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."),
-    ],
-    ids=["one scope", "several"],
-)
+@each_case("scopes", "before", "after")
 async def test_a_page_of_a_view_takes_bullets_for_each_scope(
-    memory: Memory, tmp_path: Path, scopes: list[MemoryScope | str], before: str, after: str
+    memory: Memory, tmp_path: Path, scopes: list[str], before: str, after: str
 ) -> None:
     facts = of(memory.view(scopes=scopes), tmp_path / "a.md", scope=None)
     await facts.sync()

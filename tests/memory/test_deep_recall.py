@@ -263,23 +263,12 @@ async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
     assert (found.rounds, len(analyst.shown), len(found.questions)) == (budget, budget, 1 + budget)
 
 
-@pytest.mark.parametrize(
-    ("settings", "complexity", "explores"),
-    [
-        (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.95), "simple", True),
-        (DeepSettings(confidence_threshold_low=0.1, confidence_threshold_high=0.95), "simple", False),
-        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.95), "complex", True),
-        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.95), "simple", False),
-        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.1), "complex", False),
-        (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.1), "simple", False),
-        (DeepSettings(complex_query_threshold=0.95, confidence_threshold_high=0.1), "complex", False),
-    ],
-)
-async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexity: str, explores: bool) -> None:
+@each_case("settings", "complexity", "explores")
+async def test_it_explores_while_it_is_not_sure(settings: dict[str, Any], complexity: str, explores: bool) -> None:
     analyst = ScriptedAnalyst(parts(complexity=Complexity(complexity)))
     memory = remembering(analyst)
     await remember_all(memory, "Ana lives in Faro.", "Ben eats no meat.")
-    found = await deeply(memory, "Where does Ana live?", deep=settings)
+    found = await deeply(memory, "Where does Ana live?", deep=DeepSettings(**settings))
     assert 0.1 < found.confidence < 0.9
     assert (len(analyst.shown) == 1) is explores
 

@@ -30,6 +30,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, CITY, CONCEPTS, PETS, SEATS, USER, said, talk, well
 from tests.narrowing import not_none
+from tests.tables import cases
 
 ALPHA = MemoryScope.product("alpha")
 
@@ -128,14 +129,9 @@ async def test_secrets_reach_neither_model_nor_store() -> None:
 @pytest.mark.parametrize(
     "details",
     [
-        {"private": True},
-        {"source": "a page"},
-        {"importance": 0.9},
-        {"categories": ["plans"]},
-        {"metadata": {"a": 1}},
-        {"expires_at": BEGAN + dt.timedelta(days=9_999)},
+        *cases(__file__)["what is asked for and cannot be kept is refused"],
+        {"expires_at": BEGAN + dt.timedelta(days=9999)},
     ],
-    ids=lambda details: next(iter(details)),
 )
 async def test_what_is_asked_for_and_cannot_be_kept_is_refused(details: dict[str, Any]) -> None:
     shelf = Shelf()

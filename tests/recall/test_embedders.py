@@ -106,20 +106,11 @@ async def test_the_openai_client_sends_batches_and_keeps_their_order() -> None:
     assert [len(request["input"]) for _, request in server.requests] == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer({"error": {"message": "no"}}, status=401),
-        Answer(b"<html>", status=502),
-        Answer({"object": "list", "model": "tiny", "data": []}),
-        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": [1.0]}]}),
-        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": []}]}),
-        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": "AACAPw=="}]}),
-        Answer({"data": None}),
-        Answer(b"{", headers={"Content-Type": "application/json"}),
-    ],
-)
-async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(answer: Answer) -> None:
+@each_case("body", "given")
+async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(
+    body: str | dict[str, Any], given: dict[str, Any]
+) -> None:
+    answer = Answer(body.encode() if isinstance(body, str) else body, **given)
     with LoopbackOpenAIServer(lambda path, request: answer) as server:
         embedder = openai_embedder(server, timeout=5, max_retries=0)
         with pytest.raises(FactMemError) as caught:

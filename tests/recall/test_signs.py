@@ -6,8 +6,6 @@ import datetime as dt
 import operator
 from functools import reduce
 
-import pytest
-
 from factmem import Conversation, Memory, MemoryScope, MemorySubject, Message
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.signs import (
@@ -44,20 +42,12 @@ def test_a_question_word_asks_for_a_kind_of_value(query: str, kinds: list[str]) 
     assert kinds_asked(query) == reduce(operator.or_, map(Kind.__getitem__, kinds), Kind.NONE)
 
 
-@pytest.mark.parametrize(
-    ("said", "kinds"),
-    [
-        (fact("seats", "How many people fit in", int, 120), Kind.NUMBER),
-        (fact("birthday", "The date of birth", dt.date, "1988-03-14"), Kind.TIME),
-        (fact("smoker", "Whether the person smokes", bool, True), Kind.TRUTH),
-        (fact("manager", "The person the user reports to", str, "Priya"), Kind.PERSON),
-        (fact("home", "The city the user lives in", str, "Oslo"), Kind.PLACE),
-        (fact("role", "The role of the person in the city", str, "clerk"), Kind.NONE),
-        (fact(STATEMENT.keyword, STATEMENT.description, str, "The manager was here twice."), Kind.NUMBER),
-    ],
-)
-def test_a_fact_holds_the_kind_of_its_type_and_concept(said: Assertion, kinds: Kind) -> None:
-    assert kinds_held(said) == kinds
+@each_case("keyword", "description", "value_type", "value", "kind")
+def test_a_fact_holds_the_kind_of_its_type_and_concept(
+    keyword: str, description: str, value_type: str, value: object, kind: str
+) -> None:
+    types: dict[str, type] = {"bool": bool, "date": dt.date, "int": int, "str": str}
+    assert kinds_held(fact(keyword, description, types[value_type], value)) == Kind[kind]
 
 
 async def test_a_short_statement_is_not_taken_for_small_talk() -> None:

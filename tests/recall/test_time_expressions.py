@@ -53,14 +53,7 @@ def test_what_is_no_time_is_not_read_as_one(query: str) -> None:
     assert times_in(query, NOW) == ()
 
 
-@pytest.mark.parametrize(
-    ("query", "plain"),
-    [
-        *(("last FRİDAY", "last Friday"), ("last APRİL", "last April"), ("on frıday", "on Friday")),
-        *(("in auguſt 2023", "in August 2023"), ("last ſummer", "last summer")),
-        *(("ſeveral days ago", "several days ago"), ("this wee\u212a", "this week")),
-    ],
-)
+@each_case("query", "plain")
 def test_letters_that_are_others_without_their_case_are_read_as_those(query: str, plain: str) -> None:
     assert times_in(query, NOW) == times_in(plain, NOW) != ()
 
@@ -119,23 +112,10 @@ def test_several_times_come_in_their_order() -> None:
     assert [span.start for span in found] == [day("2021-01-01"), day("2019-01-01")]
 
 
-@pytest.mark.parametrize(
-    ("query", "days"),
-    [
-        ("what's on May 14th?", ("#05-14", "#2026-05-14", "#2027-05-14")),
-        ("what's on December 14th?", ("#12-14", "#2025-12-14", "#2026-12-14")),
-        ("what's on 2027-05-14?", ("#2027-05-14", "#05-14")),
-        ("what was on 14 May 2023?", ("#2023-05-14", "#05-14")),
-        ("Was ist am 14. Mai?", ("#05-14", "#2026-05-14", "#2027-05-14")),
-        ("what's on today?", (f"#{NOW:%Y-%m-%d}", f"#{NOW:%m-%d}")),
-        ("what happened last Thursday?", ()),
-        ("what happened in May 2026?", ()),
-        ("what happens before May 14th?", ("#05-14", "#2026-05-14", "#2027-05-14")),
-    ],
-)
-def test_a_day_that_is_named_by_its_date_has_terms(query: str, days: tuple[str, ...]) -> None:
+@each_case("query", "days")
+def test_a_day_that_is_named_by_its_date_has_terms(query: str, days: list[str]) -> None:
     (time,) = times_in(query, NOW)
-    assert time.days == days
+    assert list(time.days) == days
 
 
 @each_case("text", "days")
