@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import string
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import BlockingMemory, Memory
+from factmem import BlockingMemory, InMemoryProvider, Memory
+from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from tests.tables import each_case
 
@@ -88,3 +90,34 @@ def test_words_of_ascii_are_its_runs_of_letters_and_digits(text: str) -> None:
 def test_a_text_has_the_same_terms_beside_an_accent(text: str) -> None:
     accented = f"{text} é"  # an accent takes the analysis of all languages
     assert sorted([*analyse(text), "e"]) == sorted(analyse(accented))
+
+
+# Words that mean much the same are related; names and other words of one kind are not
+
+
+def related(one: str, other: str) -> bool:
+    """Return whether one of two words stands for the other."""
+    (term,), (number,) = analyse(one), term_numbers(analyse(other))
+    return number in query_term(term).numbers.tolist()
+
+
+@each_case("words")
+def test_words_of_one_kind_do_not_stand_for_each_other(words: str) -> None:
+    assert [pair for pair in itertools.permutations(words.split(), 2) if related(*pair)] == []
+
+
+@each_case("names")
+def test_a_name_and_its_short_form_stand_for_each_other(names: str) -> None:
+    assert [pair for pair in itertools.permutations(names.split(), 2) if not related(*pair)] == []
+
+
+@each_case("one", "other")
+def test_synonyms_do_also_where_they_are_names(one: str, other: str) -> None:
+    assert related(one, other)
+
+
+async def test_what_is_so_of_one_person_does_not_answer_for_another() -> None:
+    async with Memory(InMemoryProvider()) as memory:
+        await memory.remember("Lisa is allergic to nuts.")
+        assert (await memory.recall("What is Lisa allergic to?")).answers
+        assert not (await memory.recall("What is Emma allergic to?")).answers
