@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,3 +64,9 @@ def each_case(*names: str) -> Callable[[_Test], _Test]:
         return decorated
 
     return decorate
+
+
+def type_named(annotation: str, names: Mapping[str, Any]) -> Any:
+    """Return the type of an annotation in a table, which has the names of the test's module and of `typing`."""
+    of: type = type("Of", (), {"__annotations__": {"it": annotation}})
+    return typing.get_type_hints(of, {**vars(typing), **names}, include_extras=True)["it"]
