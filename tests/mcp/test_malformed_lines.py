@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
 from factmem.mcp.stdio import LONGEST_LINE, answer_to
-from tests.tables import each_case
+from tests.tables import cases, each_case
 
 SURROGATE: Final = rb'"\ud800"'
 NO_JSON: Final = [
@@ -37,22 +37,7 @@ NO_JSON: Final = [
     (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":%b}}' % (b"9" * 5_000), None),
 ]
 NO_REQUEST: Final = [
-    (b"null", None),
-    (b"5", None),
-    (b'"ping"', None),
-    (b"[]", None),
-    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None),
-    (b"{}", None),
-    (b'{"id":3,"method":"ping"}', 3),
-    (b'{"jsonrpc":"1.0","id":"three","method":"ping"}', "three"),
-    (b'{"jsonrpc":"2.0","id":3}', 3),
-    (b'{"jsonrpc":"2.0","id":3,"method":5}', 3),
-    (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[1]}', 3),
-    (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":"x"}', 3),
-    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None),
+    *((line.encode(), id) for line, id in cases(__file__)["no request"]),
     (b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * LONGEST_LINE + b'"}', None),
 ]
 REFUSED: Final = [
