@@ -14,6 +14,7 @@ import pytest
 from packaging.version import Version
 
 from tests.integrations.test_the_agent_that_remembers import HOSTS
+from tests.tables import cases
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted((ROOT / "docs/pages").rglob("*.md"))
@@ -88,17 +89,7 @@ def test_every_row_names_a_test_or_a_decision(section: str) -> None:
 
 
 PAGE: Final = Path(__file__).parents[2] / "docs/pages/reference/hosts.md"
-MODULES: Final = {
-    "pydantic-ai": "pydantic_ai",
-    "OpenAI Agents SDK": "openai_agents",
-    "openai": "openai_client",
-    "LangChain": "langchain",
-    "LangGraph": "langgraph",
-    "Deep Agents": "deepagents",
-    "Google ADK": "adk",
-    "CrewAI": "crewai",
-    "own loop": "own_loop",
-}
+MODULES: Final = dict(cases(__file__)["modules"])
 """The module of each host in ``tests/integrations/hosts``."""
 
 

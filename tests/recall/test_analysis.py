@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from factmem import BlockingMemory, InMemoryProvider, Memory
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
-from tests.tables import each_case
+from tests.tables import cases, each_case
 
 
 @each_case("one", "other")
@@ -64,17 +64,7 @@ def test_what_is_neither_letter_nor_digit_is_no_word() -> None:
 @each_case("query", "found")
 def test_recall_finds_words_in_every_script(query: str, found: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
-        for text in (
-            "我住在上海,喜欢吃饺子",
-            "她的猫叫雪球",
-            "東京タワーの近くに住んでいます",
-            "저는 서울에 살아요",
-            "ผู้หญิงกินข้าว",
-            "José feiert im Garten",
-            "Antalya'ya uçtuk",
-            "L'église ouvre tard",
-            "C'è un nido nell'edera",
-        ):
+        for text in cases(__file__)["texts in every script"]:
             memory.remember(text)
         (best,) = memory.recall(query, limit=1)
         assert best.record.value == found
