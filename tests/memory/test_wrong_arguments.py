@@ -13,19 +13,7 @@ from typing import Any
 import pytest
 
 import factmem
-from factmem import (
-    AgentMemoryConfig,
-    Background,
-    BlockingMemory,
-    InMemoryProvider,
-    Memory,
-    MemorySubject,
-    Message,
-    Policies,
-    RecallSettings,
-    SingleFact,
-)
-from factmem.agent import Loading, Saving
+from factmem import BlockingMemory, InMemoryProvider, Memory, MemorySubject, Message, Policies, SingleFact, agent
 from factmem.errors import InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
@@ -335,22 +323,9 @@ async def test_a_wrong_name_is_answered_with_the_right_one(
         call(blocking)
 
 
-@pytest.mark.parametrize(
-    ("made", "wrong", "hint"),
-    [
-        (Memory, "organisation", "organization"),
-        (Memory, "read_onyl", "read_only"),
-        (Memory, "llm", "model"),
-        (Policies, "keepwords", "keep_words"),
-        (Background, "concurency", "concurrency"),
-        (RecallSettings, "half_life", "half_life_days"),
-        (AgentMemoryConfig, "agentname", "agent_name"),
-        (Loading, "budgt", "budget"),
-        (Saving, "privat", "private"),
-    ],
-    ids=lambda given: given if isinstance(given, str) else "call",
-)
-def test_a_misspelt_setting_is_answered_with_the_right_one(made: Any, wrong: str, hint: str) -> None:
+@each_case("name", "wrong", "hint")
+def test_a_misspelt_setting_is_answered_with_the_right_one(name: str, wrong: str, hint: str) -> None:
+    made: Any = getattr(agent if name in ("Loading", "Saving") else factmem, name)
     with pytest.raises(TypeError, match=rf"{made.__name__}\(\) got .* '{wrong}': did you mean {hint}\?"):
         made(**{wrong: 1})
     assert hint in inspect.signature(made).parameters
