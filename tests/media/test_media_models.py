@@ -125,8 +125,7 @@ ANTHROPIC = wire_of(
     },
 )
 GOOGLE = wire_of(
-    "google",
-    lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}, "finishReason": "STOP"}]},
+    "google", lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}, "finishReason": "STOP"}]}
 )
 FORMS = [(wire, mime) for wire in (OPENAI, ANTHROPIC, GOOGLE) for mime in wire.parts]
 
