@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from factmem.errors import MissingPackageError, StoreUnavailableError
+from tests.postgres import own_server
 from tests.postgres_server import PostgresServer
 from tests.tables import each_case
 
@@ -32,11 +32,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server whose settings a measurement may change."""
-    try:
-        server = PostgresServer({"fsync": "off", "max_connections": "200"})
-    except (MissingPackageError, StoreUnavailableError) as error:
-        pytest.skip(f"no PostgreSQL server can be had here: {error}")
-    with server:
+    with own_server({"fsync": "off", "max_connections": "200"}) as server:
         yield server
 
 
